@@ -28,7 +28,7 @@ HEADER: Final = """\
 # scripts/environment installs. Change a version here, then renew the hashes: .venv/bin/python scripts/pin.py
 """
 ROOTS: Final = ("agent-worker-supervisor", "hatchling", "editables")
-"""What has to be there to run the product; the latter two install it from a checkout."""
+"""Packages that run the product; the latter two install it from a checkout."""
 PYTHONS: Final = frozenset({"py3", "py2.py3", "cp311", "cp312", "cp313", "cp314"})
 _PIN: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s\\]+)", re.MULTILINE)
 

@@ -19,6 +19,21 @@ settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.
 settings.load_profile("untimed")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--promise P3`` chooses the tests that help to keep one row of docs/promises.md."""
+    parser.addoption("--promise", action="append", metavar="ID", help="run only tests marked with this id")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what serves none of the promises that were asked for."""
+    wanted: set[str] = set(config.getoption("--promise") or ())
+    if not wanted:
+        return
+    serving = [item for item in items if any(wanted & set(mark.args) for mark in item.iter_markers("promise"))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in serving])
+    items[:] = serving
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     """An empty project; a kernel that a command starts in it is stopped at the end."""

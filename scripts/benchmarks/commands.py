@@ -1,13 +1,13 @@
-"""What a person waits for: whole processes, from fork to exit."""
+"""Waiting times of people at the command line: whole processes, from fork to exit."""
 
 import os
 import subprocess
 import time
 from collections.abc import Iterator
 
-from scripts.benchmarks.bed import MOCK, empty_project, running
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.load import Connection, timed
+from scripts.benchmarks.running_kernel import MOCK, empty_project, running
 from tests.project import AWK, Project
 
 TIMES = 31
@@ -33,11 +33,13 @@ def _seconds_to_health(project: Project) -> float:
 
 def measure() -> Iterator[Figure]:
     """The thin client, the pass-through and the start."""
-    with running({f".agents/a{number}.yaml": MOCK for number in range(5)}) as bed:
-        environ = bed.project.environ
+    with running({f".agents/a{number}.yaml": MOCK for number in range(5)}) as measured:
+        environ = measured.project.environ
 
         def ps() -> None:
-            subprocess.run([AWK, "ps", "--json"], cwd=bed.project.root, env=environ, check=True, capture_output=True)
+            subprocess.run(
+                [AWK, "ps", "--json"], cwd=measured.project.root, env=environ, check=True, capture_output=True
+            )
 
         ps()
         yield Figure("awk ps --json, whole process, p50", p50(timed(ps, TIMES)), 71, "ms")

@@ -17,7 +17,7 @@ class Figure:
 
     @property
     def ratio(self) -> float:
-        """How much of the limit is used: at most 1 keeps it."""
+        """The part of the limit that is used: at most 1 keeps it."""
         return self.limit / self.measured if self.least else self.measured / self.limit
 
     def __str__(self) -> str:

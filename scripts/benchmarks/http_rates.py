@@ -1,4 +1,4 @@
-"""What durability and identity cost per request, as a share of a handler that does nothing."""
+"""The cost of durability and identity per request, as a share of a handler that does nothing."""
 
 import hashlib
 import itertools
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import apsw
 
 from protocol.state_paths import DATABASE
-from scripts.benchmarks.bed import Bed, running
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.load import Connection, rate
+from scripts.benchmarks.running_kernel import MeasuredProject, running
 
 CLIENTS = 16
 SECONDS = 2.0
@@ -39,9 +39,9 @@ def bare() -> Generator[int]:
             server.kill()
 
 
-def _use_our_token(bed: Bed) -> None:
+def _use_our_token(measured: MeasuredProject) -> None:
     """Let the sleeping worker's attempt be ours: only the hash of its token is stored, so store another."""
-    connection = apsw.Connection(str(bed.project.state / DATABASE))
+    connection = apsw.Connection(str(measured.project.state / DATABASE))
     connection.set_busy_timeout(5000)
     digest = hashlib.sha256(TOKEN.encode()).digest()
     connection.execute("UPDATE attempts SET token_hash = ? WHERE ended_ms IS NULL", (digest,))
@@ -49,13 +49,13 @@ def _use_our_token(bed: Bed) -> None:
     connection.close()
 
 
-def _tool(bed: Bed, name: str, arguments: dict[str, object]) -> Callable[[int], Callable[[], object]]:
+def _tool(measured: MeasuredProject, name: str, arguments: dict[str, object]) -> Callable[[int], Callable[[], object]]:
     ids = itertools.count()
     headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN}
     headers |= {"mcp-method": "tools/call", "mcp-name": name}
 
     def make(_: int) -> Callable[[], object]:
-        connection = bed.connect(TOKEN, **headers)
+        connection = measured.connect(TOKEN, **headers)
 
         def call() -> None:
             number = next(ids)
@@ -86,18 +86,18 @@ def _post(make: Callable[[], Connection], path: str, body: object) -> Callable[[
 
 def measure() -> Iterator[Figure]:
     """Interleaved rounds, so that a slow moment of the machine hits all alike."""
-    with bare() as port, running(FILES) as bed:
-        started = bed.project.awk("start", "bench", "--trust")
+    with bare() as port, running(FILES) as measured:
+        started = measured.project.awk("start", "bench", "--trust")
         assert started.code == 0, started.err
-        sent = bed.connect().call("POST", "/messages", {"to": "busy@bench", "text": "sleep"})
-        bed.until_leased(sent["instruction_ids"][0])
-        _use_our_token(bed)
+        sent = measured.connect().call("POST", "/messages", {"to": "busy@bench", "text": "sleep"})
+        measured.until_leased(sent["instruction_ids"][0])
+        _use_our_token(measured)
         said = {"to": "@bench", "text": "x" * 200}
         kinds = {
             "bare": _post(lambda: Connection(port), "/", said),
-            "POST /messages, share of a bare handler": _post(bed.connect, "/messages", said),
-            "MCP team_members, share of a bare handler": _tool(bed, "team_members", {}),
-            "MCP channel_send, share of a bare handler": _tool(bed, "channel_send", {"message": "x" * 200}),
+            "POST /messages, share of a bare handler": _post(measured.connect, "/messages", said),
+            "MCP team_members, share of a bare handler": _tool(measured, "team_members", {}),
+            "MCP channel_send, share of a bare handler": _tool(measured, "channel_send", {"message": "x" * 200}),
         }
         rates: dict[str, list[float]] = {name: [] for name in kinds}
         for name, make in [*kinds.items()] * ROUNDS:

@@ -1,12 +1,12 @@
-"""What agents cost that have nothing to do."""
+"""The cost of agents that have nothing to do."""
 
 import time
 from collections.abc import Iterator
 
 import psutil
 
-from scripts.benchmarks.bed import MOCK, running
 from scripts.benchmarks.figure import Figure
+from scripts.benchmarks.running_kernel import MOCK, running
 
 AGENTS = 200
 SETTLE_SECONDS = 5.0
@@ -22,10 +22,10 @@ def _cpu_seconds(pid: int) -> float:
 
 def measure() -> Iterator[Figure]:
     """Watch a kernel of many agents for half a minute."""
-    with running({f".agents/a{number}.yaml": MOCK for number in range(AGENTS)}) as bed:
-        bed.connect().call("GET", "/ps")
+    with running({f".agents/a{number}.yaml": MOCK for number in range(AGENTS)}) as measured:
+        measured.connect().call("GET", "/ps")
         time.sleep(SETTLE_SECONDS)
-        before = _cpu_seconds(bed.pid)
+        before = _cpu_seconds(measured.pid)
         time.sleep(SECONDS)
-        share = (_cpu_seconds(bed.pid) - before) / SECONDS * 100
+        share = (_cpu_seconds(measured.pid) - before) / SECONDS * 100
         yield Figure(f"{AGENTS} idle agents", share, 0.2, "% core")

@@ -60,7 +60,7 @@ class Connection:
 
 
 def timed(action: Callable[[], object], times: int) -> list[float]:
-    """How many milliseconds each of ``times`` runs of ``action`` took."""
+    """Return the milliseconds that each of ``times`` runs of ``action`` took."""
     taken: list[float] = []
     for _ in range(times):
         begin = time.perf_counter()

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from queue import Queue
 from typing import Any
 
-from scripts.benchmarks.bed import running
 from scripts.benchmarks.figure import Figure, p50
+from scripts.benchmarks.running_kernel import running
 
 WARM_UP = 5
 TIMES = 50
@@ -90,8 +90,8 @@ def measure() -> Iterator[Figure]:
     """Both dialects, one after the other in one kernel."""
     with endpoint() as (port, arrivals):
         files = {f".agents/{dialect}.yaml": _agent(dialect, port) for dialect in ("anthropic", "openai")}
-        with running(files, env={"BENCH_KEY": "none", "AGENT_WORKER_TRUST": "1"}) as bed:
-            connection = bed.connect()
+        with running(files, env={"BENCH_KEY": "none", "AGENT_WORKER_TRUST": "1"}) as measured:
+            connection = measured.connect()
             for dialect in ("anthropic", "openai"):
                 taken: list[float] = []
                 for _ in range(WARM_UP + TIMES):

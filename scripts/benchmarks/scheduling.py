@@ -1,4 +1,4 @@
-"""What a long log and a long queue cost: a durable send, a scheduling decision, a restart."""
+"""The cost of a long log and a long queue for a durable send, a scheduling decision, a restart."""
 
 import tempfile
 import time
@@ -19,9 +19,9 @@ from kernel.store.transitions.due import next_due_ms
 from kernel.store.writer import Writer
 from protocol.names import AgentKey
 from protocol.state_paths import DATABASE
-from scripts.benchmarks.bed import empty_project
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.load import Connection, timed
+from scripts.benchmarks.running_kernel import empty_project
 
 CLIENTS = 32
 SENDS = 3200
@@ -159,7 +159,7 @@ SELECT 'a' || (i % ?), 'a' || (i % ?), 'dm:a' || (i % ?), 1, 'queued', i, 0, ? F
 
 
 def _decisions() -> Iterator[Figure]:
-    """What the dispatcher and the alarms ask before each decision, with so much queued for the same agents."""
+    """The questions of the dispatcher and the timers before each decision, with so much queued for the same agents."""
     costs: list[float] = []
     for length in QUEUES:
         database = open_database(":memory:")

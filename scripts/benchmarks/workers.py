@@ -1,4 +1,4 @@
-"""What a worker costs: the time until it is ready, and its memory while it waits, keeper included.
+"""The cost of a worker: the time until it is ready, and its memory while it waits, keeper included.
 
 Forked from a zygote that has both model clients loaded, which is the dearest kind of project.
 """

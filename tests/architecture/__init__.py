@@ -1,1 +1,1 @@
-"""The shape of the house: rules that hold for every file, read from the source itself."""
+"""The shape of the code: rules that hold for every file, read from the source itself."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.architecture import structure
 from tests.architecture.sources import sources
 
 
@@ -14,4 +15,5 @@ def forget() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
+    structure.forget()
     sources.cache_clear()

@@ -29,7 +29,7 @@ class Source:
         return len(self.text.splitlines())
 
     def at(self, node: ast.AST) -> str:
-        """Where ``node`` stands, as editors understand it: ``kernel/app.py:12``."""
+        """The place of ``node``, as editors understand it: ``kernel/app.py:12``."""
         return f"{self.name}:{getattr(node, 'lineno', 1)}"
 
     @cached_property

@@ -34,13 +34,13 @@ def _prints_markup(call: ast.Call) -> bool:
 
 
 BANNED: Final[dict[str, Callable[[ast.Call], bool]]] = {
-    "shell=True: text of an agent would be a command (T41)": lambda call: _is_true(_keyword(call, "shell")),
+    "shell=True: text of an agent would be a command": lambda call: _is_true(_keyword(call, "shell")),
     "preexec_fn: unsafe beside threads, and trio spawns in one": lambda call: _keyword(call, "preexec_fn") is not None,
-    "yaml.load: files of users go through kernel.source (CF02)": lambda call: (
+    "yaml.load: files of users go through kernel.source": lambda call: (
         dotted(call.func) in {"yaml.load", "yaml.full_load", "yaml.unsafe_load"}
     ),
-    "open() on the database drops SQLite's locks (SF12)": _opens_the_database,
-    "console.print(f-string): markup of an agent would be ours (P16)": _prints_markup,
+    "open() on the database drops SQLite's locks": _opens_the_database,
+    "console.print(f-string): markup of an agent would be ours": _prints_markup,
 }
 VIRTUAL_CLOCKS: Final = frozenset({"autojump_clock", "mock_clock"})
 ZYGOTE_SIDE: Final = frozenset(
@@ -49,15 +49,16 @@ ZYGOTE_SIDE: Final = frozenset(
 """Zygote, keeper, process 1: single-threaded, without trio, parents by profession; they may wait for any child."""
 
 
+@pytest.mark.promise("SF12", "CF02", "P16")
 @pytest.mark.parametrize("reason", BANNED)
 def test_no_call_that_breaks_a_promise(reason: str) -> None:
-    """promises 5.11: static gates."""
+    """Each has its reason."""
     found = [source.at(call) for source in product() for call in source.calls if BANNED[reason](call)]
     assert found == [], reason
 
 
 def test_nobody_reaps_the_children_of_others() -> None:
-    """promises 4.7: waitpid(-1) in the kernel steals trio's children."""
+    """waitpid(-1) in the kernel steals trio's children."""
     found = [
         source.at(call)
         for source in product()
@@ -83,18 +84,18 @@ def _sleeps(source: Source) -> list[str]:
 
 
 def test_no_test_waits_for_time_to_pass() -> None:
-    """style 40: wait for the event, bounded by fail_after; a sleep is either too short or too long."""
+    """Wait for the event, bounded by fail_after; a sleep is either too short or too long."""
     assert [place for source in sources("tests") for place in _sleeps(source)] == []
 
 
 @pytest.mark.parametrize(
     ("reason", "text"),
     [
-        ("shell=True: text of an agent would be a command (T41)", "run('ls', shell=True)"),
+        ("shell=True: text of an agent would be a command", "run('ls', shell=True)"),
         ("preexec_fn: unsafe beside threads, and trio spawns in one", "run(['ls'], preexec_fn=f)"),
-        ("yaml.load: files of users go through kernel.source (CF02)", "yaml.load(text)"),
-        ("open() on the database drops SQLite's locks (SF12)", "open(state / DATABASE)"),
-        ("console.print(f-string): markup of an agent would be ours (P16)", "self.console.print(f'{name}')"),
+        ("yaml.load: files of users go through kernel.source", "yaml.load(text)"),
+        ("open() on the database drops SQLite's locks", "open(state / DATABASE)"),
+        ("console.print(f-string): markup of an agent would be ours", "self.console.print(f'{name}')"),
     ],
 )
 def test_each_gate_catches_what_it_is_for(reason: str, text: str) -> None:

@@ -1,6 +1,7 @@
 """The documents say nothing that is not there."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -8,12 +9,15 @@ import msgspec
 import pytest
 
 from interface.cli.command_table import BY_WORD
+from interface.cli.exits import Exit
 from interface.cli.help import commands_page
+from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, schema_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
+from tests.architecture import promises_page
 from tests.architecture.sources import ROOT
 from tests.contracts.backends_page import page
 from worker.tools.bash import BashArguments
@@ -25,11 +29,12 @@ COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
 INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
 CODE_WORD: Final = re.compile(r"`([a-z]+_[a-z_]+)(?=[`{( ])")
 OTHER_WORDS: Final = frozenset({"memory_reserve"})
-"""What else begins as their names do."""
+"""Other words that begin as names of tools do."""
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
 TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
-FAULT: Final = re.compile(r"\b[PIST]F\d\d\b")
-DOCUMENTS: Final = ("README.md", "docs/architecture.md", "docs/promises.md")
+MARKER: Final = re.compile(r"\bpromise\(([^)]*)\)")
+ID: Final = re.compile(r"\b(?:P\d{1,2}|[PISTCHLX]F\d\d)\b")
+PROOFS: Final = promises_page.read_promises().proofs
 PAGES: Final = ("README.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md")))
 
 
@@ -39,13 +44,13 @@ def _read(name: str) -> str:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_tool_of_the_kernel_that_is_named_exists(name: str) -> None:
-    """Who writes an agent's prompt, a script or a worker has to be able to call it."""
+    """An author of a prompt, a script or a worker has to be able to call it."""
     named = {word for word in CODE_WORD.findall(_read(name)) if word.startswith(CONTEXT_FAMILIES)}
     assert named - set(TOOLS) - OTHER_WORDS == set()
 
 
 def test_every_command_in_the_readme_exists() -> None:
-    """style 44: the tour can be typed as it stands."""
+    """The tour can be typed as it stands."""
     text = _read("README.md")
     named = {word for block in BLOCK.findall(text) for word in COMMAND.findall(block)} | set(INLINE.findall(text))
     assert named, "the pattern no longer finds the README's commands"
@@ -91,8 +96,8 @@ def test_every_script_in_the_readme_exists() -> None:
 
 
 def test_every_long_trial_that_is_named_can_be_run() -> None:
-    """docs/promises.md says how its figures are made again."""
-    named = set(re.findall(r"`scripts/soak ([a-z]+)", _read("docs/promises.md")))
+    """docs/trials.md says how its figures are made again."""
+    named = set(re.findall(r"`scripts/soak ([a-z]+)", _read("docs/trials.md")))
     assert named
     assert named - set(re.findall(r"^  ([a-z]+)\)", _read("scripts/soak"), re.MULTILINE)) == set()
 
@@ -104,59 +109,91 @@ def test_links_lead_somewhere(name: str) -> None:
     assert [link for link in LINK.findall(_read(name)) if not (ROOT / folder / link).exists()] == []
 
 
-@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("name", PAGES)
 def test_tests_that_a_document_names_exist(name: str) -> None:
-    """style 41: a proof that is named is there."""
+    """A proof that is named is there."""
     assert [path for path in TEST_PATH.findall(_read(name)) if not (ROOT / path).exists()] == []
 
 
-def _promises() -> list[tuple[str, list[str]]]:
-    """Each promise and the tests that its row names."""
-    rows = [line for line in _read("docs/promises.md").splitlines() if re.match(r"\| P\d+ ", line)]
-    return [(row.split("|")[1].strip(), TEST_PATH.findall(row)) for row in rows]
+def test_every_route_and_every_tool_is_in_the_contracts() -> None:
+    """docs/contracts.md, sections 4 and 5: all that is served, and nothing else."""
+    page = _read("docs/contracts.md")
+    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:]+)", page))
+    assert listed == {(route.method, re.sub(r"<(\w+)>", r":\1", route.path)) for route in ROUTES}
+    for tool in TOOLS.values():
+        fields = msgspec.structs.fields(tool.asks)
+        told = ", ".join(f"{field.encode_name}{'' if field.required else '?'}" for field in fields)
+        assert f"{tool.name}{{{told}}}" in page
 
 
-@pytest.mark.parametrize(("promise", "proofs"), _promises())
-def test_a_promise_and_its_proof_name_each_other(promise: str, proofs: list[str]) -> None:
-    """style 41: a promise without a test is a hope, and a test must know what it proves."""
-    assert proofs
-    assert [path for path in proofs if not re.search(rf"\b{promise}\b", _read(path))] == []
+def test_every_exit_code_is_in_the_contracts() -> None:
+    """docs/contracts.md, section 7."""
+    _, _, table = _read("docs/contracts.md").partition("| exit code |")
+    listed = {int(code) for row in re.findall(r"^\| ([\d, ]+) \|", table, re.MULTILINE) for code in row.split(",")}
+    assert listed == set(Exit)
+
+
+def test_the_page_of_promises_is_what_the_data_says() -> None:
+    """Made by scripts/generate."""
+    assert promises_page.page() == _read("docs/promises.md")
+
+
+@cache
+def _marked(name: str) -> frozenset[str]:
+    """The ids that a file of tests carries as markers, or that the scenarios of a suite name."""
+    text = _read(name)
+    marked = {one for ids in MARKER.findall(text) for one in re.findall(r"\w+", ids)}
+    return frozenset(marked if Path(name).name.startswith("test_") else marked | set(ID.findall(text)))
+
+
+@pytest.mark.parametrize(("row", "proofs"), PROOFS.items())
+def test_a_row_names_few_tests_and_each_carries_its_id(row: str, proofs: tuple[str, ...]) -> None:
+    """A promise without a test is a hope, and a test must know what it proves."""
+    assert len(proofs) <= 3
+    assert [path for path in proofs if row not in _marked(path)] == []
+
+
+def test_a_row_without_tests_has_a_reason() -> None:
+    """A fault without a test has a reason of some words."""
+    assert [row.id for row in promises_page.read_promises().promises if not row.tests] == []
+    faults = [fault for family in promises_page.read_promises().faults for fault in family.rows]
+    assert [fault.id for fault in faults if bool(fault.tests) == (len(fault.reason.split()) > 3)] == []
 
 
 LISTED: Final = {
+    "P": "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30",
     "PF": "01 02 03 04 05 07 09 11 12 13 14 15 16 17 18 19 20 21 22 24 25 26",
     "IF": "01 02 03 04 05 07 08 09 10 12 13 14 15 16 17",
     "SF": "01 02 03 04 05 07 08 09 10 11 12 13 14 15 17 18 19 20 21 22",
     "TF": "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 18 19 20 21",
+    "CF": "01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 18 20 21",
+    "HF": "01 03 04 05 06 07 08 09 11 12 13 14 15 17 18 19 20 21 24 26 27 28",
+    "LF": "01 04 05 07",
+    "XF": "01 03 04 05 06 07 10 12 13 14 15 16 18 19 22 23",
 }
-"""Faults of processes, frames, storage and schedules. It may only grow."""
-FAULTS: Final = [f"{family}{number}" for family, numbers in LISTED.items() for number in numbers.split()]
+"""Promises; faults of processes, frames, storage, schedules, configuration, HTTP, load, strangers. It may only grow."""
 
 
-def _faults() -> list[tuple[str, str]]:
-    """Each fault with a row, and what the row names: tests, or the reason why there are none."""
-    cells = [line.split("|") for line in _read("docs/promises.md").splitlines() if re.match(r"\| [PIST]F\d\d ", line)]
-    return [(row[1].strip(), row[3].strip()) for row in cells]
+def test_no_row_is_lost_or_there_twice() -> None:
+    """A number that was given once means the same for ever."""
+    data = promises_page.read_promises()
+    rows = [*(row.id for row in data.promises), *(fault.id for family in data.faults for fault in family.rows)]
+    assert rows == [f"{family}{number}" for family, all_ in LISTED.items() for number in all_.split()]
 
 
-def test_every_fault_has_a_row() -> None:
-    """None is left out, none is there twice, and no test names one that the page does not."""
-    assert [fault for fault, _ in _faults()] == FAULTS
-    named = {fault for path in ROOT.glob("tests/**/*.py") for fault in FAULT.findall(path.read_text("utf-8"))}
-    assert named - set(FAULTS) == set()
+def test_decisions_are_numbered_and_dated() -> None:
+    """Numbers run on within each section, for they are cited; each decision says when it was taken."""
+    sections = re.findall(r"^## (\d+)\. ", _read("docs/decisions.md"), re.MULTILINE)
+    assert sections == [str(number) for number in range(1, len(sections) + 1)]
+    taken = re.findall(r"^### (\d+)\.(\d+) .+\n\n(.{13})", _read("docs/decisions.md"), re.MULTILINE)
+    for section in sections:
+        numbers = [int(number) for of, number, _ in taken if of == section]
+        assert numbers == list(range(1, len(numbers) + 1))
+    assert [start for _, _, start in taken if not re.fullmatch(r"\*\d{4}-\d\d-\d\d\.\*", start)] == []
 
 
-@pytest.mark.parametrize(("fault", "proof"), _faults())
-def test_a_fault_has_a_test_that_names_it_or_a_reason(fault: str, proof: str) -> None:
-    """style 41: what is not tested is said, with the reason."""
-    proofs = TEST_PATH.findall(proof)
-    assert proofs or len(proof.removeprefix("reason: ").split()) > 3
-    assert bool(proofs) != proof.startswith("reason: ")
-    assert [path for path in proofs if not re.search(rf"\b{fault}\b", _read(path))] == []
-
-
-def test_the_architecture_fits_one_page_with_one_diagram() -> None:
-    """style 44: docs/architecture.md is one page, one diagram."""
+def test_the_architecture_is_read_at_one_go() -> None:
+    """docs/architecture.md has one diagram, and says what there is before how it is fast."""
     text = _read("docs/architecture.md")
     assert text.count("```mermaid") == 1
-    assert len(text.splitlines()) <= 80
+    assert len(text.splitlines()) <= 120

@@ -1,4 +1,4 @@
-"""Where things are and what they are called (style 6, 7, 36, and the packaging guards)."""
+"""Places and names of files, packages and tests."""
 
 import ast
 from pathlib import Path
@@ -15,7 +15,7 @@ def _only_docstring(source: Source) -> bool:
 
 
 def test_no_module_has_a_name_that_says_nothing() -> None:
-    """style 6: a helper lives beside its one user until there are three."""
+    """A helper lives beside its one user until there are three."""
     vague = [
         source.name
         for source in product()
@@ -25,25 +25,25 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 
 def test_package_files_say_what_the_package_is_and_nothing_else() -> None:
-    """style 7: import from the defining module; __init__ holds a docstring."""
+    """Import from the defining module; __init__ holds a docstring."""
     busy = [source.name for source in product() if source.path.name == "__init__.py" and not _only_docstring(source)]
     assert busy == []
 
 
 def test_every_module_says_what_it_knows() -> None:
-    """style 25: a module docstring says what the layer knows and does not know."""
+    """A module docstring says what the layer knows and does not know."""
     mute = [source.name for source in product() if not ast.get_docstring(source.tree)]
     assert mute == []
 
 
 def test_every_package_folder_is_a_package() -> None:
-    """style 7: a folder without __init__.py would be left out of the layer contracts."""
+    """A folder without __init__.py would be left out of the layer contracts."""
     folders = {source.path.parent for source in product()}
     assert [folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()] == []
 
 
 def test_every_tests_folder_is_a_package() -> None:
-    """packaging guard 3: without it ``import kernel`` resolves to the tests of the kernel."""
+    """Without it ``import kernel`` resolves to the tests of the kernel."""
     folders = {source.path.parent for source in sources("tests")} | {ROOT / "tests"}
     assert [folder.relative_to(ROOT).as_posix() for folder in folders if not (folder / "__init__.py").exists()] == []
 
@@ -54,7 +54,7 @@ def test_every_package_ships_its_types() -> None:
 
 
 def test_every_test_says_what_it_proves() -> None:
-    """style 36: a one-line docstring gives the source of the behaviour."""
+    """A one-line docstring gives the source of the behaviour."""
     mute = [
         f"{source.at(node)} {node.name}"
         for source in sources("tests")

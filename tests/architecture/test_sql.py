@@ -1,4 +1,4 @@
-"""SQL stands in one room, as constants (style 31)."""
+"""SQL stands in the store alone, as constants."""
 
 import ast
 import re
@@ -34,7 +34,7 @@ def _parts(node: ast.AST) -> Iterator[str]:
 
 
 def test_only_the_store_executes_sql() -> None:
-    """style 31: no ``.execute`` outside kernel/store, and no connection of one's own."""
+    """No ``.execute`` outside kernel/store, and no connection of one's own."""
     found = [
         source.at(call)
         for source in product()
@@ -47,7 +47,7 @@ def test_only_the_store_executes_sql() -> None:
 
 
 def test_no_statement_is_put_together_from_strings() -> None:
-    """style 31, promises 5.11: no f-string, ``%`` or ``format`` SQL (a PRAGMA takes no parameters)."""
+    """No f-string, ``%`` or ``format`` SQL (a PRAGMA takes no parameters)."""
     found = [
         source.at(node)
         for source in product()
@@ -59,7 +59,7 @@ def test_no_statement_is_put_together_from_strings() -> None:
 
 
 def test_every_query_names_its_columns() -> None:
-    """style 31: ``SELECT *`` would change its shape with the schema."""
+    """``SELECT *`` would change its shape with the schema."""
     found = [
         source.at(node)
         for source in product()

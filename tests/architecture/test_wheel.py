@@ -1,4 +1,4 @@
-"""What is shipped: exactly four packages, typed, with their data (packaging guard 4)."""
+"""The wheel: exactly four packages, typed, with their data."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def names(wheel: Path) -> frozenset[str]:
 
 @pytest.mark.wheel
 def test_the_wheel_holds_the_four_packages_and_nothing_else(names: frozenset[str]) -> None:
-    """packaging guard 4: no ``tests`` or ``scripts`` among the installed names."""
+    """No ``tests`` or ``scripts`` among the installed names."""
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name and ".data/" not in name}
     assert tops == set(PACKAGES)
 
@@ -55,7 +55,7 @@ def test_the_wheel_carries_every_file_of_the_packages(names: frozenset[str]) -> 
 
 @pytest.mark.wheel
 def test_the_wheel_installs_both_commands_as_scripts_of_plain_sh(wheel: Path) -> None:
-    """What an installer writes for an entry point is Python, which any PYTHONPATH can break, and plain awk with it."""
+    """An installer's script for an entry point is Python: any PYTHONPATH can break it, and plain awk with it."""
     with ZipFile(wheel) as archive:
         scripts = {name.rpartition("/")[2]: archive.read(name) for name in archive.namelist() if "/scripts/" in name}
         assert not any(name.endswith("entry_points.txt") for name in archive.namelist())
@@ -73,7 +73,7 @@ def test_the_shim_looks_for_the_package_under_its_name(wheel: Path) -> None:
 
 
 def test_every_dependency_is_pinned_in_the_constraints() -> None:
-    """style 45: the versions that were tested are the versions that are installed."""
+    """The versions that were tested are the versions that are installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     wanted = {_plain(text) for text in asked}

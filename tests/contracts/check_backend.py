@@ -1,4 +1,4 @@
-"""What every backend owes the kernel, whoever does the work behind it (promises.md 4, decisions: Workers and backends).
+"""What every backend owes the kernel, whoever does the work behind it.
 
 ``SCENARIOS`` is the suite: each asserts one thing on a bed with a scripted provider, Daemon MCP's stand-in, and a
 kernel that remembers entries. A subject may say of a scenario that it is *weaker* there (then it does the ``least``
@@ -122,7 +122,7 @@ async def _usage_in_all(bed: Bed) -> None:
 
 
 async def _resume(bed: Bed) -> None:
-    """Promise P5: what was durable is not done again, and not booked again."""
+    """P5: what was durable is not done again, and not booked again."""
     await _resumed(bed, Usage(input_tokens=20, output_tokens=7))
 
 
@@ -173,7 +173,7 @@ async def _throttled_late(bed: Bed) -> None:
 
 
 async def _overloaded_twice(bed: Bed, status: int | None = 529) -> None:
-    """promises.md 4.3: transient; the work is done in the end, and the kernel alone tries again."""
+    """Transient; the work is done in the end, and the kernel alone tries again."""
     bed.script(
         Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
         Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
@@ -191,7 +191,7 @@ async def _overloaded_twice(bed: Bed, status: int | None = 529) -> None:
 
 
 async def _daemon_unreachable(bed: Bed) -> None:
-    """facts, 2.1: exit code 0 is not success. Without the kernel's tools the attempt failed, whatever it says."""
+    """Exit code 0 is not success. Without the kernel's tools the attempt failed, whatever it says."""
     bed.script(Tell("hello"), Reply("all is well"))
     failed(await bed.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp")), "network")
 
@@ -223,14 +223,14 @@ async def _not_done(bed: Bed) -> None:
 
 
 async def _max_steps(bed: Bed) -> None:
-    """decisions: max_steps is incomplete, not failed."""
+    """max_steps is incomplete, not failed."""
     bed.script(otherwise=Tell("again"))
     attempt = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "max_steps", 2)
 
 
 async def _continued(bed: Bed) -> None:
-    """decisions, State: what was left incomplete goes on in its own thread, and hears what was said since."""
+    """What was left incomplete goes on in its own thread, and hears what was said since."""
     bed.script(Tell("one"), otherwise=Reply("And that was the rest."))
     limits = Limits(max_steps=1, tool_seconds=20.0, idle_seconds=20.0)
     cut = await bed.attempt(limits=limits)
@@ -246,21 +246,21 @@ async def _continued(bed: Bed) -> None:
 
 
 async def _budget(bed: Bed) -> None:
-    """Promise P11: the money is gone in the middle; no further reply is paid for."""
+    """P11: the money is gone in the middle; no further reply is paid for."""
     bed.script(otherwise=Tell("again"), recorded="budget")
     attempt = await bed.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
 
 
 async def _budget_held(bed: Bed) -> None:
-    """Promise P27: where nothing is left the provider is not asked again, and nothing more is done."""
+    """P27: where nothing is left the provider is not asked again, and nothing more is done."""
     await _budget(bed)
     assert not bed.live or len(bed.requests) <= 1
     assert len(bed.daemon.said) <= 1
 
 
 async def _preempted(bed: Bed) -> None:
-    """Promise P9: it makes room between two steps, and takes up the thread later."""
+    """P9: it makes room between two steps, and takes up the thread later."""
     bed.script(Tell("first"), otherwise=Reply("and the rest"))
     cut = await bed.attempt(when("tool", lambda entry: Yield(k=entry.k)))
     assert (cut.result.status, kinds(cut)) == ("yielded", ["reply", "tool"])
@@ -269,7 +269,7 @@ async def _preempted(bed: Bed) -> None:
 
 
 async def _stopped(bed: Bed) -> None:
-    """Promise P8: asked to stop while the model is waited for, it leaves at once, and so does its process."""
+    """P8: asked to stop while the model is waited for, it leaves at once, and so does its process."""
     bed.script(Tell("hello"), Quiet())
     failed(await bed.attempt(when("tool", lambda entry: Stop(reason="cancelled", k=entry.k))), "cancelled")
 
@@ -298,7 +298,7 @@ async def _garbage(bed: Bed) -> None:
 
 
 async def _no_result(bed: Bed) -> None:
-    """facts, 2.3: no terminal event means that it is not done, though it exits with 0."""
+    """No terminal event means that it is not done, though it exits with 0."""
     bed.script(Tell("hello"), Reply("All is said."), tamper="mute", recorded="success")
     failed(await bed.attempt(), "protocol")
 

@@ -195,7 +195,7 @@ def crash_loop(tx: Transaction) -> None:
 
 
 async def a_reset_lets_an_agent_try_a_refused_key_again_and_nobody_else(house: House) -> None:
-    """promises 4.2: needs_auth is left by reset or resume; one probe, no herd (fault TF15)."""
+    """needs_auth is left by reset or resume; one probe, no herd (fault TF15)."""
     await house.agents("alice", "bob")
     for name in ("alice", "bob"):
         await house.said(f"dm:{name}", "work")
@@ -250,7 +250,7 @@ async def a_retry_in_a_paused_workflow_waits_for_it(house: House) -> None:
 
 
 async def what_waits_for_a_limit_goes_on_when_a_person_continues_it(house: House) -> None:
-    """decisions.md, ping-pong: until a person continues it. A budget of an agent likewise."""
+    """Until a person continues it. A budget of an agent likewise."""
     space = await house.workflow("alice", kickoff="@alice go")
     await house.writer.commit(wait_for, "hops")
     assert (info(house, "i1").standing, info(house, "i1").waits_for) == ("person", "hops")

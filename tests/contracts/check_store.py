@@ -1,4 +1,4 @@
-"""What every place a store can live in must do (decisions.md, State: in memory is the same code).
+"""What every place a store can live in must do.
 
 Each function takes a running store and asserts one promise. ``CHECKS`` is the suite.
 """
@@ -51,7 +51,7 @@ async def a_message_becomes_work_and_its_answer_a_reply(house: House) -> None:
 
 
 async def a_refused_append_leaves_nothing(house: House) -> None:
-    """architecture.md: a refusal rolls everything back."""
+    """A refusal rolls everything back."""
     newest = house.reader.now(feed.event_range).newest
     with pytest.raises(Refused, match="no agent") as caught:
         await house.said("dm:nobody", "hi")
@@ -73,7 +73,7 @@ async def an_agent_has_one_live_attempt(house: House) -> None:
 
 
 async def a_fenced_attempt_writes_nothing(house: House) -> None:
-    """Fault HF07: the token of attempt k while k+1 runs."""
+    """HF07: the token of attempt k while k+1 runs."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     old = await house.take("i1")
@@ -150,7 +150,7 @@ async def a_call_that_is_repeated_has_one_effect(house: House) -> None:
 
 
 async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: House) -> None:
-    """Promise P4, programs: once, for a call whose result was in no entry; what is repeated on purpose is not lost."""
+    """P4: once, for a call whose result was in no entry; what is repeated on purpose is not lost."""
     space = await house.workflow("alice", "bob", kickoff="@alice go")
 
     async def say(leased: Lease, text: str) -> str:
@@ -179,7 +179,7 @@ async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: Ho
 
 
 async def a_key_of_a_sending_is_no_name_of_a_call(house: House) -> None:
-    """Promise P4, a program behind our bridge: a lost answer is the same again, and so is the call after a crash."""
+    """P4: a lost answer is the same again, and so is the call after a crash."""
     space = await house.workflow("alice", "bob", kickoff="@alice go")
 
     async def say(leased: Lease, key: str) -> str:
@@ -217,7 +217,7 @@ async def a_request_that_is_repeated_is_answered_the_same(house: House) -> None:
 
 
 async def what_the_last_kernel_had_begun_is_queued_again(house: House) -> None:
-    """Promise P1, architecture.md walk 5: not charged, in its place, resumed after its last entry."""
+    """P1: not charged, in its place, resumed after its last entry."""
     await house.agents("alice", "bob", "carol")
     for name in ("alice", "bob", "carol"):
         await house.said(f"dm:{name}", "work")
@@ -236,7 +236,7 @@ async def what_the_last_kernel_had_begun_is_queued_again(house: House) -> None:
 
 
 async def a_failure_is_told_by_the_system_and_listed(house: House) -> None:
-    """decisions.md: neither acked nor left unread."""
+    """Neither acked nor left unread."""
     await house.agents("alice")
     appended = await house.said("dm:alice", "work")
     leased = await house.take("i1")
@@ -273,7 +273,7 @@ async def a_stopped_workflow_leaves_nothing_open(house: House) -> None:
 
 
 async def the_event_stream_tells_what_was_published(house: House) -> None:
-    """Promise P22: what a live reader saw is what the log holds."""
+    """P22: what a live reader saw is what the log holds."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     leased = await house.take("i1")
@@ -291,7 +291,7 @@ async def the_event_stream_tells_what_was_published(house: House) -> None:
 
 
 async def readers_cannot_write(house: House) -> None:
-    """architecture.md: one writer."""
+    """One writer."""
     with pytest.raises(Exception, match=r"(?i)readonly|read-only|not permitted"):
         house.reader.now(lambda conn: str(conn.execute("DELETE FROM messages").fetchall()))
 
@@ -315,7 +315,7 @@ async def readers_see_commits_while_the_writer_works(house: House) -> None:
 
 
 async def a_job_that_fails_harms_no_other(house: House) -> None:
-    """architecture.md: a savepoint per job."""
+    """A savepoint per job."""
     await house.agents("alice")
 
     def broken(tx: Transaction) -> None:

@@ -47,7 +47,7 @@ def queued(house: House) -> list[tuple[str, str]]:
 
 
 async def a_timer_that_comes_is_work_in_the_background(house: House) -> None:
-    """Architecture, timers: only what a proposal listens to is a ``due`` message; no channel shows it."""
+    """Only what a proposal listens to is a ``due`` message; no channel shows it."""
     due = await armed(house)
     assert await come(house, due) == "due"
     assert queued(house) == [("i1", "queued")]
@@ -87,7 +87,7 @@ async def at_most_one_wakeup_waits_for_its_turn(house: House) -> None:
 
 
 async def while_a_wakeup_runs_one_more_may_wait(house: House) -> None:
-    """Fault TF19: a cron line takes no heed of what its agent does, and yet nothing piles up."""
+    """TF19: a cron line takes no heed of what its agent does, and yet nothing piles up."""
     due = await armed(house, cron=True)
     await come(house, due)
     await house.take("i1")
@@ -139,7 +139,7 @@ async def what_is_armed_again_keeps_its_memory(house: House) -> None:
 
 
 async def a_wakeup_goes_to_the_workspace_that_runs(house: House) -> None:
-    """Contracts section 1: schedule.workspace, else personal."""
+    """contracts 1: schedule.workspace, else personal."""
     space = await house.workflow("helper")
     helper = Timer(
         agent=AgentKey(f"helper@{space}"), home=space, schedule=b"{}", period_ms=1, next_ms=house.clock.now_ms

@@ -37,7 +37,7 @@ def inner_tree(life: Life) -> tuple[psutil.Process, psutil.Process]:
     "program", [KERNEL, ("-m", "interface", "awk", "", "start", "--foreground")], ids=["kernel", "awk"]
 )
 def test_process_1_reaps_orphans_and_passes_signals_on(program: tuple[str, ...], project: Project) -> None:
-    """Issue point 8: no zombie stays, work is done, and SIGTERM to process 1 is a clean stop with code 0."""
+    """No zombie stays, work is done, and SIGTERM to process 1 is a clean stop with code 0."""
     project.agent("alice", "text: from inside")
     with Life(project, command=(*UNSHARE, sys.executable), program=program) as life:
         life.wait_ready()

@@ -16,11 +16,12 @@ from tests.project import Project
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's tree is proved gone by its keeper's lock")
 
 HOOKS = 26
-"""Distinct points that one round and a clean stop pass. It may only grow (promises 5.3)."""
+"""Distinct points that one round and a clean stop pass. It may only grow."""
 
 
+@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P20", "SF01")
 def test_a_kernel_may_die_at_any_point(project: Project) -> None:
-    """Promises P1, P2, P3, P4, P5, P20, fault SF01, issue point 8: a lineage of kernels, each killed elsewhere, some
+    """A lineage of kernels, each killed elsewhere, some
     while they recover from the last; accepted present exactly once, every instruction ended once, durable steps not
     made again, the file whole.
     """
@@ -29,8 +30,9 @@ def test_a_kernel_may_die_at_any_point(project: Project) -> None:
     assert outcome.missed == []
 
 
+@pytest.mark.promise("P5", "P24")
 def test_the_points_are_all_there_and_a_step_made_twice_is_seen(project: Project, tmp_path: Path) -> None:
-    """promises 5.3: the number of places at which we try to die only grows; P5, P24: it counts steps and votes."""
+    """The number of places at which we try to die only grows; it counts steps and votes."""
     passed = count_points(project, tmp_path / "points")
     assert len(set(passed)) >= HOOKS
     assert names(SAMPLE) <= set(passed) | {"recover.settled"}
@@ -57,6 +59,6 @@ def judge_without_votes(database: Path) -> list[str]:
 
 
 def test_the_judge_sees_a_kernel_that_answers_before_it_commits(project: Project) -> None:
-    """promises 5.3: the same trial on a build with that bug must fail, or it proves nothing."""
+    """The same trial on a build with that bug must fail, or it proves nothing."""
     outcome = lineage(project, ("hasty.answered:1", "hasty.answered:2"), ("-m", "tests.crash.hasty"))
     assert any("is there 0 times, accepted: True" in text for text in outcome.violations), outcome

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's tree
 
 
 def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(project: Project) -> None:
-    """promises.md 4.2: API up, nothing leased, status says what to do; a stop and a start bring it back."""
+    """API up, nothing leased, status says what to do; a stop and a start bring it back."""
     project.agent("alice", "text: at work again")
     for _ in range(3):
         with suppress(Gone), Life(project, crash_at="store.commit:2") as life:
@@ -43,8 +43,9 @@ def wait_begun(project: Project, attempt: str) -> None:
     project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == attempt)
 
 
+@pytest.mark.promise("P13")
 def test_kernels_that_are_killed_are_not_charged_to_who_only_waited_meanwhile(project: Project) -> None:
-    """Promise P13: its worker was at a tool each time, and it is done in the end."""
+    """Its worker was at a tool each time, and it is done in the end."""
     project.agent("alice", "sleep: 60", "text: never")
     with Life(project) as life:
         life.wait_ready()

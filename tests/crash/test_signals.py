@@ -28,8 +28,9 @@ def wait_done(life: Life, instruction: str) -> None:
     wait_until(lambda: life.ask("GET", f"/instructions/{instruction}").body["status"] == "done")
 
 
+@pytest.mark.promise("PF18", "PF19")
 def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Project) -> None:
-    """Faults PF18, PF19: a worker that ignores SIGTERM; gone within 3 s, the file whole, the work goes on later."""
+    """A worker that ignores SIGTERM; gone within 3 s, the file whole, the work goes on later."""
     project.agent("alice", "shell: 'touch begun; [ -e go ] || { trap \"\" TERM; sleep 600; }'", "text: finished")
     with Life(project) as life:
         life.wait_ready()
@@ -51,15 +52,17 @@ def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Projec
     assert judge(project.state / DATABASE, []) == []
 
 
+@pytest.mark.promise("PF20")
 def test_sigint_in_the_middle_of_a_commit_is_a_stop_like_any_other(project: Project) -> None:
-    """Fault PF20: the transaction is whole, and what it answered is there."""
+    """The transaction is whole, and what it answered is there."""
     outcome = lineage(project, ("store.commit:9/SIGINT", "store.committed:14/SIGINT"))
     assert outcome.violations == []
     assert outcome.died_at == [], "it was asked to stop, not killed"
 
 
+@pytest.mark.promise("PF24")
 def test_a_worker_that_ends_its_kernel_ends_it_gently(project: Project) -> None:
-    """Fault PF24: SIGTERM is a stop, whoever sends it; the next kernel goes on with the worker's next step."""
+    """SIGTERM is a stop, whoever sends it; the next kernel goes on with the worker's next step."""
     project.write(
         ".agents/alice.yaml",
         """

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
@@ -53,10 +54,11 @@ def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(project: 
     assert (shown["approvals"], [call["tool"] for call in shown["steps"][0]["failed"]]) == ([], ["auth_request"])
 
 
+@pytest.mark.promise("P6", "XF19")
 def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(project: Project) -> None:
     """The tool runs once if it is granted, and never otherwise; the agents go on with what they are told.
 
-    P6, XF19: a worker that got hold of the administrator's token is recognised as a process of ours.
+    A worker that got hold of the administrator's token is recognised as a process of ours.
     """
     coder(project, "alice", "echo alice >> ran.log")
     coder(project, "bob", "echo bob >> ran.log")

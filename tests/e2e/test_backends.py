@@ -50,9 +50,10 @@ def test_a_program_works_and_leaves_no_trace(engine: Engine, project: Project, t
     assert marked(str(tmp_path)) == []
 
 
+@pytest.mark.promise("P27")
 @pytest.mark.parametrize("engine", [one for one in PROGRAMS if one.name != "cursor"], ids=lambda engine: engine.name)
 def test_what_cancelled_work_spent_is_booked(engine: Engine, project: Project, tmp_path: Path) -> None:
-    """P27: taken back in the middle of a tool, of which its program tells only once that is back."""
+    """Taken back in the middle of a tool, of which its program tells only once that is back."""
     if engine.missing:
         pytest.skip(f"{engine.name} is not installed: AGENT_WORKER_TEST_CLIS")
     assert engine.program is not None
@@ -119,7 +120,7 @@ def failure(team: Project, agent: str) -> tuple[str, str, str]:
 
 
 def test_a_program_that_never_came_for_its_tools_has_failed(team: Project) -> None:
-    """facts: exit code 0 and "success" are not success without Daemon MCP; some programs say nothing of it."""
+    """Exit code 0 and "success" are not success without Daemon MCP; some programs say nothing of it."""
     words, cause, kind = failure(team, "claims")
     assert ("never connected to Daemon MCP" in words, cause, kind) == (True, "network", "transient")
 
@@ -133,7 +134,7 @@ def test_a_program_that_is_missing_costs_no_model_call(team: Project) -> None:
 
 
 def test_a_program_of_the_users_own_is_a_worker(team: Project) -> None:
-    """contracts section 6: the worker of docs/worker-protocol.md; its token is good for Daemon MCP."""
+    """contracts 6: the worker of docs/worker-protocol.md; its token is good for Daemon MCP."""
     asked = team.awk("send", "echo", "good morning", "--wait")
     assert (asked.code, asked.out.strip().splitlines()[-1]) == (0, "You said: good morning"), asked
     said = [(one["from"], one["kind"], one["text"]) for one in team.awk("peek", "echo", "--json").json()["messages"]]

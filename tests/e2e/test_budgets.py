@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.project import Project
 
 STEP = "      - usage: {input_tokens: 800, output_tokens: 200, cost_usd: 0.01}\n"
@@ -24,8 +26,9 @@ def total(report: dict[str, Any]) -> int:
     return int(report["usage"]["input_tokens"]) + int(report["usage"]["output_tokens"])
 
 
+@pytest.mark.promise("TF12", "TF13")
 def test_money_and_loops_end_whatever_the_agents_do(project: Project) -> None:
-    """--max-tokens, --max-cost: four in parallel, within one call of each; faults TF12, TF13; exit 6."""
+    """--max-tokens, --max-cost: four in parallel, within one call of each; exit 6."""
     project.write(".workflows/pong.yaml", PONG)
     project.write(".workflows/four.yaml", spenders())
     report = project.awk("run", "four", "--max-tokens", "10500", "--json")

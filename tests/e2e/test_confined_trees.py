@@ -1,4 +1,4 @@
-"""P29: confined agents in working trees: nothing that they write is run outside, and only their own branch moves."""
+"""Confined agents in working trees: nothing that they write is run outside, and only their own branch moves."""
 
 import os
 import shutil
@@ -13,7 +13,10 @@ from protocol.target import MAX_MENTIONS
 from tests.project import Project
 
 BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
-pytestmark = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+pytestmark = [
+    pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)"),
+    pytest.mark.promise("P29"),
+]
 ENV: Final = {"AGENT_WORKER_BWRAP": str(BWRAP), "AGENT_WORKER_TRUST": "1"}
 WHO: Final = "-c user.name=a -c user.email=a@b"
 
@@ -104,8 +107,9 @@ WAYS: Final = {
 """By the agent that does it: nine agents of one run, each in a tree of its own."""
 
 
+@pytest.mark.promise("XF19")
 def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> None:
-    """XF19: while it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree.
+    """While it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree.
 
     What was run has left a file whose name says by which way.
     """
@@ -142,8 +146,9 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
     assert ran(project) == []
 
 
+@pytest.mark.promise("XF19")
 def test_commands_over_a_confined_agents_files_are_confined(project: Project) -> None:
-    """XF19: setup and teardown of its tree are files that it rewrites."""
+    """Setup and teardown of its tree are files that it rewrites."""
     more = ", setup: [{shell: 'echo 1 > ported; touch HOME/RAN-setup || true'}], teardown: [{shell: 'sh ./clean.sh'}]"
     workflow(
         project,
@@ -156,8 +161,9 @@ def test_commands_over_a_confined_agents_files_are_confined(project: Project) ->
     assert ran(project) == []
 
 
+@pytest.mark.promise("XF19")
 def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -> None:
-    """XF19: branches, tags and trees of the user and of others are nobody's to move; work is brought back whole."""
+    """Branches, tags and trees of the user and of others are nobody's to move; work is brought back whole."""
     script = f"""
         echo x > n; git add n; git {WHO} commit -qm mine
         git update-ref refs/heads/main HEAD; git tag -f v0; git tag v1; git branch other; git branch -D awk/w/main/bob
@@ -202,8 +208,9 @@ def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project
     assert git(project, "fsck", "--strict") == ""
 
 
+@pytest.mark.promise("XF19")
 def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Project) -> None:
-    """XF19: file tools are not in the sandbox; they keep to the directory, which has to be the one that was made."""
+    """File tools are not in the sandbox; they keep to the directory, which has to be the one that was made."""
     inner = project.root / "app"
     workflow(project, "true")
     shutil.copytree(project.root, inner, ignore=shutil.ignore_patterns(".git", "app"))

@@ -30,8 +30,9 @@ def mock(project: Project, *actions: str, more: str = "") -> None:
 # -- sandbox ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise("XF19")
 def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) -> None:
-    """XF19: before anything is started; that nothing is started then: tests/kernel/services/test_ground.py."""
+    """Before anything is started; that nothing is started then: tests/kernel/services/test_ground.py."""
     mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
     nowhere = {"AGENT_WORKER_BWRAP": "no-such-bwrap"}
     assert "warning: sandbox: bubblewrap (bwrap) is not installed here" in project.awk("validate", env=nowhere).err
@@ -39,9 +40,10 @@ def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) ->
     assert "sandbox:     on, but bubblewrap is not installed" in project.awk("agent", "info", "alice", env=nowhere).out
 
 
+@pytest.mark.promise("P6", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: Project) -> None:
-    """P6, XF19: a dozen ways to steal; what is its own to do it can do."""
+    """A dozen ways to steal; what is its own to do it can do."""
     state, home = project.state, project.home
     (home / ".ssh").mkdir()
     (home / ".ssh/id").write_text("canary-of-the-home")
@@ -86,9 +88,10 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: P
     assert made <= {"own.txt", "stolen.txt", "link", "evil", ".git.old"}, "the rest is gone with the attempt"
 
 
+@pytest.mark.promise("P18", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Project) -> None:
-    """P18, XF19: the keys there would be open to the agent; validate says it at its place, a start is refused."""
+    """The keys there would be open to the agent; validate says it at its place, a start is refused."""
     mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
     env = {"AGENT_WORKER_BWRAP": str(BWRAP), "HOME": str(project.root), **TRUSTED}
     warned = project.awk("validate", env=env).err
@@ -101,9 +104,10 @@ def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Pro
     assert not (project.root / "ran").exists()
 
 
+@pytest.mark.promise("PF14", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_what_a_confined_agent_writes_to_its_tmp_is_memory_of_its_own(project: Project) -> None:
-    """PF14, XF19: 500 MB do not fit under 64 MiB."""
+    """500 MB do not fit under 64 MiB."""
     script = 'shell: "head -c 500M /dev/zero > /tmp/a; head -c 500M /dev/zero > /dev/shm/b; sleep 4711.9"'
     mock(project, script, "text: done", more="sandbox: on\nlimits: {memory: 64MiB}")
     sent = project.awk("send", "alice", "x", "--wait", "--json", env={"AGENT_WORKER_BWRAP": str(BWRAP), **TRUSTED})
@@ -125,8 +129,9 @@ for route in ("POST /shutdown", "POST /agents", "DELETE /agents/bob", "POST /spa
 """
 
 
+@pytest.mark.promise("XF19", "P6")
 def test_without_a_sandbox_a_stolen_admin_token_ends_and_removes_nothing(project: Project) -> None:
-    """XF19, P6: what comes from below the kernel is refused, whoever's token it carries."""
+    """What comes from below the kernel is refused, whoever's token it carries."""
     project.write("thief.py", THIEF)
     mock(project, f'shell: "setsid {sys.executable} thief.py {project.state}/daemon.json > got.txt"', "text: done")
     assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
@@ -140,8 +145,9 @@ CROWD: Final = "for n in $(seq 40); do sleep 4711.5 & done; wait"
 """Forty sleepers, and not one more."""
 
 
+@pytest.mark.promise("PF14", "PF15")
 def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(project: Project) -> None:
-    """PF14, PF15: class resource, the whole tree; the next message is answered by a new worker."""
+    """Class resource, the whole tree; the next message is answered by a new worker."""
     mock(project, f'shell: "{CROWD}"', "text: hi", more="limits: {processes: 20, memory: 2GiB}")
     project.agent("bob", "text: still here")
     sent = project.awk("send", "alice", "x", "--wait", "--json", env=TRUSTED)
@@ -183,8 +189,9 @@ def watched_words(*secrets: str) -> Generator[list[str]]:
         thread.join()
 
 
+@pytest.mark.promise("P18", "XF10", "XF22")
 def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> None:
-    """P18, XF10, XF22: keys, tokens and what else the kernel's environment holds: not in argv, logs, rows or files."""
+    """Keys, tokens and what else the kernel's environment holds: not in argv, logs, rows or files."""
     (project.home / ".netrc").write_text(PLANTED)
     secrets = {"SCRIPTED_KEY": KEY, "AWS_SECRET_ACCESS_KEY": OTHER, "LD_LIBRARY_PATH": OTHER, "GIT_ASKPASS": OTHER}
     assert project.awk("start", "--trust", env=secrets).code == 0
@@ -229,8 +236,9 @@ ATTEMPTS: Final = int(os.environ.get("AWK_TEST_ATTEMPTS", "20"))
 """The soak makes it 200."""
 
 
+@pytest.mark.promise("P7")
 def test_attempts_leave_no_process_socket_or_folder(project: Project) -> None:
-    """P7, issue "Lifecycle": what tools start in sessions of their own goes with the attempt, however that ends."""
+    """What tools start in sessions of their own goes with the attempt, however that ends."""
     leave = "(setsid sleep 4711.75 >/dev/null 2>&1 &) ; mktemp -d -p $PWD/tmp >/dev/null"
     mock(project, f'shell: "{leave}"', "text: hi")
     project.write(

@@ -19,11 +19,12 @@ def quoted(command: str) -> str:
     return "'" + command.replace("'", "''") + "'"
 
 
+@pytest.mark.promise("PF26")
 @pytest.mark.parametrize("launcher", ["fork", "exec"])
 def test_a_tool_inherits_none_of_our_descriptors_in_any_attempt(
     project: Project, tmp_path: Path, launcher: str
 ) -> None:
-    """Fault PF26: not the first worker of a kernel, none in a keeper that has served, none beside others."""
+    """Not the first worker of a kernel, none in a keeper that has served, none beside others."""
     told = tmp_path / "told"
     project.agent("lists", f"shell: {quoted(LIST.format(told))}", "text: hi", more="approval: auto")
     project.agent("slow", "shell: 'sleep 2'", f"shell: {quoted(LIST.format(told))}", "text: hi", more="approval: auto")
@@ -40,8 +41,9 @@ def test_a_tool_inherits_none_of_our_descriptors_in_any_attempt(
     assert all(one.startswith("pipe:") for one in ours)
 
 
+@pytest.mark.promise("PF26")
 def test_a_tool_cannot_write_its_own_success(project: Project) -> None:
-    """Fault PF26: whatever descriptor it writes a result to, the outcome is that of its attempt."""
+    """Whatever descriptor it writes a result to, the outcome is that of its attempt."""
     actions = f"shell: {quoted(FORGE.format(FORGED))}", "error: { http_status: 400 }"
     project.agent("forger", *actions, more="approval: auto")
     for _ in range(2):

@@ -4,6 +4,7 @@ import signal
 import uuid
 
 import psutil
+import pytest
 
 from tests.e2e.processes import survivors, wait_for_mark
 from tests.project import Project
@@ -19,8 +20,9 @@ def test_a_message_is_answered_by_a_fresh_interpreter(project: Project) -> None:
     assert (project.root / "said").read_text() == "hi\n"
 
 
+@pytest.mark.promise("P7")
 def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
-    """Promise P7."""
+    """Its trees die with the kernel too."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     project.agent("alice", f"""shell: "setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600\"""")
     assert project.awk("start", env=EXEC).code == 0

@@ -1,4 +1,4 @@
-"""Connections by the hundred at a real kernel that may have few descriptors (promise P9)."""
+"""Connections by the hundred at a real kernel that may have few descriptors."""
 
 import resource
 import socket
@@ -6,8 +6,11 @@ import subprocess
 from contextlib import ExitStack
 
 import psutil
+import pytest
 
 from tests.project import AWK, Project
+
+pytestmark = pytest.mark.promise("P9")
 
 DESCRIPTORS = 256
 
@@ -19,8 +22,9 @@ def start(project: Project, soft: int, hard: int) -> None:
     subprocess.run(argv, cwd=project.root, env=project.environ, timeout=60, check=True, capture_output=True)
 
 
+@pytest.mark.promise("P9")
 def test_idle_connections_do_not_lock_out_the_owner(project: Project) -> None:
-    """P9: 701 connections that say nothing, 256 descriptors: commands and agents go on."""
+    """701 connections that say nothing, 256 descriptors: commands and agents go on."""
     project.agent("alice", "text: hi")
     start(project, DESCRIPTORS, DESCRIPTORS)
     port = project.record()["port"]

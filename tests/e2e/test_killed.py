@@ -26,8 +26,9 @@ def orphan(mark: str, number: int) -> str:
     return f"""shell: "[ -e go-{number} ] || {{ {orphaned}; }}\""""
 
 
+@pytest.mark.promise("P1", "P7", "PF09")
 def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Project) -> None:
-    """Promises P1 and P7, fault PF09: twenty workers with setsid grandchildren, kill -9, again and again."""
+    """Twenty workers with setsid grandchildren, kill -9, again and again."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     for number in range(WORKERS):
         project.agent(f"a{number}", *(orphan(mark, step) for step in range(ROUNDS + 1)), "text: finished")
@@ -72,8 +73,9 @@ def test_work_goes_on_when_the_zygote_is_killed(project: Project) -> None:
     assert project.awk("send", "a0", "again", "--wait", env=TRUST).code == 0
 
 
+@pytest.mark.promise("P7", "PF07")
 def test_an_attempt_takes_its_orphans_along_and_no_others(project: Project) -> None:
-    """Promise P7, fault PF07: alice's setsid orphan dies with her attempt, bob's lives while he works."""
+    """alice's setsid orphan dies with her attempt, bob's lives while he works."""
     marks = {name: f"awk-test-{uuid.uuid4().hex}" for name in ("alice", "bob")}
     for name, mark in marks.items():
         leave = f"setsid sh -c 'trap : TERM; while :; do sleep 1; done' {mark} >/dev/null 2>&1 &"

@@ -16,11 +16,12 @@ from tests.worker.scripted_api import Move, Say, ScriptedApi, Silence
 ENGINES = {"anna": BY_NAME["claude"], "cody": BY_NAME["codex"], "sam": BY_NAME["sdk"]}
 
 
+@pytest.mark.promise("P1", "P5")
 @pytest.mark.skipif(any(engine.missing for engine in ENGINES.values()), reason="AGENT_WORKER_TEST_CLIS")
 def test_three_engines_hand_work_on_and_a_killed_kernel_loses_and_doubles_nothing(
     project: Project, tmp_path: Path
 ) -> None:
-    """Promises P1 and P5: claude, codex and the built-in loop; kill -9 while two of them wait for a model."""
+    """claude, codex and the built-in loop; kill -9 while two of them wait for a model."""
     anna, cody, sam = ENGINES.values()
     killed = threading.Event()
     scripts: dict[str, tuple[Move, ...]] = {

@@ -31,6 +31,7 @@ def agent(*said: str, **more: Any) -> str:
     return json.dumps(definition)
 
 
+@pytest.mark.promise("P10", "IF17")
 @pytest.mark.parametrize(
     ("said", "wrong"),
     [
@@ -42,7 +43,7 @@ def agent(*said: str, **more: Any) -> str:
     ],
 )
 def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(project: Project, said: str, wrong: str) -> None:
-    """P10, IF17: neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
+    """Neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
     project.write("w.py", WORKER)
     project.write(".agents/cheat.yaml", agent(said, '"usage":{"input_tokens":900000}', budget={"tokens": 1000}))
     sent = project.awk("send", "cheat", "go", "--wait", env=TRUSTED)

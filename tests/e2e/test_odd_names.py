@@ -17,8 +17,9 @@ def make(folder: Path, name: bytes) -> None:
     os.close(os.open(os.fsencode(folder) + b"/" + name, os.O_CREAT | os.O_WRONLY, 0o600))
 
 
+@pytest.mark.promise("P9")
 def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Project) -> None:
-    """Promise P9: it is told as broken, on one line; whoever works goes on, also after a restart."""
+    """It is told as broken, on one line; whoever works goes on, also after a restart."""
     project.agent("alice", "text: hi")
     assert project.awk("send", "alice", "x", "--wait").out == "hi\n"
     first = project.record()["pid"]
@@ -36,8 +37,9 @@ def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Projec
     assert project.awk("send", "alice", "z", "--wait").out == "hi\n"
 
 
+@pytest.mark.promise("P16")
 def test_the_name_of_a_file_forges_no_line_of_what_is_printed(project: Project) -> None:
-    """Promise P16: each file has its line and each mistake its place, whatever it is called."""
+    """Each file has its line and each mistake its place, whatever it is called."""
     for name in NAMES:
         make(project.root / ".agents", name)
     checked = project.awk("validate")

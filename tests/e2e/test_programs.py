@@ -80,9 +80,10 @@ def alice(team: Team, url: str) -> None:
     )
 
 
+@pytest.mark.promise("P1", "P5", "P7")
 @LINUX
 def test_a_session_outlives_its_kernel(team: Team) -> None:
-    """Promises P1, P5, P7: kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
+    """Kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
     quiet = threading.Event()
     with ScriptedApi([Say(calls=(CALL,)), Silence(quiet)], otherwise=Say("Done at last.")) as api:
         alice(team, api.anthropic_url)
@@ -109,9 +110,10 @@ def test_a_session_outlives_its_kernel(team: Team) -> None:
     assert not home.parent.exists()
 
 
+@pytest.mark.promise("P4")
 @LINUX
 def test_what_was_said_when_the_kernel_died_is_not_said_again(team: Team) -> None:
-    """Promise P4, resumed programs: the call was carried out, its answer never came, and the model calls once more."""
+    """The call was carried out, its answer never came, and the model calls once more."""
     with ScriptedApi([Say(calls=(CALL,)), Say(calls=(CALL,))], otherwise=Say("Done at last.")) as api:
         alice(team, api.anthropic_url)
         team.start(**{AT: "mcp.answer:1"})
@@ -124,9 +126,10 @@ def test_what_was_said_when_the_kernel_died_is_not_said_again(team: Team) -> Non
     assert team.said() == ["do it", "one", "Done at last."]
 
 
+@pytest.mark.promise("P7")
 @LINUX
 def test_what_a_killed_program_left_running_dies_with_its_attempt(team: Team) -> None:
-    """Promise P7: its shell's children are in sessions of their own, and SIGKILL of it leaves them alive."""
+    """Its shell's children are in sessions of their own, and SIGKILL of it leaves them alive."""
     if not team.real:
         pytest.skip("a recording runs nothing")
     mark = f"awk-test-{uuid.uuid4().hex}"

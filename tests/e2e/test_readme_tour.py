@@ -45,7 +45,7 @@ def blocks() -> list[str]:
 
 
 def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> None:
-    """style 44: the first half of the tour; ``hello`` is a project of its own."""
+    """The first half of the tour; ``hello`` is a project of its own."""
     hello = Project(root=project.root / "hello", state_home=project.state_home, home=project.home)
     try:
         assert "You said: good morning" in _type(project, "\n".join(blocks[:2]))
@@ -55,6 +55,6 @@ def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> No
 
 
 def test_agents_work_together_in_a_repository(project: Project, blocks: list[str]) -> None:
-    """style 44: the second half, in a repository with a change that is not committed."""
+    """The second half, in a repository with a change that is not committed."""
     change = "git init -q\necho one > notes\ngit add notes\ngit -c user.name=t -c user.email=t@t commit -qm notes\n"
     assert "APPROVED" in _type(project, "\n".join([change, "echo two >> notes", *blocks[2:]]))

@@ -60,8 +60,9 @@ def test_the_reviewer_reads_the_diff_and_not_the_script(repository: Project) -> 
     assert texts == ["APPROVED: I found nothing in this diff that would hurt a user."]
 
 
+@pytest.mark.promise("P19")
 def test_the_setup_step_needs_consent(repository: Project) -> None:
-    """P19: a file of the repository runs nothing that nobody allowed (exit 7)."""
+    """A file of the repository runs nothing that nobody allowed (exit 7)."""
     ran = repository.awk("run", "review")
     assert ran.code == 7
     assert "--trust" in ran.err

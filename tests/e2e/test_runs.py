@@ -1,8 +1,10 @@
-"""P30: runs with a real kernel: the second one of a name and tag has nothing of the first, wherever an agent looks."""
+"""Runs with a real kernel: the second one of a name and tag has nothing of the first, wherever an agent looks."""
 
 import pytest
 
 from tests.project import Project
+
+pytestmark = pytest.mark.promise("P30")
 
 CANARY = "canary-5d1e"
 LOOKING = """\

@@ -91,7 +91,7 @@ def test_a_model_calls_channel_send_and_wakes_a_colleague(sdk_project: Project, 
 
 @pytest.mark.parametrize("dialect", ["anthropic", "openai"])
 def test_the_kernel_retries_and_nobody_else(sdk_project: Project, dialect: str) -> None:
-    """decisions.md: one owner of retries. 529 twice is three requests, not nine."""
+    """One owner of retries. 529 twice is three requests, not nine."""
     with ScriptedApi([Fail(529), Fail(529), Say(text="third time lucky")]) as api:
         name = f"retried-{dialect}"
         agent(sdk_project, name, dialect, url_of(api, dialect), name)
@@ -100,8 +100,9 @@ def test_the_kernel_retries_and_nobody_else(sdk_project: Project, dialect: str) 
     assert len(api.requests) == 3
 
 
+@pytest.mark.promise("P12")
 def test_a_permanent_refusal_is_not_tried_again(sdk_project: Project) -> None:
-    """promises.md 4.3, promise P12: permanent errors have 0 retries."""
+    """Permanent errors have 0 retries."""
     with ScriptedApi([Fail(400)]) as api:
         agent(sdk_project, "invalid", "anthropic", api.anthropic_url, "invalid")
         sent = sdk_project.awk("send", "invalid", "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
@@ -113,7 +114,7 @@ def test_a_permanent_refusal_is_not_tried_again(sdk_project: Project) -> None:
 
 @pytest.mark.parametrize(("status", "reason"), [(401, "credentials"), (402, "quota")])
 def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Project, status: int, reason: str) -> None:
-    """promises.md 4.3: auth and quota pause the provider; no attempt is spent, nothing is asked twice."""
+    """Auth and quota pause the provider; no attempt is spent, nothing is asked twice."""
     with ScriptedApi([Fail(status)]) as api:
         agent(sdk_project, reason, "anthropic", api.anthropic_url, reason)
         sent = sdk_project.awk("send", reason, "hello", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"})
@@ -124,7 +125,7 @@ def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Projec
 
 
 def test_a_key_that_the_kernel_has_not_got_is_told_and_a_new_kernel_has_it(project: Project) -> None:
-    """promises.md 4.3: nobody was asked, so nobody refused: which key it is, and a way out that works."""
+    """Nobody was asked, so nobody refused: which key it is, and a way out that works."""
     trusts = {"AGENT_WORKER_TRUST": "1"}
     assert project.awk("start", "--trust").code == 0
     with ScriptedApi([Say(text="let in"), Say(text="me too")]) as api:
@@ -144,7 +145,7 @@ def test_a_key_that_the_kernel_has_not_got_is_told_and_a_new_kernel_has_it(proje
 
 
 def test_max_steps_ends_incomplete(sdk_project: Project) -> None:
-    """decisions.md: max_steps is incomplete, not failed; exit 6."""
+    """max_steps is incomplete, not failed; exit 6."""
     call = Say(calls=(Call("team_members"),))
     with ScriptedApi(otherwise=call) as api:
         agent(sdk_project, "endless", "anthropic", api.anthropic_url, "endless")
@@ -155,8 +156,9 @@ def test_max_steps_ends_incomplete(sdk_project: Project) -> None:
     assert len(api.requests) == 3
 
 
+@pytest.mark.promise("P18")
 def test_the_key_is_found_nowhere_but_at_the_provider(sdk_project: Project) -> None:
-    """Promise P18: canary secrets. Once the kernel has stopped the fixture looks again."""
+    """Canary secrets. Once the kernel has stopped the fixture looks again."""
     with ScriptedApi([Say(text="hi")]) as api:
         agent(sdk_project, "secretive", "anthropic", api.anthropic_url, "secretive")
         assert sdk_project.awk("send", "secretive", "x", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 0

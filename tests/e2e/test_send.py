@@ -3,6 +3,7 @@
 import signal
 
 import psutil
+import pytest
 
 from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
@@ -21,8 +22,9 @@ def test_a_message_is_answered_and_nothing_is_left_running(project: Project) -> 
     assert survivors(tree, seconds=5) == []
 
 
+@pytest.mark.promise("P1")
 def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(project: Project) -> None:
-    """Promise P1: 202 means it is on disk, and its work is done whatever happens."""
+    """202 means it is on disk, and its work is done whatever happens."""
     project.agent("alice", "sleep: 30")
     assert project.awk("start").code == 0
     sent = project.awk("send", "alice", "X", "--json").json()
@@ -35,8 +37,9 @@ def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(
     assert (shown["status"], shown["text"]) == ("done", "after")
 
 
+@pytest.mark.promise("P5")
 def test_steps_that_are_durable_are_not_made_again(project: Project) -> None:
-    """Promise P5: after kill -9 the work goes on at the step it had reached."""
+    """After kill -9 the work goes on at the step it had reached."""
     project.agent(
         "alice",
         *['shell: "echo step >> steps.log"'] * 3,

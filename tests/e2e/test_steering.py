@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.e2e.processes import wait_until
 from tests.project import Project
 
@@ -63,8 +65,9 @@ def test_work_is_paused_resumed_cancelled_and_tried_again(project: Project) -> N
     assert project.awk("retry", again).code == 1
 
 
+@pytest.mark.promise("P5")
 def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(project: Project) -> None:
-    """contracts 7: restart TARGET and restart --kernel (P5): what runs goes on after its last entry."""
+    """contracts 7: restart TARGET and restart --kernel: what runs goes on after its last entry."""
     project.agent(
         "alice",
         'shell: "echo step >> steps.log"',

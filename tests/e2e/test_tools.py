@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.processes import survivors
 from tests.project import Project
 
-SERVER = Path(__file__).parent.parent / "worker/stdio_server.py"
+SERVER = Path(__file__).parents[1] / "worker" / "stdio_server.py"
 ALICE = f"""\
 backend: mock
 approval: auto
@@ -40,8 +40,9 @@ mock:
 """
 
 
+@pytest.mark.promise("P19", "PF22", "P18")
 def test_an_agent_with_tools_of_its_own(project: Project) -> None:
-    """P19, PF22, P18: nothing runs unasked; a server's child that left its group is gone with the attempt."""
+    """Nothing runs unasked; a server's child that left its group is gone with the attempt."""
     project.write("moniro.yaml", TOOLS)
     project.write(".agents/skills/counting/SKILL.md", "---\ndescription: How to count\n---\nUse wc.\n")
     project.write(".agents/alice.yaml", ALICE)
@@ -60,6 +61,7 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
     assert not [file for file in project.state.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()]
 
 
+@pytest.mark.promise("P7")
 @pytest.mark.parametrize(
     ("tools", "step"),
     [
@@ -69,7 +71,7 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
     ],
 )
 def test_a_server_in_the_background_lives_as_long_as_the_attempt(project: Project, tools: str, step: str) -> None:
-    """P7: later calls find it, and it ends with the tree, though it has a session of its own and ignores SIGTERM."""
+    """Later calls find it, and it ends with the tree, though it has a session of its own and ignores SIGTERM."""
     project.write(".agents/alice.yaml", SERVING.replace("STEP", step).replace("TOOLS", tools))
     asked = project.awk("ask", "alice", "go", env={"AGENT_WORKER_TRUST": "1"})
     assert (asked.code, asked.out) == (0, "done\n"), asked.err

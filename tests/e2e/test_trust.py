@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.processes import wait_until
 from tests.git_host import SERVED, git_host
 from tests.project import Project
 
 
+@pytest.mark.promise("P19", "CF20")
 def test_consent_is_kept_used_and_taken_back(project: Project) -> None:
-    """Promise P19; CF20: kept for exactly these files, for wakeups too, until it is taken back."""
+    """Kept for exactly these files, for wakeups too, until it is taken back."""
     project.write(
         ".agents/ticker.yaml", "backend: mock\nschedule: { wakeup: 1s }\nmock:\n  - { shell: echo t >> t.log }\n"
     )
@@ -35,8 +38,9 @@ def test_consent_is_kept_used_and_taken_back(project: Project) -> None:
     assert log.read_text() == "a\na\n"
 
 
+@pytest.mark.promise("P19")
 def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project) -> None:
-    """P19: told where people look, with what would let it run; a consent counts at once, and for nothing else."""
+    """Told where people look, with what would let it run; a consent counts at once, and for nothing else."""
     ticker = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: {}, prompt: look around}}\n"
     project.write(".agents/ticker.yaml", ticker.format("1s"))
     project.agent("alice", "text: ok")
@@ -62,8 +66,9 @@ def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project)
     assert project.awk("trust").code == 7
 
 
+@pytest.mark.promise("P19")
 def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(project: Project) -> None:
-    """P19: both reach further than an answer; what is agreed to says which."""
+    """Both reach further than an answer; what is agreed to says which."""
     project.agent("alice", "text: ok")
     body = "kickoff: '@alice go'\nagents: {{ alice: {{ ref: alice{} }} }}\n"
     project.write(".workflows/s.yaml", body.format(", schedule: { wakeup: '0 9 * * 1-5', timezone: UTC }"))
@@ -86,8 +91,9 @@ kickoff: "@carol take ${{ version }} from ${{ source.ref }}"
 """
 
 
+@pytest.mark.promise("P19", "XF06")
 def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project, tmp_path: Path) -> None:
-    """P19, XF06: fetched, shown, refused; trusted, pinned and run; the tag moves, and nothing changes."""
+    """Fetched, shown, refused; trusted, pinned and run; the tag moves, and nothing changes."""
     project.agent("alice", "text: ok")
     name = f"github:{SERVED}@v1/flows/greet.yaml"
     with git_host(tmp_path / "host") as host:

@@ -24,7 +24,7 @@ def kinds(report: dict[str, Any], *wanted: str) -> list[tuple[str, str]]:
 
 
 def test_a_yes_is_a_success_and_a_no_is_exit_8_and_both_are_told_afterwards(team: Project) -> None:
-    """Contracts sections 1 and 7: verdict; the next run of the name votes anew; show and --jsonl say the same."""
+    """contracts 1 and 7: verdict; the next run of the name votes anew; show and --jsonl say the same."""
     ran = team.awk("run", "release", "--trust", "--json")
     assert ran.code == 0, ran.err
     report = ran.json()

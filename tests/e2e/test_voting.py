@@ -1,5 +1,7 @@
 """Three agents vote with a real kernel and real workers; one of them is dead."""
 
+import pytest
+
 from tests.project import Project
 
 TEAM = """
@@ -39,8 +41,9 @@ kickoff: "@alice begin"
 """
 
 
+@pytest.mark.promise("P24")
 def test_a_vote_with_a_dead_voter_ends_at_its_deadline(project: Project) -> None:
-    """P24, decisions.md (dead voters): the run waits for the deadline, the votes that were cast decide, and who asked
+    """The run waits for the deadline, the votes that were cast decide, and who asked
     goes on with what came of it; the dead one is told as what failed.
     """
     project.write(".workflows/team.yaml", TEAM)

@@ -1,5 +1,7 @@
 """Schedules, with a real kernel and real workers."""
 
+import pytest
+
 from tests.e2e.processes import wait_until
 from tests.project import Project
 
@@ -22,8 +24,9 @@ agents:
 """
 
 
+@pytest.mark.promise("TF19")
 def test_schedules_wake_their_agents_and_nothing_piles_up_behind_one_that_is_slow(project: Project) -> None:
-    """Fault TF19: while one wakeup runs its schedule makes no further work; another agent's goes on."""
+    """While one wakeup runs its schedule makes no further work; another agent's goes on."""
     project.write(".workflows/watch.yaml", TEAM)
     assert project.awk("start", "watch", "--trust").code == 0
     log = project.root / "woken.log"

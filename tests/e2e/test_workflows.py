@@ -37,8 +37,9 @@ def running(project: Project, name: str) -> list[str]:
     return [one["tag"] for one in project.awk("status", "--json").json()["workflows"] if one["name"] == name]
 
 
+@pytest.mark.promise("CF16")
 def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> None:
-    """Fault CF16: data is not instructions."""
+    """Data is not instructions."""
     workflow(
         team,
         "looking",
@@ -60,6 +61,7 @@ def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> N
     ]
 
 
+@pytest.mark.promise("CF15")
 @pytest.mark.parametrize(
     ("setup", "says"),
     [
@@ -70,7 +72,7 @@ def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> N
     ],
 )
 def test_a_setup_that_fails_stops_the_start_and_leaves_nothing(team: Project, setup: str, says: str) -> None:
-    """Fault CF15: timeout, cap, exit code, bytes; exit 1, no run, no process."""
+    """Timeout, cap, exit code, bytes; exit 1, no run, no process."""
     workflow(team, "failing", f'setup:\n  {setup}\nkickoff: "@alice hi"\n')
     began = time.monotonic()
     ran = team.awk("run", "failing", "--trust")
@@ -80,8 +82,9 @@ def test_a_setup_that_fails_stops_the_start_and_leaves_nothing(team: Project, se
     assert running(team, "failing") == []
 
 
+@pytest.mark.promise("CF15")
 def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) -> None:
-    """Fault CF15: also those in a session of their own."""
+    """Also those in a session of their own."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     hang = f"setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600"
     workflow(team, "hanging", f'setup:\n  - {{ shell: "{hang}", timeout: 1s }}\nkickoff: "@alice hi"\n')
@@ -93,16 +96,18 @@ def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) ->
     assert marked(mark) == []
 
 
+@pytest.mark.promise("CF20")
 def test_setup_is_not_run_without_trust(team: Project) -> None:
-    """Fault CF20: exit 7 where nobody can be asked."""
+    """Exit 7 where nobody can be asked."""
     workflow(team, "untrusted", 'setup:\n  - shell: "touch ran"\nkickoff: "@alice hi"\n')
     ran = team.awk("run", "untrusted")
     assert ran.code == 7
     assert not (team.root / "ran").exists()
 
 
+@pytest.mark.promise("CF05", "CF07", "CF10")
 def test_every_mistake_in_a_file_is_told_with_its_place(team: Project) -> None:
-    """Faults CF05, CF07, CF10: file:line:column, a suggestion, and nothing starts."""
+    """file:line:column, a suggestion, and nothing starts."""
     workflow(team, "mistaken", 'agents2: {}\nkickof: "@alice hi"\nlimits: { hops: many }\nkickof: again\n')
     ran = team.awk("run", "mistaken", "--trust")
     assert ran.code == 78
@@ -112,7 +117,7 @@ def test_every_mistake_in_a_file_is_told_with_its_place(team: Project) -> None:
 
 
 def test_a_run_without_a_kickoff_or_of_one_that_runs_is_refused(team: Project) -> None:
-    """contracts.md section 7: exit 2 with a hint."""
+    """contracts 7: exit 2 with a hint."""
     workflow(team, "standing", "")
     assert team.awk("run", "standing").code == 2
     assert team.awk("start", "standing").code == 0
@@ -122,7 +127,7 @@ def test_a_run_without_a_kickoff_or_of_one_that_runs_is_refused(team: Project) -
 
 
 def test_the_exit_code_tells_the_worst_that_happened(team: Project) -> None:
-    """contracts.md section 7: 1 where an instruction failed, 124 where the time was up."""
+    """contracts 7: 1 where an instruction failed, 124 where the time was up."""
     team.agent("crashing", "exit: 3")
     workflow(team, "crashes", 'kickoff: "@alice hi"\n', "crashing")
     failed = team.awk("run", "crashes", "--json")
@@ -133,8 +138,9 @@ def test_the_exit_code_tells_the_worst_that_happened(team: Project) -> None:
     assert (late.code, late.json()["status"]) == (124, "timeout")
 
 
+@pytest.mark.promise("TF12", "P27")
 def test_two_agents_that_always_answer_each_other_stop_at_the_hop_limit(team: Project) -> None:
-    """Fault TF12, promise P27: loops end."""
+    """Loops end."""
     team.agent("ping", 'text: "@bob your turn"')
     team.agent("pong", 'text: "@alice your turn"')
     team.write(
@@ -154,7 +160,7 @@ def test_two_agents_that_always_answer_each_other_stop_at_the_hop_limit(team: Pr
 
 
 def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Project) -> None:
-    """contracts.md section 7: 130, and the report is written."""
+    """contracts 7: 130, and the report is written."""
     team.agent("stuck", "sleep: 60")
     workflow(team, "stopped", 'kickoff: "@alice hi"\n', "stuck")
     with team.spawn("run", "stopped", "--json") as stopped:
@@ -166,8 +172,9 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
     assert running(team, "stopped") == []
 
 
+@pytest.mark.promise("P1")
 def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(project: Project) -> None:
-    """Promise P1: requeued and finished; the client learns of it."""
+    """Requeued and finished; the client learns of it."""
     project.agent("alice", "sleep: 1.5", "text: finished")
     workflow(project, "review", 'kickoff: "@alice hi"\n')
     assert project.awk("start").code == 0

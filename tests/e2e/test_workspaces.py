@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.e2e.processes import survivors
 from tests.project import Project
@@ -41,8 +42,9 @@ def kill(project: Project) -> None:
     assert survivors([kernel], seconds=10) == []
 
 
+@pytest.mark.promise("SF17", "CF16")
 def test_a_workspace_in_files_tells_what_its_newest_run_said_even_after_a_crash(project: Project) -> None:
-    """Contracts 1 and 3, SF17, CF16: files, output of setup in its fence, output_schema; SIGKILL; then clear."""
+    """contracts 1 and 3: files, output of setup in its fence, output_schema; SIGKILL; then clear."""
     project.agent("alice", 'text: "@bob your turn"')
     project.write(".workflows/review.yaml", REVIEW)
     first = project.awk("run", "review", "--trust", "--json", "--", "-n", "3", "--deep")

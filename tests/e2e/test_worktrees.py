@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.e2e.processes import survivors, wait_until
 from tests.project import Project
@@ -66,7 +67,7 @@ def kill(project: Project) -> None:
 
 
 def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:
-    """Contracts 1: workspace.git; awk diff; kept when dirty or unpushed, swept when clean, by the next kernel too."""
+    """contracts 1: workspace.git; awk diff; kept when dirty or unpushed, swept when clean, by the next kernel too."""
     repository(project)
     refused = project.awk("run", "review")
     assert refused.code == 7
@@ -103,7 +104,7 @@ def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project
 
 
 def test_a_tree_that_cannot_be_set_up_says_what_its_command_printed(project: Project) -> None:
-    """Contracts 1: whoever runs it reads why, on whichever stream it was said, and of no trees where none is left."""
+    """contracts 1: whoever runs it reads why, on whichever stream it was said, and of no trees where none is left."""
     repository(project)
     setup = 'shell: echo "$AGENT_NAME'
     project.write(".workflows/review.yaml", REVIEW.replace(setup, f"shell: echo no such package; exit 3; # {setup}"))
@@ -114,8 +115,9 @@ def test_a_tree_that_cannot_be_set_up_says_what_its_command_printed(project: Pro
     assert "working trees of their own" not in ran.err
 
 
+@pytest.mark.promise("P1", "P2")
 def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: Project) -> None:
-    """P1, P2: SIGKILL while an agent works: the same tree, the same branch, and what was done is there."""
+    """SIGKILL while an agent works: the same tree, the same branch, and what was done is there."""
     repository(project)
     script = REVIEW.replace("sleep: 0.1", "sleep: 600").replace("- text: done", "- text: done again")
     project.write(".workflows/review.yaml", script)

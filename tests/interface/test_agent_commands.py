@@ -88,6 +88,7 @@ def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cl
     assert set(yaml.safe_load((cli.root / ".agents/alice.yaml").read_text())) == keys
 
 
+@pytest.mark.promise("CF08")
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -107,7 +108,7 @@ def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cl
     ],
 )
 def test_what_is_no_agent_is_refused_and_nothing_is_written(words: list[str], code: int, said: str, cli: Cli) -> None:
-    """CF08: exit 2 and the rule; a definition the loader refuses is never put in place."""
+    """Exit 2 and the rule; a definition the loader refuses is never put in place."""
     ran = cli("agent", "create", *words)
     assert (ran.code, ran.out, said in ran.err) == (code, "", True), ran.err
     assert _files(cli.root) == [".agents"]
@@ -309,8 +310,9 @@ def test_a_kernel_that_runs_says_what_agents_do(cli: Cli, kernel: KernelDouble, 
     assert cli("agent", "info", "bob").code == 5
 
 
+@pytest.mark.promise("P16")
 def test_hostile_definitions_are_shown_and_not_obeyed(cli: Cli, kernel: KernelDouble) -> None:
-    """P16: files of a repository."""
+    """Files of a repository."""
     text = " ".join(HOSTILE).encode("utf-8", "replace").decode()
     shown = msgspec.structs.replace(_info("alice", ephemeral=True, soul={text: text}), reason=text, workspaces=(text,))
     kernel.answers["GET /agents/alice"] = shown
@@ -456,8 +458,9 @@ def test_an_agent_of_the_project_file_is_edited_and_removed_there(
     assert ("max_steps: 7" in (cli.root / "lib/alice.yaml").read_text()) is (edit[0] == 0)
 
 
+@pytest.mark.promise("CF12")
 def test_a_directory_that_is_not_ours_stays(cli: Cli, alice: Path) -> None:
-    """CF12: delete never touches unmarked directories, nor those marked for another."""
+    """Delete never touches unmarked directories, nor those marked for another."""
     alice.write_text(f"{ALICE}context: {{dir: src}}\n")
     (cli.root / "src").mkdir()
     (cli.root / "src/main.py").write_text("pass")
@@ -483,8 +486,9 @@ def _idle(kernel: KernelDouble, **answers: Any) -> None:
     kernel.answers |= answers
 
 
+@pytest.mark.promise("HF26")
 def test_an_agent_with_work_stays(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
-    """HF26: 409, whether the work was there before or came in between."""
+    """409, whether the work was there before or came in between."""
     queued = QueueRow(id="i8", lane="normal", status="queued", attempt=0, step=0, preempted=0, enqueued_at=AT)
     _idle(kernel, **{"GET /agents/alice/queue": QueueReport(agent="alice", instructions=(queued,))})
     ran = cli("agent", "delete", "alice", "--yes")
@@ -526,8 +530,9 @@ def test_a_kernel_of_another_project_is_not_asked(cli: Cli, kernel: KernelDouble
     assert (ran.code, "another project: /elsewhere" in ran.err, alice.exists()) == (2, True, True)
 
 
+@pytest.mark.promise("XF12")
 def test_a_planted_trash_is_not_used(cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """XF12: nothing is moved out of the project."""
+    """Nothing is moved out of the project."""
     (tmp_path / "outside").mkdir()
     (cli.root / ".agents/.trash").symlink_to(tmp_path / "outside")
     ran = cli("agent", "delete", "alice", "--yes")

@@ -87,8 +87,9 @@ def test_an_entry_moves_with_its_tier(cli: Cli) -> None:
     assert cli("agent", "memory", "alice").out == "nothing\n"
 
 
+@pytest.mark.promise("SF17")
 def test_what_is_torn_is_skipped_and_told(cli: Cli) -> None:
-    """SF17: memory, notes, todo; the rest is shown, and the JSON says it too."""
+    """Memory, notes, todo; the rest is shown, and the JSON says it too."""
     _write(cli, "memory/core.yaml", 'a: "torn')
     _write(cli, "memory/working.yaml", "b: whole\n")
     ran = cli("agent", "memory", "alice", "--json")
@@ -139,9 +140,10 @@ def test_todos_are_added_done_and_removed(cli: Cli) -> None:
     assert cli("agent", "todo", "alice", "done", "x").code == 2
 
 
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE[:-1], ids=ascii)
 def test_what_agents_wrote_is_shown_and_not_obeyed(text: str, cli: Cli) -> None:
-    """P16: agents write these files too."""
+    """Agents write these files too."""
     _write(cli, "memory/core.yaml", '"k\\e[31m": "v"\n')
     _write(cli, "notes/2026-11-21-x.md", f"# {text}\n{text}\n")
     _write(cli, "todo/index.md", f"- [ ] a{text}\n- [\n")
@@ -155,9 +157,10 @@ def test_what_agents_wrote_is_shown_and_not_obeyed(text: str, cli: Cli) -> None:
     assert cli("agent", "memory", "alice", "get", "said", "--json").json()["entries"][0]["value"] == f"a{text}"
 
 
+@pytest.mark.promise("XF12", "CF12")
 @pytest.mark.parametrize("part", ["memory", "notes", "todo"])
 def test_a_link_leads_nowhere(part: str, cli: Cli, tmp_path: Path) -> None:
-    """XF12, CF12: a folder or file that a repository planted is not followed out of the project."""
+    """A folder or file that a repository planted is not followed out of the project."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (cli.root / CONTEXT).mkdir()
@@ -184,9 +187,10 @@ def test_what_is_no_file_is_not_waited_for(path: str, cli: Cli) -> None:
     assert "cannot be read" in cli("agent", path.split("/", maxsplit=1)[0], "alice").err
 
 
+@pytest.mark.promise("CF12")
 @pytest.mark.parametrize("said", ["~", "/", "/tmp", ".", "../x", ".agents", ".agents/bob", ".git/x", "''"])
 def test_a_context_elsewhere_must_be_the_agents_own(said: str, alice: Path, cli: Cli) -> None:
-    """CF12: nothing is read or written in somebody else's directory."""
+    """Nothing is read or written in somebody else's directory."""
     alice.write_text(f"{ALICE}context: {{dir: {said}}}\n")
     ran = cli("agent", "todo", "alice", "add", "x")
     assert (ran.code, "context.dir" in ran.err) == (78, True)
@@ -200,9 +204,10 @@ def test_a_context_may_lie_elsewhere_in_the_project(alice: Path, cli: Cli) -> No
     assert (cli.root / "team/alice/.context").read_text().startswith("alice\n")
 
 
+@pytest.mark.promise("CF08")
 @pytest.mark.parametrize(("name", "code"), [("alic", 5), ("../alice", 2), ("system", 2), ("Alice", 2), ("a" * 300, 2)])
 def test_an_agent_that_is_not_there_is_told(name: str, code: int, cli: Cli) -> None:
-    """CF08: and nothing is made for it."""
+    """And nothing is made for it."""
     ran = cli("agent", "memory", name, "set", "k", "v")
     assert ran.code == code
     assert ("did you mean alice?" in ran.err) == (name == "alic")
@@ -225,8 +230,9 @@ with Folder.open(sys.argv[1], "x") as folder:
 """
 
 
+@pytest.mark.promise("SF19")
 def test_a_file_is_never_half_written(cli: Cli) -> None:
-    """SF19: killed between writing and putting in place, the old content is intact, and the next write works."""
+    """Killed between writing and putting in place, the old content is intact, and the next write works."""
     file = _write(cli, "memory/core.yaml", "old: whole\n")
     done = subprocess.run([sys.executable, "-c", KILLED, str(file.parent)], timeout=20, check=False)
     assert (done.returncode, file.read_text()) == (-9, "old: whole\n")
@@ -261,8 +267,9 @@ def test_two_writers_lose_nothing(cli: Cli) -> None:
     assert len(cli("agent", "todo", "alice", "--json").json()["items"]) == 6
 
 
+@pytest.mark.promise("CF12")
 def test_a_context_of_another_agent_is_refused(alice: Path, cli: Cli) -> None:
-    """CF12: two agents cannot share one; an agent that is gone leaves it to the next."""
+    """Two agents cannot share one; an agent that is gone leaves it to the next."""
     bob = cli.root / ".agents/bob.yaml"
     for file in (alice, bob):
         file.write_text(f"{ALICE}context: {{dir: team/one}}\n")

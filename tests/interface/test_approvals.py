@@ -86,9 +86,10 @@ def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: Ke
     assert kernel.asked == []
 
 
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """P16: tools, inputs and reasons are the agent's words."""
+    """Tools, inputs and reasons are the agent's words."""
     row: dict[str, Any] = {**ROW, "tool": text, "input": {text: text}, "reason": text}
     kernel.answers["GET /approvals"] = Pending(approvals=(ApprovalRow(**row),))
     kernel.answers["GET /approvals/a3"] = ApprovalInfo(**row, state="open")

@@ -67,8 +67,9 @@ def _starter(project: Project, environ: dict[str, str], **more: Any) -> Starter:
     return Starter(project, environ, CLOCK, said.append, **more)
 
 
+@pytest.mark.promise("PF19")
 def test_a_kernel_is_started_detached(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """PF19, T37: own session, project as directory, umask 077, an environment that steers nothing."""
+    """Own session, project as directory, umask 077, an environment that steers nothing."""
     behave("serve")
     hostile = {
         "PYTHONPATH": "/evil",
@@ -96,8 +97,9 @@ def test_its_state_is_closed_to_others(cli: Cli, project: Project, behave: Calla
     assert os.stat(Path(project.state) / "kernel.log").st_mode & 0o777 == 0o600
 
 
+@pytest.mark.promise("PF13")
 def test_fifty_at_once_start_exactly_one(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """PF13: one kernel, and all fifty attach to it."""
+    """One kernel, and all fifty attach to it."""
     behave("serve")
     starters = [_starter(project, cli.environ) for _ in range(50)]
     with ThreadPoolExecutor(50) as pool:
@@ -120,10 +122,11 @@ def test_a_kernel_that_runs_is_used(
     assert not (Path(project.state) / "kernel.log").exists()
 
 
+@pytest.mark.promise("HF27", "PF12")
 def test_a_squatter_on_the_recorded_port_is_passed_by(
     cli: Cli, project: Project, behave: Callable[[str], None]
 ) -> None:
-    """HF27, PF12: a new kernel is started, the squatter sees no token, and the user hears of it."""
+    """A new kernel is started, the squatter sees no token, and the user hears of it."""
     behave("serve")
     with KernelDouble(proves=False).running() as squatter:
         squatter.publish(cli.home, cli.root)
@@ -157,11 +160,12 @@ def test_a_kernel_that_does_not_come_up_is_quoted(
     assert "kernel.log" in (caught.value.hint or "")
 
 
+@pytest.mark.promise("CF07")
 @pytest.mark.usefixtures("quick_loader")
 def test_a_project_file_that_keeps_the_kernel_from_starting_is_shown_with_its_places(
     cli: Cli, project: Project, behave: Callable[[str], None]
 ) -> None:
-    """CF07: the line and a caret, not a line of the kernel's log; a sound file is not blamed."""
+    """The line and a caret, not a line of the kernel's log; a sound file is not blamed."""
     behave("fail-config")
     Path(project.state).mkdir(parents=True)
     (Path(project.root) / "moniro.yaml").write_text("starvation: soon\nlimits: {workers: none}\n")
@@ -223,7 +227,7 @@ def test_state_that_cannot_be_written_is_a_configuration_error(cli: Cli) -> None
 
 
 def test_start_and_stop_leave_nothing(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """issue: awk start; awk stop. Stop returns when the process is gone; stopping nothing is no error."""
+    """awk start; awk stop. Stop returns when the process is gone; stopping nothing is no error."""
     behave("serve")
     started = cli("start")
     (pid,) = _started(project)
@@ -235,10 +239,11 @@ def test_start_and_stop_leave_nothing(cli: Cli, project: Project, behave: Callab
     assert (again.code, "no kernel runs" in again.err) == (0, True)
 
 
+@pytest.mark.promise("PF12")
 def test_a_kernel_whose_record_is_not_believed_is_told_of(
     cli: Cli, project: Project, behave: Callable[[str], None], kernel: KernelDouble
 ) -> None:
-    """PF12: it has the lock, so none can be started; half a minute of waiting would not say why."""
+    """It has the lock, so none can be started; half a minute of waiting would not say why."""
     behave("gives-way")
     record = kernel.publish(cli.home, cli.root)
     record.chmod(0o644)

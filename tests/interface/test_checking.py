@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("quick_loader")
 
 
 def test_validate_says_ok_for_each_file_and_exits_0(cli: Cli) -> None:
-    """contracts 7 and 9."""
+    """contracts 7 and 9: validate says ok for each file and exits 0."""
     review(cli.root)
     cli.environ |= {"ANTHROPIC_API_KEY": "k", "ACME_KEY": "k"}
     ran = cli("validate")
@@ -75,8 +75,9 @@ def test_config_json_has_the_definition_and_the_origins(cli: Cli) -> None:
             value = value[key]
 
 
+@pytest.mark.promise("P16")
 def test_a_text_of_a_file_cannot_reach_the_terminal_as_a_command(cli: Cli) -> None:
-    """P16: escape sequences in a definition are shown, not obeyed."""
+    """Escape sequences in a definition are shown, not obeyed."""
     write(cli.root, {".agents/bob.yaml": 'backend: mock\nmock: [{text: "\\e[2J"}]\nprompt: {system: "\\e[31mx"}\n'})
     ran = cli("config", "bob")
     assert ran.code == 0

@@ -33,9 +33,10 @@ def test_each_proof_is_for_a_nonce_of_its_own(cli: Cli, kernel: KernelDouble) ->
     assert len({asked.query["nonce"] for asked in kernel.of("GET", "/health")}) == 2
 
 
+@pytest.mark.promise("HF27")
 @pytest.mark.parametrize("squatter", ["no proof", "wrong token"])
 def test_a_squatter_never_sees_the_token(cli: Cli, kernel: KernelDouble, squatter: str) -> None:
-    """HF27: the challenge fails, the token is not sent, the message is clear."""
+    """The challenge fails, the token is not sent, the message is clear."""
     kernel.publish(cli.home, cli.root, token="another")
     kernel.proves = squatter == "wrong token"
     ran = cli("ps")
@@ -45,8 +46,9 @@ def test_a_squatter_never_sees_the_token(cli: Cli, kernel: KernelDouble, squatte
     assert kernel.tokens_seen == []
 
 
+@pytest.mark.promise("HF27")
 def test_a_record_whose_port_is_dead_means_no_kernel(cli: Cli) -> None:
-    """HF27: stale daemon.json."""
+    """Stale daemon.json."""
     with KernelDouble().running() as gone:
         gone.publish(cli.home, cli.root)
     ran = cli("ps")

@@ -1,4 +1,4 @@
-"""Agents' text cannot reach a terminal as anything but text (promise P16)."""
+"""Agents' text cannot reach a terminal as anything but text."""
 
 import json
 
@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from interface.cli.output import escape, escape_json, one_line
 from tests.interface.hostile import HOSTILE, obeyed
 
+pytestmark = pytest.mark.promise("P16")
+
 anything = st.text(alphabet=st.one_of(st.characters(), st.sampled_from("".join(HOSTILE))))
 
 
+@pytest.mark.promise("P16")
 @given(anything)
 def test_no_control_or_format_character_survives(text: str) -> None:
-    """P16: C0 but newline and tab, C1, DEL, bidi, zero-width, line separators, surrogates."""
+    """C0 but newline and tab, C1, DEL, bidi, zero-width, line separators, surrogates."""
     assert obeyed(escape(text)) == []
 
 

@@ -85,7 +85,7 @@ def test_one_is_shown_with_its_votes_and_who_is_waited_for(cli: Cli, kernel: Ker
     ],
 )
 def test_how_it_ended_is_said(changes: dict[str, Any], said: str, cli: Cli, kernel: KernelDouble) -> None:
-    """decisions, Collaboration: no winner is a result, and so is everything else that ends a vote."""
+    """No winner is a result, and so is everything else that ends a vote."""
     kernel.answers[f"GET {HERE}/release"] = document(msgspec.structs.replace(OPEN, **changes))
     assert said in cli("proposal", "show", "release@review").out
 
@@ -147,9 +147,10 @@ def test_what_makes_no_sense_asks_nothing(words: list[str], cli: Cli, kernel: Ke
     assert kernel.asked == []
 
 
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_what_an_agent_wrote_is_shown_and_not_obeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """P16: titles, descriptions, labels, options and reasons are agents' words."""
+    """Titles, descriptions, labels, options and reasons are agents' words."""
     vote = Vote(voter="bob", choice=text, reason=text)
     hostile = msgspec.structs.replace(
         WON, title=text, description=text, votes=(vote,), options=(Option(id="a", label=text),), winner=text,

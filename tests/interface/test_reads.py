@@ -46,10 +46,11 @@ def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelD
         assert long in ran.out
 
 
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 @every_read
 def test_hostile_text_is_shown_and_notobeyed(route: str, text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """P16: through every command that shows what agents wrote, as text and as JSON, also on a terminal."""
+    """Through every command that shows what agents wrote, as text and as JSON, also on a terminal."""
     kernel.answers |= read_answers(ALL_HOSTILE)
     cli.environ["NO_COLOR"] = "1"
     for words, terminal in ((READS[route], False), (READS[route], True), ([*READS[route], "--json"], True)):
@@ -58,9 +59,10 @@ def test_hostile_text_is_shown_and_notobeyed(route: str, text: str, cli: Cli, ke
         assert obeyed(ran.out + ran.err) == []
 
 
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_text_in_a_refusal_is_notobeyed(text: str, cli: Cli, kernel: KernelDouble) -> None:
-    """P16: error messages quote files and names."""
+    """Error messages quote files and names."""
     safe = text.encode("utf-8", "replace").decode()
     error = {"path": safe, "line": 1, "column": 2, "where": safe, "message": safe, "hint": safe, "source": safe}
     kernel.answers["GET /ps"] = problem(422, "bad_definition", safe, hint=safe, errors=[error])
@@ -187,7 +189,7 @@ def test_what_work_took_is_asked_of_a_target(
 
 
 def test_a_cost_nobody_knows_is_unknown_and_not_0(cli: Cli, kernel: KernelDouble) -> None:
-    """decisions.md: unknown model, unknown cost; what is known of it is shown with a mark."""
+    """Unknown model, unknown cost; what is known of it is shown with a mark."""
     sample = read_answers("x")["GET /usage"]
     known = msgspec.structs.replace(sample.total, key="alice", usage=Usage(input_tokens=5, cost_usd=0.25))
     free = msgspec.structs.replace(sample.total, key="bob", unpriced=0)
@@ -347,7 +349,7 @@ def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli
 
 
 def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> None:
-    """issue: thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
+    """Thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
     kernel.answers |= read_answers("x")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", "ps", "--json"],

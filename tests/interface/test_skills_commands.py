@@ -14,8 +14,9 @@ pytestmark = pytest.mark.usefixtures("quick_loader")
 COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 
 
+@pytest.mark.promise("XF05", "XF06")
 def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> None:
-    """XF05, XF06: plain files of a commit, pinned; links and hooks do not come along."""
+    """Plain files of a commit, pinned; links and hooks do not come along."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= host.environ
         host.write("all/counting/SKILL.md", COUNTING)
@@ -55,8 +56,9 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
     assert cli("skills", "list").err == "", "an empty home is nothing that was skipped"
 
 
+@pytest.mark.promise("XF05")
 def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None:
-    """XF05: a repository of others is as it is; what is left out is said where it matters."""
+    """A repository of others is as it is; what is left out is said where it matters."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= host.environ
         host.write("all/counting/SKILL.md", COUNTING)
@@ -71,19 +73,21 @@ def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None
         assert cli("skills", "import", f"github:{SERVED}@v1/all/notes").code == 78
 
 
+@pytest.mark.promise("XF04")
 @pytest.mark.parametrize(
     "source",
     ["github:../x@v1/a", "github:o/r", "github:o/r@--upload-pack=x/a", "github:o/r@v1/../..", "file:///etc", "ext::sh"],
 )
 def test_a_source_that_is_none_is_refused_before_git_is_thought_of(cli: Cli, source: str) -> None:
-    """XF04."""
+    """A source that is none is refused before git is thought of."""
     refused = cli("skills", "import", source)
     assert (refused.code, refused.out) == (2, "")
     assert not (cli.root / ".agents/skills").exists()
 
 
+@pytest.mark.promise("XF05")
 def test_no_link_of_the_project_leads_an_import_out(cli: Cli, tmp_path: Path) -> None:
-    """XF05: a project that is cloned may hold links where an import writes, and a skill may hold any file."""
+    """A project that is cloned may hold links where an import writes, and a skill may hold any file."""
     outside, home = tmp_path / "outside", cli.root / ".agents/skills"
     outside.mkdir()
     home.mkdir(parents=True)
@@ -98,8 +102,9 @@ def test_no_link_of_the_project_leads_an_import_out(cli: Cli, tmp_path: Path) ->
     assert (sorted(os.listdir(home)), (home / "counting").is_symlink()) == (["counting", "skills.lock"], False)
 
 
+@pytest.mark.promise("XF05")
 def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
-    """XF05: what is removed is below the project's own folder of skills."""
+    """What is removed is below the project's own folder of skills."""
     (cli.root / ".agents/skills").mkdir(parents=True)
     pin = {"source": "github:o/r@v1/a", "commit": "0" * 40, "digest": "0"}
     (cli.root / ".agents/skills/skills.lock").write_text(json.dumps({"../../src": pin}))
@@ -121,12 +126,13 @@ def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
     assert not (cli.root / ".agents/skills").exists()
 
 
+@pytest.mark.promise("XF04")
 @pytest.mark.parametrize(
     ("source", "gone"),
     [(f"github:{SERVED}@v9/all", False), ("github:owner/none@v1/all", False), (f"github:{SERVED}@v1/all", True)],
 )
 def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path, source: str, gone: bool) -> None:
-    """XF04: a ref, a repository or a host that is not there is the user's to see, and no end of the loader's."""
+    """A ref, a repository or a host that is not there is the user's to see, and no end of the loader's."""
     with git_host(tmp_path / "host") as host:
         cli.environ |= {"AGENT_WORKER_GITHUB_URL": "http://127.0.0.1:1"} if gone else host.environ
         host.publish("v1")
@@ -139,8 +145,9 @@ def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path,
             assert "hint: is the name right?" in refused.err and "|" not in refused.err
 
 
+@pytest.mark.promise("XF12")
 def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path) -> None:
-    """XF12."""
+    """A link in place of the folder is not followed."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (cli.root / ".agents/skills").symlink_to(outside)

@@ -137,11 +137,12 @@ HELD: list[tuple[dict[str, Any], int]] = [
 ]
 
 
+@pytest.mark.promise("P26")
 @pytest.mark.parametrize(("how", "code"), HELD, ids=str)
 def test_what_a_person_must_end_decides_the_exit_code(
     how: dict[str, Any], code: int, cli: Cli, kernel: KernelDouble
 ) -> None:
-    """P26, contracts 7: serve, ask and send --wait say by their exit code what is needed."""
+    """contracts 7: serve, ask and send --wait say by their exit code what is needed."""
     result = InstructionResult(instruction_id="i7", agent="alice", text="", **how)
     kernel.answers["POST /serve"] = SendReport(message_id="m1", instruction_ids=("i7",), results=(result,))
     ran = cli("serve", "alice", "hi")
@@ -149,8 +150,9 @@ def test_what_a_person_must_end_decides_the_exit_code(
     assert ran.err.startswith("error: alice: i7 ")
 
 
+@pytest.mark.promise("P26")
 def test_waiting_ends_where_only_a_person_can_help(cli: Cli, kernel: KernelDouble) -> None:
-    """P26: an agent that goes into error while its message is waited for; what waits for a time is waited for."""
+    """An agent that goes into error while its message is waited for; what waits for a time is waited for."""
     kernel.answers |= {
         "POST /messages": SendReceipt(message_id="m1", instruction_ids=("i7",)),
         "GET /events": Stream([PING, sse("agent.changed", event("agent.changed", 9, agent="alice"), 9)]),

@@ -123,7 +123,7 @@ def test_a_refusal_we_do_not_know_is_judged_by_its_status() -> None:
 
 
 def test_two_commands_of_one_name_cannot_be() -> None:
-    """style 29: a duplicate raises at import."""
+    """A duplicate raises at import."""
     words = [word for command in COMMANDS for word in (command.word, *command.aliases)]
     assert len(words) == len(set(words))
 
@@ -145,6 +145,6 @@ def test_a_word_that_is_no_command_is_told(cli: Cli) -> None:
 
 
 def test_list_is_ls(cli: Cli, kernel: KernelDouble) -> None:
-    """S2 and S0 call it both ways."""
+    """Both names of it are understood."""
     kernel.answers["GET /agents"] = {"schema": "awk/agent-list/1", "agents": []}
     assert cli("list", "--json").out == cli("ls", "--json").out

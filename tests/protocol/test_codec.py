@@ -26,8 +26,9 @@ def test_frames_survive_any_cut_of_the_stream() -> None:
         assert got == frames
 
 
+@pytest.mark.promise("IF01")
 def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
-    """Fault IF01: memory stays bounded and the attempt goes on."""
+    """Memory stays bounded and the attempt goes on."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
     got: list[WorkerFrame | Noise] = []
     for _ in range(40):
@@ -38,12 +39,13 @@ def test_an_endless_line_is_cut_once_and_what_follows_is_read() -> None:
     assert len(reader.pending) == 0
 
 
+@pytest.mark.promise("IF03", "IF05", "IF07", "IF14")
 @pytest.mark.parametrize(
     "line",
     [b"npm WARN banner", b"\xff\xfe\x00", b'{"t":"unknown"}', b'{"t":"pong"}', b"[" * 100_000, b"\xef\xbb\xbf{}"],
 )
 def test_what_is_no_frame_is_noise_and_ends_nothing(line: bytes) -> None:
-    """Faults IF03, IF05, IF07, IF14."""
+    """What is no frame is noise and ends nothing."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
     noise, frame = reader.feed(line + b"\n" + encode(Pong(n=1)))
     assert isinstance(noise, Noise)
@@ -51,18 +53,20 @@ def test_what_is_no_frame_is_noise_and_ends_nothing(line: bytes) -> None:
 
 
 def test_a_frame_over_the_limit_is_refused_by_the_sender() -> None:
-    """contracts.md section 6: at most 1 MiB a line."""
+    """contracts 6: at most 1 MiB a line."""
     with pytest.raises(LineTooLong):
         encode(Delta(text="x" * LINE_LIMIT_BYTES))
 
 
+@pytest.mark.promise("IF03")
 @given(st.binary(max_size=300))
 def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
-    """Fault IF03: never an exception."""
+    """Never an exception."""
     reader: FrameReader[WorkerFrame] = FrameReader(WorkerFrame)
     assert all(item is not None for item in reader.feed(data + b"\n"))
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize(
     "text",
     [
@@ -72,7 +76,7 @@ def test_any_bytes_give_frames_or_noise(data: bytes) -> None:
     ],
 )
 def test_a_key_that_is_there_twice_is_refused(text: bytes) -> None:
-    """Promise P17: two readers of one text never see two things; escapes and depth hide nothing."""
+    """Two readers of one text never see two things; escapes and depth hide nothing."""
     with pytest.raises(DuplicateKey, match="is there twice"):
         reject_duplicate_keys(text)
 

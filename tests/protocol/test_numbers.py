@@ -1,4 +1,4 @@
-"""Numbers that cross a wall have bounds, and sums of them fit (P10); what was to be a frame is never lost (IF17)."""
+"""Numbers that cross a wall have bounds, and sums of them fit; what was to be a frame is never lost."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -10,6 +10,8 @@ from msgspec import inspect
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import COUNTS, Delta, Entry, Json, KeeperFrame, Pong, Preloaded, Result, ToolCall, WorkerFrame
 from protocol.ndjson import DuplicateKey, FrameReader, Noise, encode, reject_duplicate_keys
+
+pytestmark = pytest.mark.promise("P10", "IF17")
 
 HEARD = (*get_args(WorkerFrame), *get_args(KeeperFrame), Preloaded)
 """What the kernel hears from processes that it started."""
@@ -117,22 +119,25 @@ def test_words_as_they_come_are_not_read_twice() -> None:
     assert reader.feed(b'{"t":"delta","text":"a","text":"b"}\n') == [Delta(text="b")]
 
 
+@pytest.mark.promise("IF17")
 @pytest.mark.parametrize(
     "data", [b'{"a":1,"a":1}', b'[{"a":{"b":1,"\\u0062":2}}]', b'{"a":1,"b":{"c":[{"d":1,"d":1}]}}']
 )
 def test_a_key_given_twice_is_found_wherever_it_is(data: bytes) -> None:
-    """IF17: however deep, and however it is spelled."""
+    """However deep, and however it is spelled."""
     with pytest.raises(DuplicateKey, match="twice"):
         reject_duplicate_keys(data)
 
 
+@pytest.mark.promise("P10")
 def test_numbers_of_any_length_are_not_read_for_it() -> None:
-    """P10: looking for keys must not cost what a number of 100,000 digits would."""
+    """Looking for keys must not cost what a number of 100,000 digits would."""
     reject_duplicate_keys(b'{"a":' + b"9" * 100_000 + b',"b":1e99999}')
 
 
+@pytest.mark.promise("P10")
 def test_sums_of_the_largest_stay_numbers_that_every_reader_has_exactly() -> None:
-    """P10: sums stop where numbers do."""
+    """Sums stop where numbers do."""
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     assert most.plus(most) == most
     assert msgspec.json.decode(msgspec.json.encode(most.plus(most)), type=Usage) == most

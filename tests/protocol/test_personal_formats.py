@@ -81,11 +81,12 @@ def _of_nodes(node: Node) -> object:
             return node.text
 
 
+@pytest.mark.promise("CF06")
 @pytest.mark.slow
 @given(st.dictionaries(ANY, VALUES, min_size=1, max_size=4))
 @example({"": ["why?"]})
 def test_what_is_written_as_yaml_is_what_everybody_reads(value: dict[str, object]) -> None:
-    """CF06: for libyaml and for our loader alike; and texts stay texts where a reader guesses types."""
+    """For libyaml and for our loader alike; and texts stay texts where a reader guesses types."""
     text = document(value)  # type: ignore[arg-type]
     assert _read(text) == _plain(value)
     if not any("\0" in str(item) for item in _leaves(value)):
@@ -133,8 +134,9 @@ def test_an_entry_says_no_more_than_it_must() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.promise("SF17")
 def test_what_is_wrong_in_a_memory_is_left_out_and_told() -> None:
-    """SF17: one bad entry does not hide the others; what people wrote in their own way is kept as it is."""
+    """One bad entry does not hide the others; what people wrote in their own way is kept as it is."""
     entries, faults = entries_of(
         {"a": {"value": "1", "tire": "core"}, "b": {"value": "2", "tier": "x"}, "c": ["d"]}, "x"
     )
@@ -179,8 +181,9 @@ def test_a_todo_list_is_what_was_added_done_and_removed(texts: list[str], data: 
     assert lines.startswith("# Things\n")
 
 
+@pytest.mark.promise("SF17")
 def test_people_may_write_between_the_items() -> None:
-    """Nested items count, other lines stay, and what looks torn is told (SF17)."""
+    """Nested items count, other lines stay, and what looks torn is told."""
     text = "intro\n* [X] a\n  - [ ] b\n\ntext\n- [x\n- [ ]\nend"
     assert items_of(text) == ([Item("a", True), Item("b")], ["line 6 is no item: - [x", "line 7 is no item: - [ ]"])
     assert with_item(text, "c\nd") == "intro\n* [X] a\n  - [ ] b\n- [ ] c d\n\ntext\n- [x\n- [ ]\nend\n"
@@ -219,12 +222,13 @@ def test_notes_are_in_the_order_of_their_names() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.promise("CF12")
 @pytest.mark.parametrize(
     "path",
     ["~", "/", "/tmp", ".", "", "..", "a/../..", ".git", ".git/x", ".agents", ".agents/bob", ".agents/.trash", "a\0"],
 )
 def test_a_context_is_a_directory_of_the_agents_own(path: str) -> None:
-    """CF12: home, root, the project, what is another's."""
+    """Home, root, the project, what is another's."""
     assert dir_fault(path, "alice") is not None
 
 

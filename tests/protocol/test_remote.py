@@ -6,13 +6,14 @@ from protocol.remote_ref import RemoteRejected, parse_remote, repository_url
 
 
 def test_a_name_has_an_owner_a_repository_a_ref_and_a_path() -> None:
-    """Contracts section 7."""
+    """contracts 7: a name has an owner a repository a ref and a path."""
     found = parse_remote("github:my-org/flows.x@v1.2/.workflows/review.yaml")
     assert found == ("my-org", "flows.x", "v1.2", ".workflows/review.yaml")
     assert str(found) == "github:my-org/flows.x@v1.2/.workflows/review.yaml"
     assert repository_url(found, {}) == "https://github.com/my-org/flows.x.git"
 
 
+@pytest.mark.promise("XF04")
 @pytest.mark.parametrize(
     "name",
     [
@@ -55,11 +56,12 @@ def test_a_name_has_an_owner_a_repository_a_ref_and_a_path() -> None:
     ],
 )
 def test_what_could_be_taken_for_something_else_is_no_name(name: str) -> None:
-    """XF04: refused before git starts; options, other transports, other refs, other directories."""
+    """Refused before git starts; options, other transports, other refs, other directories."""
     with pytest.raises(RemoteRejected):
         parse_remote(name)
 
 
+@pytest.mark.promise("XF04")
 @pytest.mark.parametrize(
     "base",
     [
@@ -78,7 +80,7 @@ def test_what_could_be_taken_for_something_else_is_no_name(name: str) -> None:
     ],
 )
 def test_a_host_is_https_or_this_machine(base: str) -> None:
-    """XF04: whoever sets the variable may still not bring in another transport."""
+    """Whoever sets the variable may still not bring in another transport."""
     with pytest.raises(RemoteRejected):
         repository_url(parse_remote("github:o/r@v1/a.yaml"), {"AGENT_WORKER_GITHUB_URL": base})
     ours = {"AGENT_WORKER_GITHUB_URL": "http://127.0.0.1:80/git/"}

@@ -18,17 +18,18 @@ from protocol.target import Target, TargetRejected, parse_target
     ],
 )
 def test_each_form_names_its_space_and_prints_as_it_was_typed(text: str, target: Target, space: str) -> None:
-    """contracts.md section 2."""
+    """contracts 2: each form names its space and prints as it was typed."""
     assert parse_target(text) == target
     assert (target.space, str(target)) == (space, text)
 
 
+@pytest.mark.promise("CF08")
 @pytest.mark.parametrize(
     "text",
     ["", "@", "alice@", "Alice", "../../x", "system", "@dm:alice", "a@b@c", "@review:", "@review:-x", "бob", "a" * 33],
 )
 def test_what_is_no_target_is_refused_with_the_grammar(text: str) -> None:
-    """Fault CF08: names that are reserved, look alike or climb."""
+    """Names that are reserved, look alike or climb."""
     with pytest.raises(TargetRejected, match=r"use alice, @review"):
         parse_target(text)
 

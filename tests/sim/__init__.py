@@ -1,1 +1,1 @@
-"""The deterministic simulation: the kernel's own services in a world that a seed makes and breaks (promises 5.1)."""
+"""The deterministic simulation: the kernel's own services in a world that a seed makes and breaks."""

@@ -55,5 +55,5 @@ def run_virtually(seed: int, main: Callable[[], Awaitable[T]]) -> T:
 
 
 async def pass_seconds(seconds: float) -> None:
-    """Let virtual time pass. (Tests of real time wait for events instead: style 40.)"""
+    """Let virtual time pass. (Tests of real time wait for events instead.)"""
     await trio.sleep_until(trio.current_time() + seconds)

@@ -1,4 +1,4 @@
-"""Promise P5: what is durable is never done again, wherever the work is cut (and 5.10: nobody can tell afterwards)."""
+"""What is durable is never done again, wherever the work is cut (and 5.10: nobody can tell afterwards)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,6 +9,8 @@ from tests.sim.ground import Ground
 from tests.sim.plan import TEAM, Death, Doom, Fate, Plan, Send
 from tests.sim.story import Story, at_step, interrupt, tell
 from tests.sim.world import World
+
+pytestmark = pytest.mark.promise("P5")
 
 JOB: Final = "job m0: do 10; touch 2; touch 6."
 ENTRIES: Final = 12
@@ -37,9 +39,10 @@ def undisturbed(ground: Ground) -> Story:
     return told
 
 
+@pytest.mark.promise("P5", "TF06")
 @pytest.mark.parametrize("k", range(ENTRIES))
 def test_a_preempted_instruction_goes_on_after_its_last_entry(k: int, ground: Ground, undisturbed: Story) -> None:
-    """P5, TF06: preempted at each boundary, each model call and each tool is made once."""
+    """Preempted at each boundary, each model call and each tool is made once."""
     told = tell(QUIET, ground, at_step(k - 1, interrupt))
     _check(told, undisturbed, ENTRIES)
     assert set(told.touched.values()) == {1}
@@ -48,6 +51,7 @@ def test_a_preempted_instruction_goes_on_after_its_last_entry(k: int, ground: Gr
     assert told.ends[JOB].epoch == (1 if k == ENTRIES - 1 else 2)
 
 
+@pytest.mark.promise("P5", "PF01", "PF02")
 @pytest.mark.parametrize("k", range(ENTRIES))
 @pytest.mark.parametrize(
     ("fate", "durable"), [("killed before entry", False), ("killed after entry", None), ("silent exit", False)]
@@ -55,7 +59,7 @@ def test_a_preempted_instruction_goes_on_after_its_last_entry(k: int, ground: Gr
 def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
     k: int, fate: Fate, durable: bool | None, ground: Ground, undisturbed: Story
 ) -> None:
-    """P5, PF01, PF02: what was durable when it died is not asked for again."""
+    """What was durable when it died is not asked for again."""
     plan = Plan(seed=1, workers=2, sends=QUIET.sends, dooms=(Doom(spawn=1, fate=fate, k=k),))
     told = tell(plan, ground)
     _check(told, undisturbed, k)
@@ -63,18 +67,20 @@ def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
         assert told.ends[JOB].epoch == 2
 
 
+@pytest.mark.promise("P5")
 @pytest.mark.parametrize("k", range(-1, ENTRIES))
 def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(k: int, ground: Ground, undisturbed: Story) -> None:
-    """P5: a restart at every step; up to it everything was done once."""
+    """A restart at every step; up to it everything was done once."""
     told = tell(QUIET, ground, at_step(k, World.kill_kernel))
     _check(told, undisturbed, k + 1)
 
 
+@pytest.mark.promise("P5")
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
     durable: bool, ground: Ground, undisturbed: Story
 ) -> None:
-    """P5, 5.10: a restart inserted before any commit, or between it and its answer."""
+    """A restart inserted before any commit, or between it and its answer."""
     assert undisturbed.report is not None
     for commit in range(1, undisturbed.report.commits + 1):
         plan = Plan(seed=1, workers=2, sends=QUIET.sends, deaths=(Death(commit, durable),))
@@ -82,7 +88,7 @@ def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
 
 
 def test_three_kinds_of_trouble_at_once_change_nothing_either(ground: Ground, undisturbed: Story) -> None:
-    """5.10: preempted, crashed and restarted in one life, the thread is the same."""
+    """Preempted, crashed and restarted in one life, the thread is the same."""
 
     def all_three(world: World) -> None:
         disturbances: tuple[Callable[[World], None], ...] = (at_step(2, interrupt), at_step(7, World.kill_kernel))

@@ -34,9 +34,10 @@ def _after(told: Story, seconds: float) -> list[float]:
     return [at for at, _instruction in told.calls if at > seconds]
 
 
+@pytest.mark.promise("P12", "TF15")
 @pytest.mark.parametrize("seed", range(4))
 def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: Ground) -> None:
-    """P12, TF15: not before Retry-After; one tries; then two a second, and no second sees a fifth of them."""
+    """Not before Retry-After; one tries; then two a second, and no second sees a fifth of them."""
     weather = Weather(at=0.0, seconds=10.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)
     told = _herd(crowd, weather, seed)
     refused, again = [at for at, _ in told.calls if at < 10.0], _after(told, 10.0)
@@ -49,8 +50,9 @@ def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: G
     assert busiest <= COUNT / 5
 
 
+@pytest.mark.promise("P12")
 def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
-    """P12: a half-open breaker admits one; each refusal opens it for longer."""
+    """A half-open breaker admits one; each refusal opens it for longer."""
     weather = Weather(at=0.0, seconds=200.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)
     told = _herd(crowd, weather)
     probes = [at for at in _after(told, 10.0) if at < 200.0]
@@ -58,8 +60,9 @@ def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
     assert all(later - earlier >= RETRY_AFTER for earlier, later in pairwise(probes))
 
 
+@pytest.mark.promise("P12")
 def test_a_refused_key_is_asked_by_nobody_until_a_person_acts(crowd: Ground) -> None:
-    """P12: 401 has no retries. One agent is reset, and asks first; when it is answered the others follow."""
+    """401 has no retries. One agent is reset, and asks first; when it is answered the others follow."""
     weather = Weather(at=0.0, seconds=60.0, provider="anthropic", sky="auth", retry_after=None)
     told = _herd(crowd, weather, acts=(Act(70.0, "reset", NAMES[3]),))
     assert len([at for at, _ in told.calls if at < 60.0]) == COUNT

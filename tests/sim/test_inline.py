@@ -58,9 +58,10 @@ async def _write_twice(writer: InlineWriter) -> None:
                 await writer.commit(emit_log, "worker.log", data={"text": text})
 
 
+@pytest.mark.promise("P1")
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_killed_writer_answers_nobody_and_keeps_what_was_committed(durable: bool) -> None:
-    """P1: killed before a commit nothing is kept; killed after it, it is, though nobody was told."""
+    """Killed before a commit nothing is kept; killed after it, it is, though nobody was told."""
     seen: list[int] = []
 
     async def main() -> None:

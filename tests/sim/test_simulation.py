@@ -32,17 +32,18 @@ BATCH: Final = 25
 """Seeds in one test: so that several processes can share them."""
 
 
+@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P11", "P12", "P13")
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, ground: Ground) -> None:
-    """P1, P2, P3, P4, P5, P11, P12, P13: safety while faults are on, liveness once they are healed."""
+    """Safety while faults are on, liveness once they are healed."""
     for seed in range(first, first + BATCH):
         report = simulate(expand(seed), ground)
         assert report.violations == (), report.text
 
 
 def test_the_same_seed_gives_the_same_run(ground: Ground) -> None:
-    """5.1: a failure is replayed by its seed. The hash is over everything that was told and done, with its time."""
+    """A failure is replayed by its seed. The hash is over everything that was told and done, with its time."""
     for seed in (3, 8, 14):
         first, second = simulate(expand(seed), ground), simulate(expand(seed), ground)
         assert len(first.lines) > 100
@@ -52,7 +53,7 @@ def test_the_same_seed_gives_the_same_run(ground: Ground) -> None:
 
 
 def test_it_does_so_in_another_process_too(ground: Ground) -> None:
-    """5.1: nothing depends on how this process hashes or when it began."""
+    """Nothing depends on how this process hashes or when it began."""
     environ = {**os.environ, "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-m", "tests.sim.soak", "--first", "8", "--count", "1", "--hashes"]
     root = Path(__file__).parents[2]
@@ -61,7 +62,7 @@ def test_it_does_so_in_another_process_too(ground: Ground) -> None:
 
 
 def test_a_plan_prints_all_that_will_happen() -> None:
-    """5.1: who reads the report of a failure sees every fault of the world it happened in."""
+    """Who reads the report of a failure sees every fault of the world it happened in."""
     plan = expand(0)
     printed = str(plan)
     faults = (
@@ -80,7 +81,7 @@ def test_a_plan_prints_all_that_will_happen() -> None:
 
 
 def test_the_seeds_meet_every_kind_of_fault() -> None:
-    """5.1: what no plan has is tested by none."""
+    """What no plan has is tested by none."""
     plans = [expand(seed) for seed in range(SEEDS)]
     assert {one.sky for plan in plans for one in plan.weather} == set(soak.SKIES)
     assert {one.fate for plan in plans for one in plan.dooms} == set(soak.FATES)
@@ -103,7 +104,7 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
 
 
 def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
-    """5.1: schedules wake, runs end in every way, budgets run out, questions are answered, threads are made shorter."""
+    """Schedules wake, runs end in every way, budgets run out, questions are answered, threads are made shorter."""
     met: set[str] = set()
 
     def look(world: World) -> None:
@@ -164,7 +165,7 @@ LIKELY: Final = {"waits are forgotten": 36, "approved calls are always new": 30,
 def test_a_kernel_that_breaks_a_promise_is_found_out(
     what: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """5.1, 5.12: a simulation that finds nothing wrong with a broken kernel proves nothing."""
+    """A simulation that finds nothing wrong with a broken kernel proves nothing."""
     module, name, right, wrong = SABOTAGE[what]
     statement = str(getattr(module, name))
     assert statement.count(right) == 1

@@ -74,19 +74,21 @@ CALL = ToolCall(id="mock-0", name="bash", args=msgspec.Raw(msgspec.json.encode(R
 BEGUN = Entry(k=0, kind="reply", calls=(CALL,), stop_reason="tool_use")
 
 
+@pytest.mark.promise("P4", "P5")
 @pytest.mark.parametrize("interrupted", [False, True])
 async def test_a_call_that_may_have_begun_is_not_made_again(
     daemon: FakeDaemon, tmp_path: Path, interrupted: bool
 ) -> None:
-    """P4, P5: told as outcome unknown; after a yield it has not begun, and is made."""
+    """Told as outcome unknown; after a yield it has not begun, and is made."""
     actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
     made = await play(daemon, tmp_path, *actions, tools=("bash",), entries=(BEGUN,), interrupted=interrupted)
     assert results(made) == [("bash", INTERRUPTED if interrupted else "i1:0.0:mock-0\n", interrupted)]
     assert (tmp_path / "ran").exists() is not interrupted
 
 
+@pytest.mark.promise("P5")
 async def test_reading_is_done_again_after_an_interruption(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """P5: a read-only tool -> run again."""
+    """A read-only tool -> run again."""
     call = ToolCall(id="mock-0", name="list", args=msgspec.Raw(b"{}"))
     begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
     made = await play(
@@ -118,7 +120,7 @@ async def test_a_model_is_told_of_its_tools(daemon: FakeDaemon, tmp_path: Path, 
 
 
 async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """decisions: preemption after any entry, one tool call included."""
+    """Preemption after any entry, one tool call included."""
     actions = ({"tool": "bash", "args": RUNS}, {"text": "done"})
     start = make_start(
         mock=script(*actions), mcp=McpAddress(url=daemon.url), cwd=str(tmp_path), tools=("bash",), approval="auto",
@@ -128,9 +130,10 @@ async def test_a_yield_comes_between_a_call_and_the_next(daemon: FakeDaemon, tmp
     assert (made.result.status, [entry.kind for entry in made.entries]) == ("yielded", ["reply", "tool"])
 
 
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize("name", ["mcp__mail__send", "deploy", "bash"])
 async def test_a_call_in_doubt_is_not_forgotten_with_its_tool(daemon: FakeDaemon, tmp_path: Path, name: str) -> None:
-    """P4: a server that did not come again, a tool that was taken away: the model is not told that nothing happened."""
+    """A server that did not come again, a tool that was taken away: the model is not told that nothing happened."""
     call = ToolCall(id="mock-0", name=name, args=msgspec.Raw(b"{}"))
     begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
     actions = ({"tool": name}, {"text": "x"})
@@ -138,8 +141,9 @@ async def test_a_call_in_doubt_is_not_forgotten_with_its_tool(daemon: FakeDaemon
     assert results(made) == [(name, INTERRUPTED, True)]
 
 
+@pytest.mark.promise("P5")
 async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """P5: its ledger knows the key."""
+    """Its ledger knows the key."""
     call = ToolCall(id="mock-0", name="channel_send", args=msgspec.Raw(b'{"message":"hello"}'))
     begun = Entry(k=0, kind="reply", calls=(call,), stop_reason="tool_use")
     actions = ({"tool": "channel_send"}, {"text": "x"})
@@ -147,8 +151,9 @@ async def test_a_call_of_the_kernel_s_is_made_again(daemon: FakeDaemon, tmp_path
     assert results(made) == [("channel_send", "said 1", False)]
 
 
+@pytest.mark.promise("P15", "P19")
 async def test_a_script_beside_a_real_model_gives_that_no_shell(daemon: FakeDaemon, tmp_path: Path) -> None:
-    """P15, P19: what stands for a script's ``shell`` is nothing that a model calls, unasked and with no trust."""
+    """What stands for a script's ``shell`` is nothing that a model calls, unasked and with no trust."""
     says = [Say(calls=(Call("shell", '{"command": "touch owned"}'),)), Say("done")]
     with ScriptedApi(says) as api:
         fields: dict[str, Any] = {"tools": ("files",), "cwd": str(tmp_path), "mock": script({"text": "x"})}

@@ -25,8 +25,9 @@ async def test_tools_are_listed_once(daemon: FakeDaemon) -> None:
     await client.aclose()
 
 
+@pytest.mark.promise("P4")
 async def test_a_call_is_repeated_with_its_key_when_its_answer_was_lost(daemon: FakeDaemon) -> None:
-    """P4: the effect is there once, whatever was lost; 503 is a kernel that is busy, not one that refuses."""
+    """The effect is there once, whatever was lost; 503 is a kernel that is busy, not one that refuses."""
     client = DaemonMcp(daemon.url, "token", TrioIO())
     assert (await client.run("channel_send", {"message": "a"}, "k1")).text == "said 1"
     daemon.refuse = [503, 503]
@@ -69,8 +70,9 @@ async def _read_request(stream: trio.SocketStream) -> None:
         rest += await stream.receive_some()
 
 
+@pytest.mark.promise("HF06", "HF07")
 async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None:
-    """HF06, HF07: a fenced attempt stops; it does not try to talk its way on."""
+    """A fenced attempt stops; it does not try to talk its way on."""
     client = DaemonMcp(daemon.url, "another", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.run("channel_send", {"message": "a"}, "k1")
@@ -80,7 +82,7 @@ async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None
 
 
 async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.testing.MockClock) -> None:
-    """promises 4.3: network is tried again, here first and then by the kernel."""
+    """Network is tried again, here first and then by the kernel."""
     client = DaemonMcp("http://127.0.0.1:9/mcp", "token", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.tools()
@@ -99,15 +101,17 @@ async def test_what_the_kernel_refuses_is_a_result(daemon: FakeDaemon, status: i
     await client.aclose()
 
 
+@pytest.mark.promise("HF18")
 async def test_wrong_arguments_are_a_result(daemon: FakeDaemon) -> None:
-    """HF18: wrong types are an error the model reads."""
+    """Wrong types are an error the model reads."""
     client = DaemonMcp(daemon.url, "token", TrioIO())
     assert (await client.run("channel_send", {}, "k1")).is_error
     await client.aclose()
 
 
+@pytest.mark.promise("P10")
 async def test_a_big_result_is_shortened(daemon: FakeDaemon) -> None:
-    """P10: a tool's result in an entry is bounded, and says that it was cut."""
+    """A tool's result in an entry is bounded, and says that it was cut."""
     client = DaemonMcp(daemon.url, "token", TrioIO())
     hands = ToolRunners(kernel=client, own={}, seconds=5, waits=TrioIO())
     outcome = await hands.run(ToolCall(id="1", name="big", args=Json(b'{"size": 400000}')), "k")

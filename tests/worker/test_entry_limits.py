@@ -12,11 +12,12 @@ from worker.entry_limits import TooLarge, clean, shorten, truncate_entry
 HUGE = 3 * LINE_LIMIT_BYTES
 
 
+@pytest.mark.promise("P10")
 @given(st.text(), st.integers(min_value=200, max_value=2000), st.integers(min_value=1, max_value=400))
 @example("\0", 200, 400)
 @example("\U0001f600", 200, 400)
 def test_a_shortened_text_fits_and_says_how_much_is_missing(piece: str, limit: int, times: int) -> None:
-    """P10: bounded lines; a model must not take a part for the whole."""
+    """Bounded lines; a model must not take a part for the whole."""
     text = piece * times
     short = shorten(text, limit)
     assert len(msgspec.json.encode(short)) <= limit
@@ -51,7 +52,8 @@ def test_a_reply_that_cannot_fit_is_refused() -> None:
         truncate_entry(Entry(k=0, kind="reply", native=Json(msgspec.json.encode("y" * HUGE))))
 
 
+@pytest.mark.promise("IF03")
 def test_lone_surrogates_are_replaced() -> None:
-    """IF03: invalid text becomes U+FFFD, and valid text stays as it is."""
+    """Invalid text becomes U+FFFD, and valid text stays as it is."""
     assert clean("a\ud800b") == "a�b"
     assert clean("é\U0001f600") == "é\U0001f600"

@@ -54,7 +54,7 @@ DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
     ],
 )
 def test_a_cause_follows_from_status_and_code(status: int | None, codes: tuple[str, ...], expected: Cause) -> None:
-    """promises 4.3: the per-class table; a code that says more than the status comes first."""
+    """The per-class table; a code that says more than the status comes first."""
     assert cause_of(status, codes) == expected
 
 
@@ -76,12 +76,12 @@ NO_CREDIT = "Your credit balance is too low to access the Anthropic API. Please 
     ],
 )
 def test_two_sentences_without_a_code_are_known(status: int, kind: str, message: str, expected: Cause) -> None:
-    """decisions, Failure: Anthropic has no code for these two; they count with their status and type alone."""
+    """Anthropic has no code for these two; they count with their status and type alone."""
     assert cause_in(status, (kind,), message) == expected
 
 
 def test_every_cause_in_the_tables_has_a_class() -> None:
-    """decisions, Failure: the classes are four, and every cause has one."""
+    """The classes are four, and every cause has one."""
     causes = {*CODES.values(), *STATUSES.values(), *CATEGORIES.values()}
     assert causes <= CLASS_OF_CAUSE.keys()
 
@@ -101,11 +101,12 @@ def test_every_cause_in_the_tables_has_a_class() -> None:
     ],
 )
 def test_codes_and_words_are_found_in_any_error_body(body: object, codes: tuple[str, ...], message: str | None) -> None:
-    """T23: structured signals only, and no body is too odd to read."""
+    """Structured signals only, and no body is too odd to read."""
     assert codes_in(body) == codes
     assert message_in(body) == message
 
 
+@pytest.mark.promise("P12")
 @pytest.mark.parametrize(
     ("headers", "expected"),
     [
@@ -126,12 +127,13 @@ def test_codes_and_words_are_found_in_any_error_body(body: object, codes: tuple[
     ],
 )
 def test_retry_after_is_read_as_seconds_or_as_a_date(headers: dict[str, str], expected: float | None) -> None:
-    """RFC 9110 10.2.3, and what providers send instead; promises P12: it is a floor, so it is never made shorter."""
+    """RFC 9110 10.2.3, and what providers send instead; it is a floor, so it is never made shorter."""
     assert retry_after(headers) == expected
 
 
+@pytest.mark.promise("P12")
 @given(st.text(), st.text())
 def test_retry_after_takes_any_text(value: str, date: str) -> None:
-    """P12: nonsense never breaks an attempt."""
+    """Nonsense never breaks an attempt."""
     seconds = retry_after({"retry-after": value, "date": date})
     assert seconds is None or 0.0 <= seconds <= RETRY_AFTER_LIMIT_SECONDS

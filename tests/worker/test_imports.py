@@ -17,7 +17,7 @@ def run_python(code: str) -> str:
 
 
 def test_a_mock_worker_imports_neither_sdk_nor_event_loop() -> None:
-    """facts/stack 4: a project of mock agents pays for no SDK; msgspec and h11 are all it needs."""
+    """A project of mock agents pays for no SDK; msgspec and h11 are all it needs."""
     loaded = run_python(
         "import sys; import site; import worker.main; "
         "print(*{name.partition('.')[0] for name, module in sys.modules.items()"
@@ -28,7 +28,7 @@ def test_a_mock_worker_imports_neither_sdk_nor_event_loop() -> None:
 
 @pytest.mark.parametrize(("dialect", "other"), [("anthropic", "openai"), ("openai", "anthropic")])
 def test_warming_leaves_one_thread_and_loads_one_sdk(dialect: str, other: str) -> None:
-    """facts/stack 4: a process that forks must have one thread; an SDK nobody uses is not paid for."""
+    """A process that forks must have one thread; an SDK nobody uses is not paid for."""
     said = run_python(
         f"import os, sys; from worker.models.{dialect} import warm; warm(); "
         f"print(len(os.listdir('/proc/self/task')), '{other}' in sys.modules)"

@@ -77,8 +77,9 @@ def test_it_reports_start_and_end_and_leaves_the_pipes_to_its_child(keeper: Keep
     assert keeper.process.wait(TIMEOUT) == 0
 
 
+@pytest.mark.promise("P8")
 def test_a_later_kill_can_only_bring_the_end_nearer(keeper: Keeper) -> None:
-    """promises P8: a second signal does not start the grace again."""
+    """A second signal does not start the grace again."""
     keeper.keep("sh", "-c", "trap '' TERM; echo up; sleep 1000")
     keeper.hear()
     assert keeper.process.stdout is not None
@@ -96,6 +97,7 @@ CROWD = "for n in $(seq 40); do sleep 1000 & done; echo up; wait"
 GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sleep(1000)'"
 
 
+@pytest.mark.promise("PF14", "PF15")
 @pytest.mark.parametrize(
     ("script", "bound", "why"),
     [
@@ -104,7 +106,7 @@ GREEDY = f"{sys.executable} -c 'import time; held = bytearray(96 << 20); time.sl
     ],
 )
 def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: str, bound: Bound, why: str) -> None:
-    """PF14, PF15: processes and memory of all together; the end says which, and that nobody asked for it."""
+    """Processes and memory of all together; the end says which, and that nobody asked for it."""
     keeper.keep("sh", "-c", script)
     started = keeper.hear()
     assert isinstance(started, Started)
@@ -115,9 +117,10 @@ def test_a_tree_that_uses_too_much_is_ended_as_a_whole(keeper: Keeper, script: s
     assert (exited.exceeded or "").endswith(why)
 
 
+@pytest.mark.promise("PF14", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
-    """PF14, XF19: files in a private /tmp, also in a folder whose name has a blank, are memory of the tree."""
+    """Files in a private /tmp, also in a folder whose name has a blank, are memory of the tree."""
     box = (str(BWRAP), "--unshare-user", "--unshare-pid", "--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp",
            "--dir", "/tmp/a b", "--tmpfs", "/tmp/a b")  # fmt: skip
     keeper.keep(*box, "sh", "-c", "for n in '/tmp' '/tmp/a b'; do head -c 60M /dev/zero > \"$n/x\"; done; sleep 1000")
@@ -129,8 +132,9 @@ def test_what_a_sandbox_keeps_in_memory_counts(keeper: Keeper) -> None:
     assert re.search(r"and (1[12]\d) MiB of files in memory .*may use 100 MiB \(limits.memory\)", exited.exceeded or "")
 
 
+@pytest.mark.promise("PF15")
 def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
-    """PF15: and what ended is not blamed."""
+    """And what ended is not blamed."""
     keeper.keep("sleep", "1000")
     keeper.hear()
     keeper.link.sendall(encode(Bound(memory_bytes=64 << 20, processes=1)))
@@ -141,7 +145,7 @@ def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
 
 
 def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
-    """promises 4.7: pid and start time of both."""
+    """Pid and start time of both."""
     keeper.keep("sleep", "1000")
     started = keeper.hear()
     assert isinstance(started, Started)
@@ -149,8 +153,9 @@ def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
     assert [(role, int(pid)) for role, pid, _start in words] == [("keeper", started.keeper), ("child", started.pid)]
 
 
+@pytest.mark.promise("IF07")
 def test_noise_on_the_lifeline_is_ignored(keeper: Keeper) -> None:
-    """promises IF07: unknown frames end nothing."""
+    """Unknown frames end nothing."""
     keeper.keep("sh", "-c", "read x; exit 5")
     keeper.link.sendall(b'noise\n{"t":"dance"}\n')
     assert isinstance(keeper.hear(), Started)
@@ -159,7 +164,8 @@ def test_noise_on_the_lifeline_is_ignored(keeper: Keeper) -> None:
     assert exited.code == 5
 
 
+@pytest.mark.promise("P7")
 def test_a_lifeline_that_closes_before_the_order_is_no_order(keeper: Keeper) -> None:
-    """promises P7: the kernel died between the two."""
+    """The kernel died between the two."""
     keeper.link.shutdown(socket.SHUT_WR)
     assert keeper.process.wait(TIMEOUT) == 1

@@ -26,7 +26,7 @@ async def test_a_worker_is_ready_before_it_is_started() -> None:
 
 
 async def test_pings_are_answered_before_start_and_while_working() -> None:
-    """promises 4.5: ping/pong answered by the worker's loop, whatever it waits for."""
+    """ping/pong answered by the worker's loop, whatever it waits for."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()
@@ -40,9 +40,10 @@ async def test_pings_are_answered_before_start_and_while_working() -> None:
             await kernel.serve()
 
 
+@pytest.mark.promise("P8")
 @pytest.mark.parametrize("started", [False, True])
 async def test_a_stop_is_a_clean_end(started: bool) -> None:
-    """P8: one terminal frame, then the end of the stream."""
+    """One terminal frame, then the end of the stream."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()
@@ -64,8 +65,9 @@ async def test_an_entry_answered_with_stop_is_the_last() -> None:
     assert made.error.cause == "cancelled"
 
 
+@pytest.mark.promise("P5")
 async def test_nothing_happens_before_the_answer() -> None:
-    """P5: a reply is durable before its tools run, each entry before the next thing."""
+    """A reply is durable before its tools run, each entry before the next thing."""
     with trio.fail_after(SECONDS):
         async with worker(answer=lambda entry: None) as kernel:
             await kernel.greet(make_start(mock=script({"text": "one"}, {"text": "two"})))
@@ -78,14 +80,16 @@ async def test_nothing_happens_before_the_answer() -> None:
             assert await kernel.serve() == Result(status="yielded")
 
 
+@pytest.mark.promise("P5")
 async def test_a_yield_after_the_last_entry_is_a_done() -> None:
-    """P5: work that is complete is not queued again only to say so."""
+    """Work that is complete is not queued again only to say so."""
     made = await attempt(make_start(mock=script({"text": "one"})), answer=lambda entry: Yield(k=entry.k))
     assert made.result == Result(status="done", text="one")
 
 
+@pytest.mark.promise("IF07", "IF14")
 async def test_a_second_start_and_strange_frames_change_nothing() -> None:
-    """IF07, IF14: unknown frames are ignored with a warning; the first start counts."""
+    """Unknown frames are ignored with a warning; the first start counts."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()
@@ -115,8 +119,9 @@ async def test_a_huge_reply_fits_its_frames() -> None:
     assert "characters left out" in made.result.text
 
 
+@pytest.mark.promise("P10")
 async def test_a_reply_that_fits_no_frame_is_a_failure_with_a_name() -> None:
-    """P10: what cannot be made durable is not acted upon."""
+    """What cannot be made durable is not acted upon."""
     twice = {"tool": "channel_send", "args": {"message": "${{ message.text }}" * 2}}
     made = await attempt(make_start(message="go", source_text="x" * 600_000, mock=script({"text": "so far"}, twice)))
     assert (made.error.cause, made.error.partial) == ("resource", "so far")
@@ -137,9 +142,10 @@ async def test_entries_that_do_not_fit_into_start_follow_it() -> None:
     assert ended == Result(status="done", text="5")
 
 
+@pytest.mark.promise("P7")
 @pytest.mark.parametrize("moment", ["before start", "while working", "instead of an answer"])
 async def test_a_kernel_that_hangs_up_is_left_quietly(moment: str) -> None:
-    """P7: without a kernel there is nobody to work for; no traceback, no frame on any stream."""
+    """Without a kernel there is nobody to work for; no traceback, no frame on any stream."""
     process = await trio.lowlevel.open_process(
         [sys.executable, "-I", "-u", "-m", "worker"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={"PATH": os.defpath},
@@ -161,8 +167,9 @@ async def test_a_kernel_that_hangs_up_is_left_quietly(moment: str) -> None:
     assert errors == b""
 
 
+@pytest.mark.promise("P5")
 async def test_the_reply_that_ends_the_work_waits_for_no_answer() -> None:
-    """The kernel makes it durable before it hears the result behind it; every other entry is waited for (P5)."""
+    """The kernel makes it durable before it hears the result behind it; every other entry is waited for."""
     ended = await attempt(make_start(mock=script({"text": "x"})), answer=lambda _entry: None)
     assert [entry.last for entry in ended.entries] == [True]
     assert ended.result == Result(status="done", text="x")
@@ -176,8 +183,9 @@ async def test_a_whole_attempt_in_a_process_of_its_own() -> None:
     assert made.exit_code == 0
 
 
+@pytest.mark.promise("PF02")
 async def test_a_bug_of_ours_is_a_crash_the_kernel_can_name(capfd: pytest.CaptureFixture[str]) -> None:
-    """PF02: never a silent end; the traceback goes to stderr, the words to the kernel."""
+    """Never a silent end; the traceback goes to stderr, the words to the kernel."""
     mcp = msgspec.structs.replace(make_start().mcp, url="gopher://x")
     made = await attempt(make_start(mcp=mcp, mock=script({"tool": "todo_read", "args": {}})))
     assert made.error.cause == "crash"

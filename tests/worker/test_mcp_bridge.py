@@ -54,7 +54,7 @@ async def client(url: str, folder: Path, mode: str = "auto", token: str = "worke
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "auto", "legacy"])
 async def test_a_stdio_client_has_the_kernels_tools(kernel: ServedKernel, tmp_path: Path, mode: str) -> None:
-    """decisions, MCP revisions: whichever the client speaks; and it is known to be connected once it has the list."""
+    """Whichever the client speaks; and it is known to be connected once it has the list."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, mode) as mcp:
         assert not mark(tmp_path).exists()
         tools = (await mcp.list_tools()).tools
@@ -70,7 +70,7 @@ async def test_a_stdio_client_has_the_kernels_tools(kernel: ServedKernel, tmp_pa
 
 
 async def test_a_token_that_is_void_connects_nobody(kernel: ServedKernel, tmp_path: Path) -> None:
-    """clis.md, trap 1: the program may go on and say that all is well; that it has no tools is what counts."""
+    """The program may go on and say that all is well; that it has no tools is what counts."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, "2026-07-28", token="yesterday's") as mcp:
         with pytest.raises(MCPError, match="unauthorized"):
             await mcp.list_tools()
@@ -129,7 +129,7 @@ def call(id_: int, tool: str, **arguments: Any) -> dict[str, Any]:
 
 
 async def test_a_call_that_waits_holds_nobody_up(daemon: FakeDaemon) -> None:
-    """promises, ask_agent: a program may call while an earlier call waits; and give that one up."""
+    """A program may call while an earlier call waits; and give that one up."""
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "hang"), call(2, "channel_send", message="meanwhile"))
         assert (await bridge.hear(1))[2]["result"]["isError"] is False
@@ -139,8 +139,9 @@ async def test_a_call_that_waits_holds_nobody_up(daemon: FakeDaemon) -> None:
     assert daemon.said == ["meanwhile", "after"]
 
 
+@pytest.mark.promise("P4")
 async def test_an_answer_that_is_lost_is_asked_for_again_and_the_call_happens_once(daemon: FakeDaemon) -> None:
-    """P4: the bridge gives each call a key, by which the ledger knows it again."""
+    """The bridge gives each call a key, by which the ledger knows it again."""
     daemon.refuse = [503]
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "channel_send", message="once"))

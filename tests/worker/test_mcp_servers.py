@@ -37,8 +37,9 @@ def tools(running: tuple[mcp_servers.Server, ...]) -> Mapping[str, BuiltinTool]:
     return {name: own for server in running for name, own in mcp_servers.tools_of(server, "i7").items()}
 
 
+@pytest.mark.promise("P9")
 async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses) -> None:
-    """contracts 1: its environment is what the file gives it; readOnlyHint counts not; one that dies is told (P9)."""
+    """contracts 1: its environment is what the file gives it; readOnlyHint counts not; one that dies is told."""
     with trio.fail_after(20):
         async with mcp_servers.running({"one": LOCAL}, programs) as running:
             own = tools(running)
@@ -57,6 +58,7 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses)
             assert (await use(own["mcp__one__add"], a=1, b=2)).is_error, "and nobody went with it"
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     ("read_only", "reads"),
     [
@@ -69,7 +71,7 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses)
 async def test_what_only_reads_is_said_by_the_agents_file(
     programs: Subprocesses, read_only: tuple[str, ...], reads: set[str]
 ) -> None:
-    """P19: a server of a repository could call anything read-only, and nobody would be asked."""
+    """A server of a repository could call anything read-only, and nobody would be asked."""
     with trio.fail_after(20):
         async with mcp_servers.running({"one": LOCAL}, programs) as running:
             [server] = running
@@ -111,10 +113,11 @@ async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Subpr
             assert spec is not None and b"required" in bytes(spec.input_schema)
 
 
+@pytest.mark.promise("P9")
 async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P9: missing, no server, mute, out of reach: each by itself, within the time there is."""
+    """Missing, no server, mute, out of reach: each by itself, within the time there is."""
     monkeypatch.setattr(mcp_servers, "START_SECONDS", 0.5)
     broken = {
         "missing": McpServer(command="/no/such/server"),
@@ -132,8 +135,9 @@ async def test_servers_that_do_not_come_are_told_in_place_of_their_tools(
     assert all(tool.read_only for tool in own.values())
 
 
+@pytest.mark.promise("P9", "P18")
 async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: Subprocesses) -> None:
-    """P9, P18: its exit code and the end of its standard error, without what it was given."""
+    """Its exit code and the end of its standard error, without what it was given."""
     script = 'head -c 5000 /dev/zero | tr "\\0" x >&2; echo " no such table: $KEY" >&2; exit 3'
     config = McpServer(command="/bin/sh", args=("-c", script), env={"KEY": "s3cr3t-key"})
     with trio.fail_after(20):
@@ -144,8 +148,9 @@ async def test_a_server_that_ends_at_once_is_told_with_its_last_words(programs: 
     assert len(said) < KEPT_BYTES
 
 
+@pytest.mark.promise("P9")
 async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(programs: Subprocesses) -> None:
-    """P9: in the log, once, whether it is called again or not."""
+    """In the log, once, whether it is called again or not."""
     told: list[str] = []
     gone = trio.Event()
 
@@ -163,8 +168,9 @@ async def test_a_server_that_goes_in_the_middle_of_the_work_is_told_at_once(prog
     assert told[0].startswith("the MCP server one has gone: its program has ended")
 
 
+@pytest.mark.promise("P9")
 async def test_a_server_that_is_left_is_told_of_by_nobody(programs: Subprocesses) -> None:
-    """P9: its end with the attempt is no fault."""
+    """Its end with the attempt is no fault."""
     told: list[str] = []
 
     async def tell(text: str) -> None:
@@ -189,11 +195,12 @@ async def test_a_server_over_http_gets_its_headers(programs: Subprocesses, daemo
             assert "mcp__shut__unavailable" in own
 
 
+@pytest.mark.promise("HF18", "P9", "P10")
 @pytest.mark.parametrize("way", ["ends", "goes on"])
 async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
     programs: Subprocesses, tmp_path: Path, way: str
 ) -> None:
-    """HF18, P9: bytes that are no text, in the middle of its work; P10: a schema without end."""
+    """Bytes that are no text, in the middle of its work; a schema without end."""
     (tmp_path / "babble.py").write_text(BABBLE)
     config = McpServer(command=sys.executable, args=(str(tmp_path / "babble.py"),))
     with trio.fail_after(20):
@@ -278,8 +285,9 @@ def _server(
     return server
 
 
+@pytest.mark.promise("P18")
 async def test_what_a_server_is_given_is_not_told(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P18: a client quotes the header that it cannot send; model, log and database would have it."""
+    """A client quotes the header that it cannot send; model, log and database would have it."""
     quoted = OSError("Illegal header value b'Bearer s3cr3t-key\\n'")
     server = _server(programs, Breaks(before=quoted), monkeypatch)
     async with trio.open_nursery() as nursery:
@@ -287,10 +295,11 @@ async def test_what_a_server_is_given_is_not_told(programs: Subprocesses, monkey
     assert server.fault == "Illegal header value b'[...] [...]\\n'"
 
 
+@pytest.mark.promise("P9")
 async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
     programs: Subprocesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P9: it had come, so nobody waits for it to come; the attempt goes on without it."""
+    """It had come, so nobody waits for it to come; the attempt goes on without it."""
     connection = Breaks(later=OSError("broken"))
     told: list[str] = []
 
@@ -308,8 +317,9 @@ async def test_a_connection_that_breaks_later_is_told_and_ends_nothing_else(
     assert (await server.call("t", {}, "k")).text == "the server web is not there: broken"
 
 
+@pytest.mark.promise("P9")
 async def test_one_that_does_not_let_go_is_let_go_of(programs: Subprocesses, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P9: a server that never answers the farewell of its session holds no finished attempt up."""
+    """A server that never answers the farewell of its session holds no finished attempt up."""
     monkeypatch.setattr(mcp_servers, "LEAVE_SECONDS", 0.05)
     server = _server(programs, Breaks(stays=True), monkeypatch)
     with trio.fail_after(5):
@@ -318,8 +328,9 @@ async def test_one_that_does_not_let_go_is_let_go_of(programs: Subprocesses, mon
             server.leave()
 
 
+@pytest.mark.promise("P8", "PF22")
 async def test_cancellation_ends_a_server_too(programs: Subprocesses) -> None:
-    """P8, PF22: its input is closed, it is waited for, its group is killed."""
+    """Its input is closed, it is waited for, its group is killed."""
     with trio.fail_after(20):
         async with trio.open_nursery() as nursery, mcp_servers.running({"one": LOCAL}, programs) as running:
             process = psutil.Process(int((await use(tools(running)["mcp__one__pid"])).text))

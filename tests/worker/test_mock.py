@@ -142,6 +142,7 @@ async def test_failures_counted_by_the_kernel_are_passed_too() -> None:
     assert made.result.text == "at last"
 
 
+@pytest.mark.promise("PF01", "PF02")
 @pytest.mark.parametrize(
     ("exit_", "code"),
     [
@@ -152,15 +153,16 @@ async def test_failures_counted_by_the_kernel_are_passed_too() -> None:
     ],
 )
 async def test_a_scripted_exit_is_a_real_death(exit_: dict[str, Any], code: int) -> None:
-    """contracts 1, PF01, PF02: the worker dies here, by a signal or with a code, and says nothing."""
+    """contracts 1: the worker dies here, by a signal or with a code, and says nothing."""
     made = await attempt_process(make_start(mock=script({"text": "x"}, {"exit": {**exit_, "times": 1}})))
     assert made.ended is None
     assert made.exit_code == code
     assert [entry.stop_reason for entry in made.entries] == ["pause_turn", "fired"]
 
 
+@pytest.mark.promise("P4")
 async def test_shell_runs_in_the_working_directory_with_a_key(tmp_path: Any) -> None:
-    """contracts 1, P4: cwd, AGENT_IDEMPOTENCY_KEY; a non-zero exit is recorded, the script goes on."""
+    """contracts 1: cwd, AGENT_IDEMPOTENCY_KEY; a non-zero exit is recorded, the script goes on."""
     command = "pwd; printenv AGENT_IDEMPOTENCY_KEY SEEN HOME; exit 4"
     start = make_start(cwd=str(tmp_path), env={"PATH": "/usr/bin:/bin", "SEEN": "yes"}, mock=script({"shell": command}))
     first, again = await attempt(start), await attempt(start)
@@ -255,10 +257,11 @@ async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
     raise AssertionError("the script never ends")
 
 
+@pytest.mark.promise("P5")
 @given(st.lists(ACTION, max_size=12), st.data())
 @settings(max_examples=150, deadline=None)
 def test_a_script_resumes_after_any_entry(actions: list[dict[str, Any]], data: st.DataObject) -> None:
-    """P5: the final transcript equals the undisturbed one, and nothing durable is repeated."""
+    """The final transcript equals the undisturbed one, and nothing durable is repeated."""
 
     async def both() -> None:
         whole = _Store(cut=None)
@@ -273,8 +276,9 @@ def test_a_script_resumes_after_any_entry(actions: list[dict[str, Any]], data: s
     trio.run(both)
 
 
+@pytest.mark.promise("P4")
 def test_calls_of_one_reply_are_told_apart_by_place() -> None:
-    """P4: providers repeat ids; a legitimate repeat must not be taken for one the ledger knows."""
+    """Providers repeat ids; a legitimate repeat must not be taken for one the ledger knows."""
     calls = (ToolCall(id="same", name="t"), ToolCall(id="same", name="t"))
     talk = Conversation(system="", thread=(), message="m", entries=[Entry(k=0, kind="reply", calls=calls)])
     keys = []

@@ -107,9 +107,10 @@ async def test_a_request_that_the_kernel_refuses_runs_nothing() -> None:
     assert (outcome.is_error, bash.ran) == (True, [])
 
 
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize(("first", "runs"), [(True, True), (False, False)])
 async def test_a_call_that_may_have_begun_runs_only_if_it_cannot_have(*, first: bool, runs: bool) -> None:
-    """P4: an attempt that broke off before anybody was told of the grant had not begun the call."""
+    """An attempt that broke off before anybody was told of the grant had not begun the call."""
     bash = Bash()
     outcome = await hands(Kernel([{"decision": "granted", "first": first}]), bash, doubtful=KEY).run(CALL, KEY)
     assert (outcome.text, len(bash.ran)) == (("ok", 1) if runs else (INTERRUPTED, 0))

@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 PRELUDE = """
 import atexit, os, signal, subprocess, sys
 from worker import process_tree as tree
@@ -32,8 +34,9 @@ def run(script: str) -> str:
     return done.stdout
 
 
+@pytest.mark.promise("P7")
 def test_a_subreaper_adopts_and_can_end_what_left_its_parent() -> None:
-    """promises P7: setsid and double fork stay in reach, and ECHILD proves that nothing is left."""
+    """Setsid and double fork stay in reach, and ECHILD proves that nothing is left."""
     out = run("""
 child, orphan = start("(setsid sh -c 'trap \\"\\" TERM; echo $$; exec sleep 1000' &)")
 child.wait()
@@ -45,7 +48,7 @@ print(reap_all() == {orphan: signal.SIGKILL})
 
 
 def test_who_is_spared_keeps_all_below_it() -> None:
-    """architecture: a zygote kills orphans and leaves other keepers' trees alone."""
+    """A zygote kills orphans and leaves other keepers' trees alone."""
     out = run("""
 spared, below = start("sh -c 'echo $$; exec sleep 1000'; exit 2")
 other, deeper = start("sh -c 'echo $$; exec sleep 1000'; exit 3")

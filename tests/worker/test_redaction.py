@@ -33,9 +33,10 @@ def leaked(text: str, form: str) -> int:
     return next((n for n in lengths if any(form[at : at + n] in text for at in range(len(form) - n + 1))), 0)
 
 
+@pytest.mark.promise("P18")
 @pytest.mark.parametrize("form", FORMS)
 def test_a_key_is_not_told_in_any_form_that_programs_repeat_it_in(form: str) -> None:
-    """Promise P18."""
+    """A key is not told in any form that programs repeat it in."""
     said = Redaction({KEY: "[key]"}).of(f"401: wrong key '{FORMS[form]}', ask for another")
     assert said.startswith("401: wrong key '")
     assert said.endswith("', ask for another")

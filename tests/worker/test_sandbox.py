@@ -70,8 +70,9 @@ def test_without_a_sandbox_a_program_is_started_as_it_is() -> None:
     assert wrap(("tool", "-x"), BLANK) == ("tool", "-x")
 
 
+@pytest.mark.promise("P6", "XF19")
 def test_what_is_deeper_counts_and_is_mounted_after_what_is_above_it(place: Place) -> None:
-    """P6, XF19: a state directory within the project stays hidden, an attempt's folder within that is seen."""
+    """A state directory within the project stays hidden, an attempt's folder within that is seen."""
     found = mounts("/bin/sh", place.start.env, place.box)
     kinds = dict(found)
     assert kinds[str(place.home)] == EMPTY
@@ -85,9 +86,10 @@ def test_what_is_deeper_counts_and_is_mounted_after_what_is_above_it(place: Plac
     assert depths == sorted(depths)
 
 
+@pytest.mark.promise("XF19")
 @pytest.mark.parametrize("folder", ["home", "home/.agent-worker", "home/project/bin", "."])
 def test_a_folder_on_path_shows_nothing_that_is_hidden(place: Place, tmp_path: Path, folder: str) -> None:
-    """XF19: PATH may name the home itself, what is above it, or the state; the project stays writable."""
+    """PATH may name the home itself, what is above it, or the state; the project stays writable."""
     odd = tmp_path / folder
     odd.mkdir(exist_ok=True)
     env = {**place.start.env, "PATH": f"{odd}:/usr/bin"}
@@ -95,9 +97,10 @@ def test_a_folder_on_path_shows_nothing_that_is_hidden(place: Place, tmp_path: P
     assert found.get(str(odd)) in {None, EMPTY}
 
 
+@pytest.mark.promise("P6", "P18", "XF19")
 @real
 def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -> None:
-    """P6, P18, XF19, T55: the home, the state and the admin token are not there; the system cannot be changed."""
+    """The home, the state and the admin token are not there; the system cannot be changed."""
     ran = place.run(
         f"cat {place.home}/secret; cat {place.state}/daemon.json; ls -A {place.home} {place.state}; "
         "touch /usr/x /etc/x; ls -A /tmp; tool; echo $$ > mine; ls /home /root /var/log"
@@ -109,9 +112,10 @@ def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -
     assert not Path("/etc/x").exists()
 
 
+@pytest.mark.promise("P19")
 @real
 def test_what_decides_about_agents_and_what_git_executes_cannot_be_changed(place: Place) -> None:
-    """P19: an agent that could write its own definition, or a hook, would let itself out."""
+    """An agent that could write its own definition, or a hook, would let itself out."""
     ran = place.run(
         "touch .agents/bob.yaml; echo x > .git/config; echo x > .git/hooks/post-commit; touch .git/config.worktree; "
         "echo $PWD/evil > .git/commondir; mv .git evil; rm -rf .git; ln -s evil .git/modules; "
@@ -125,9 +129,10 @@ def test_what_decides_about_agents_and_what_git_executes_cannot_be_changed(place
     assert ((place.attempt / "alive").read_text(), (place.attempt / "own").read_text()) == ("lock", "x\n")
 
 
+@pytest.mark.promise("PF14")
 @real
 def test_nothing_in_memory_grows_without_bound(place: Place) -> None:
-    """PF14: private folders hold what they may; what carries the mounts, and /dev, hold nothing at all."""
+    """Private folders hold what they may; what carries the mounts, and /dev, hold nothing at all."""
     ran = place.run(
         "for at in /tmp /var/tmp /dev/shm $HOME; do head -c 4000000 /dev/zero > $at/x; stat -c %s $at/x; done; "
         "touch /x /dev/x /run/x; unshare -Ur true; echo ok > /dev/null && echo devices"
@@ -140,18 +145,20 @@ def test_nothing_in_memory_grows_without_bound(place: Place) -> None:
     assert devices == "devices"
 
 
+@pytest.mark.promise("XF19")
 @real
 def test_other_processes_are_out_of_sight_and_the_network_is_not(place: Place) -> None:
-    """XF19: no /proc of the kernel to read; Daemon MCP is reached over loopback."""
+    """No /proc of the kernel to read; Daemon MCP is reached over loopback."""
     ran = place.run("ls -d /proc/[0-9]* | wc -l; grep -c : /proc/net/dev")
     processes, interfaces = map(int, ran.stdout.split())
     assert processes < 8
     assert interfaces >= 1
 
 
+@pytest.mark.promise("P7")
 @real
 def test_the_killed_group_takes_the_namespace_with_it(place: Place) -> None:
-    """P7: what left the group inside has the namespace's first process for its end."""
+    """What left the group inside has the namespace's first process for its end."""
     argv = wrap(("/bin/sh", "-c", "setsid sh -c 'echo up; exec sleep 4711.25' & wait"), place.start)
     with subprocess.Popen(
         argv, env=place.start.env, stdout=subprocess.PIPE, start_new_session=True, text=True

@@ -65,9 +65,10 @@ async def test_a_model_calls_a_tool_of_the_kernel_and_ends(daemon: FakeDaemon, d
     assert "channel_send" in json.dumps(api.requests[0].body["tools"])
 
 
+@pytest.mark.promise("P5")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_resumed_worker_repeats_nothing_durable(daemon: FakeDaemon, dialect: str) -> None:
-    """P5: reply durable, tool not -> same reply, same call ids; all durable -> no request at all."""
+    """Reply durable, tool not -> same reply, same call ids; all durable -> no request at all."""
     whole, _ = await play(daemon, dialect, ABOUT_TO_SEND, DONE)
     for k, moves in ((1, [DONE]), (2, [DONE]), (3, [])):
         resumed, api = await play(daemon, dialect, *moves, entries=tuple(whole.entries[:k]))
@@ -80,7 +81,7 @@ async def test_a_resumed_worker_repeats_nothing_durable(daemon: FakeDaemon, dial
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_yield_is_answered_and_the_rest_is_done_later(daemon: FakeDaemon, dialect: str) -> None:
-    """decisions: yield after any entry, a reply or one tool call."""
+    """Yield after any entry, a reply or one tool call."""
     with ScriptedApi([ABOUT_TO_SEND, DONE]) as api:
         begin = start_for(api, dialect, daemon)
         entries: list[Entry] = []
@@ -115,7 +116,7 @@ async def test_a_yield_is_answered_and_the_rest_is_done_later(daemon: FakeDaemon
 async def test_every_stop_reason_has_its_end(
     daemon: FakeDaemon, dialect: str, stop: str, status: str, cause: Cause | None
 ) -> None:
-    """T27: handled explicitly, and what is unknown fails."""
+    """Handled explicitly, and what is unknown fails."""
     made, _ = await play(daemon, dialect, Say("partly", stop=stop))
     if status == "error":
         assert made.error.cause == cause
@@ -133,7 +134,7 @@ async def test_a_paused_turn_is_continued_with_what_was_said(daemon: FakeDaemon)
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_steps_are_limited(daemon: FakeDaemon, dialect: str) -> None:
-    """decisions: max_steps -> incomplete, thread kept; the tools of the last step still run."""
+    """max_steps -> incomplete, thread kept; the tools of the last step still run."""
     with ScriptedApi(otherwise=ABOUT_TO_SEND) as api:
         start = msgspec.structs.replace(start_for(api, dialect, daemon), limits=Limits(max_steps=3))
         made = await attempt(start)
@@ -144,7 +145,7 @@ async def test_steps_are_limited(daemon: FakeDaemon, dialect: str) -> None:
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_bad_arguments_are_a_result_the_model_reads(daemon: FakeDaemon, dialect: str) -> None:
-    """T27: a model's mistake is its own to mend, never a crash."""
+    """A model's mistake is its own to mend, never a crash."""
     made, api = await play(daemon, dialect, Say(calls=(Call("channel_send", '{"mess'),)), DONE)
     tool = made.entries[1]
     assert tool.is_error
@@ -203,7 +204,7 @@ OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": 
 async def test_every_failure_of_a_provider_has_its_cause(
     daemon: FakeDaemon, dialect: str, move: Move, cause: Cause, status: int | None, retry_after: float | None
 ) -> None:
-    """promises 4.3, T23, T30: from structured signals only, and nothing is retried here."""
+    """From structured signals only, and nothing is retried here."""
     made, api = await play(daemon, dialect, move)
     assert (made.error.cause, made.error.http_status, made.error.retry_after) == (cause, status, retry_after)
     assert made.entries == []
@@ -212,7 +213,7 @@ async def test_every_failure_of_a_provider_has_its_cause(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDaemon, dialect: str) -> None:
-    """promises 4.3: network, with words that help."""
+    """Network, with words that help."""
     made = await attempt(sdk_start(dialect, "http://127.0.0.1:9", mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "network"
     assert "scripted: " in made.error.text
@@ -221,25 +222,27 @@ async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDa
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("base_url", ["nonsense", "ftp://x", "http://"])
 async def test_an_address_that_is_none_is_invalid(daemon: FakeDaemon, dialect: str, base_url: str) -> None:
-    """promises 4.3: what no retry can mend is permanent."""
+    """What no retry can mend is permanent."""
     made = await attempt(sdk_start(dialect, base_url, mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "invalid"
 
 
+@pytest.mark.promise("P18")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_echoed_key_is_not_repeated(daemon: FakeDaemon, dialect: str) -> None:
-    """P18, T29: a provider that echoes the key in its error must not put it into the log."""
+    """A provider that echoes the key in its error must not put it into the log."""
     body = {"error": {"type": "authentication_error", "message": "key sk-secret is not valid"}}
     made, _ = await play(daemon, dialect, Fail(401, body))
     assert "sk-secret" not in made.error.text
     assert "[key]" in made.error.text
 
 
+@pytest.mark.promise("P18")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_the_environment_does_not_choose_where_requests_go(
     daemon: FakeDaemon, dialect: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P18: keys and addresses come with start and from nowhere else."""
+    """Keys and addresses come with start and from nowhere else."""
     for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "HTTP_PROXY", "http_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     for name in ("ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
@@ -252,7 +255,7 @@ async def test_the_environment_does_not_choose_where_requests_go(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeDaemon, dialect: str) -> None:
-    """promises 4.5: a worker that waits for a model is alive and says so."""
+    """A worker that waits for a model is alive and says so."""
     hold = threading.Event()
     with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api, trio.fail_after(SECONDS):
         async with worker() as kernel:
@@ -268,9 +271,10 @@ async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeD
     assert type(ended).__name__ == "Result"
 
 
+@pytest.mark.promise("P8")
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_stop_ends_a_pending_model_call(daemon: FakeDaemon, dialect: str) -> None:
-    """P8: a worker that waits for a model leaves at once, and cleanly."""
+    """A worker that waits for a model leaves at once, and cleanly."""
     release = threading.Event()
     with ScriptedApi([Silence(release)]) as api, trio.fail_after(SECONDS):
         async with worker() as kernel:
@@ -348,7 +352,7 @@ async def test_a_server_that_knows_neither_name_of_the_limit_is_not_asked_for_ev
 async def test_a_model_is_told_how_to_think(
     daemon: FakeDaemon, dialect: str, changes: dict[str, Any], sent: dict[str, Any]
 ) -> None:
-    """contracts: effort, thinking, temperature, in the words of each API; unset they are not sent."""
+    """Effort, thinking, temperature, in the words of each API; unset they are not sent."""
     keys = {"output_config", "thinking", "temperature", "reasoning_effort"}
     _, api = await play(daemon, dialect, DONE, **changes)
     assert {key: api.requests[0].body[key] for key in keys & api.requests[0].body.keys()} == sent
@@ -388,8 +392,9 @@ async def test_a_model_served_over_responses_alone_works_and_keeps_its_reasoning
     assert second["input"][1]["encrypted_content"] == "sealed:hm"
 
 
+@pytest.mark.promise("P5")
 async def test_a_conversation_over_responses_is_resumed_with_its_reasoning(daemon: FakeDaemon) -> None:
-    """P5: entries hold all of it."""
+    """Entries hold all of it."""
     with ScriptedApi([Say("", (SEND,), thinking="hm"), DONE]) as api:
         whole = await attempt(responses_start(api, daemon))
     with ScriptedApi([DONE]) as api:
@@ -425,7 +430,7 @@ CUT_RESPONSE = {
     ],
 )
 async def test_what_goes_wrong_over_responses_has_a_cause(daemon: FakeDaemon, move: Move, expected: str) -> None:
-    """promises 4.3, by the same table as everything else."""
+    """By the same table as everything else."""
     with ScriptedApi([move]) as api:
         made = await attempt(responses_start(api, daemon))
     assert made.ended is not None and made.ended.cause == expected, made.ended

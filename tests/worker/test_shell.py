@@ -42,20 +42,23 @@ async def test_output_and_error_are_one_stream(tmp_path: Path) -> None:
     assert await run(tmp_path, "echo a; echo b >&2; echo c") == Outcome("a\nb\nc\n")
 
 
+@pytest.mark.promise("CF15")
 async def test_a_flood_is_cut_and_does_not_block(tmp_path: Path) -> None:
-    """CF15: output is capped; the command still ends."""
+    """Output is capped; the command still ends."""
     outcome = await run(tmp_path, "head -c 3000000 /dev/zero | tr '\\0' x; exit 2")
     assert outcome.is_error
     assert outcome.text.endswith(f"[... output over {OUTPUT_LIMIT_BYTES} bytes left out ...][exit 2]")
 
 
+@pytest.mark.promise("CF15")
 async def test_standard_input_is_empty(tmp_path: Path) -> None:
-    """CF15: what a command reads is never ours."""
+    """What a command reads is never ours."""
     assert await run(tmp_path, "cat; echo end") == Outcome("end\n")
 
 
+@pytest.mark.promise("IF03")
 async def test_binary_output_is_text(tmp_path: Path) -> None:
-    """IF03: invalid UTF-8 becomes U+FFFD."""
+    """Invalid UTF-8 becomes U+FFFD."""
     assert (await run(tmp_path, "printf '\\377'")).text == "�"
 
 
@@ -84,8 +87,9 @@ async def test_a_process_that_left_the_group_holds_the_call_for_a_moment_only(
 TREE = "sleep 3600 & echo $$ $! > pids; trap '' TERM; wait"
 
 
+@pytest.mark.promise("P8")
 async def test_a_stop_kills_the_group(tmp_path: Path) -> None:
-    """P8: no process of the call outlives it."""
+    """No process of the call outlives it."""
     os.mkfifo(tmp_path / "pids")
     with sitting(tmp_path) as (_desk, shell, kernel), trio.fail_after(10):
         async with trio.open_nursery() as nursery:

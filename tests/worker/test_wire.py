@@ -62,12 +62,12 @@ def call(
 
 
 def test_the_stop_table_has_every_reason_the_sdk_knows() -> None:
-    """T27: every stop reason handled explicitly; a new SDK with a new reason fails here."""
+    """Every stop reason handled explicitly; a new SDK with a new reason fails here."""
     assert set(get_args(StopReason)) == set(anthropic_wire.STOPS)
 
 
 def test_openais_stop_table_has_every_reason_the_sdk_knows() -> None:
-    """T27: as above, for the other dialect."""
+    """As above, for the other dialect."""
     from openai.types.chat.chat_completion import Choice
 
     known = Choice.model_fields["finish_reason"].annotation
@@ -98,7 +98,7 @@ def test_blocks_come_back_as_they_were_sent() -> None:
 
 
 def test_results_of_one_reply_are_one_message() -> None:
-    """Anthropic refuses a conversation in which a tool call and its result are apart (T15)."""
+    """Anthropic refuses a conversation in which a tool call and its result are apart."""
     calls = (ToolCall(id="a", name="t"), ToolCall(id="b", name="t"))
     entries = (
         Entry(k=0, kind="reply", calls=calls, stop_reason="tool_use"),
@@ -150,7 +150,7 @@ def test_arguments_that_are_no_object_are_kept_as_text(bad: str) -> None:
 
 
 def test_a_cut_reply_runs_no_calls() -> None:
-    """T27: max_tokens in the middle of a call; half a call is no call."""
+    """max_tokens in the middle of a call; half a call is no call."""
     cut = heard([*block(0, USE), stopped("max_tokens")])
     assert (cut.stop, cut.calls) == ("max_tokens", ())
     cut = chunked(call('{"a"'), finish="length")
@@ -158,7 +158,7 @@ def test_a_cut_reply_runs_no_calls() -> None:
 
 
 def test_an_unknown_stop_goes_through_unread() -> None:
-    """T27: unknown must be named in an error, not guessed at."""
+    """Unknown must be named in an error, not guessed at."""
     assert heard([stopped("tired")]).stop == "tired"
     assert chunked(finish="tired").stop == "tired"
 

@@ -87,8 +87,9 @@ def zygote(tmp_path: Path) -> Iterator[Zygote]:
         yield made
 
 
+@pytest.mark.promise("P7")
 def test_it_ends_when_the_kernel_is_gone_and_so_do_keepers_and_trees(zygote: Zygote) -> None:
-    """promises P7: every lifeline closes with the kernel."""
+    """Every lifeline closes with the kernel."""
     keeper = zygote.send(zygote.order("trap '' TERM; sleep 1000"))
     started = keeper.hear()
     assert started is not None
@@ -102,7 +103,7 @@ def test_it_ends_when_the_kernel_is_gone_and_so_do_keepers_and_trees(zygote: Zyg
 
 
 def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> None:
-    """architecture: the zygote can be replaced at any time."""
+    """The zygote can be replaced at any time."""
     keeper = zygote.send(zygote.order("exec sleep 1000"))
     assert keeper.hear() is not None
     zygote.control.socket.sendall(encode(Retire()))
@@ -117,7 +118,7 @@ def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> N
 
 
 def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
-    """promises 4.7: an order that comes after the next kernel took the lock, or removed it, is stale."""
+    """An order that comes after the next kernel took the lock, or removed it, is stale."""
     order = zygote.order(f"touch {tmp_path}/ran", lock=tmp_path / "gone")
     exited = zygote.send(order).hear()
     assert exited is not None
@@ -125,8 +126,9 @@ def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Pa
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.promise("P7")
 def test_an_order_whose_kernel_is_gone_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
-    """promises P7: an order may wait in the socket of a kernel that was killed."""
+    """An order may wait in the socket of a kernel that was killed."""
     os.kill(zygote.process.pid, signal.SIGSTOP)
     zygote.send(zygote.order(f"touch {tmp_path}/ran")).close()
     os.kill(zygote.process.pid, signal.SIGCONT)
@@ -136,9 +138,10 @@ def test_an_order_whose_kernel_is_gone_starts_nothing(zygote: Zygote, tmp_path: 
     assert not (tmp_path / "ran").exists()
 
 
+@pytest.mark.promise("PF17")
 @pytest.mark.parametrize("descriptors", [1, 3])
 def test_an_order_without_its_descriptors_is_dropped_and_harms_no_other(zygote: Zygote, descriptors: int) -> None:
-    """promises PF17: at the limit of descriptors the system delivers fewer."""
+    """At the limit of descriptors the system delivers fewer."""
     dropped = zygote.send(zygote.order("exit 1"), descriptors)
     started = zygote.send(zygote.order("exit 2")).hear()
     assert started is not None
@@ -157,16 +160,18 @@ def test_signals_meant_for_others_do_not_end_it(zygote: Zygote) -> None:
     assert exited["code"] == 0
 
 
+@pytest.mark.promise("PF25")
 def test_it_answers_a_ping_also_behind_an_order(zygote: Zygote) -> None:
-    """Fault PF25: so that one that is stopped can be told from one that is busy."""
+    """So that one that is stopped can be told from one that is busy."""
     zygote.send(zygote.order("exec sleep 60"))
     for number in (1, 2):
         zygote.control.socket.sendall(encode(Ping(n=number)))
         assert zygote.control.hear() == {"t": "pong", "n": number}
 
 
+@pytest.mark.promise("IF07", "IF14")
 def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
-    """promises IF07, IF14: unknown frames and noise end nothing."""
+    """Unknown frames and noise end nothing."""
     zygote.control.socket.sendall(b'{"t":"dance"}\nnoise\n')
     started = zygote.send(zygote.order("exit 0")).hear()
     assert started is not None
@@ -174,6 +179,6 @@ def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
 
 
 def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
-    """promises.md 4.3 (startup): who listens on a loop hears at once, whatever comes first."""
+    """Who listens on a loop hears at once, whatever comes first."""
     script = "from worker.fork.warmup import rehearse_on_trio\nfor _ in range(40): rehearse_on_trio()"
     subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)

@@ -78,7 +78,7 @@ async def test_what_is_missing_says_where_it_was_looked_for_and_how_to_get_it(pr
 
 
 async def test_a_program_of_the_same_name_is_not_taken_for_cursors(programs: Programs) -> None:
-    """facts: an unrelated package is called cursor-agent, too; only its help tells."""
+    """An unrelated package is called cursor-agent, too; only its help tells."""
     path = programs.install("cursor-agent", "1.0.3", about="An agent for your terminal")
     row = (await programs.rows())["cursor"]
     assert not row.available

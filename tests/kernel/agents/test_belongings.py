@@ -1,4 +1,4 @@
-"""What an agent brings along from files of the project, and that each byte of it needs trust (promise P19)."""
+"""What an agent brings along from files of the project, and that each byte of it needs trust."""
 
 import hashlib
 import os
@@ -19,6 +19,8 @@ from kernel.source.files import MAX_FILES
 from protocol.agent import McpServer
 from protocol.errors import Refused
 from protocol.trust import TrustUnit
+
+pytestmark = pytest.mark.promise("P19")
 
 FILES: Final = {
     "moniro.yaml": """\
@@ -69,7 +71,7 @@ def unit_of(root: Path, name: str) -> TrustUnit:
 
 
 def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
-    """decisions (Trust): commands verbatim, addresses, names of variables, never their values; a mock runs nothing."""
+    """Commands verbatim, addresses, names of variables, never their values; a mock runs nothing."""
     tool, github, own, skill = unit_of(root, "alice").demands
     assert tool.startswith("alice runs, as its tool count: tools/count.sh '${path}' (tools/count.sh: sha256:")
     assert github.startswith("alice runs the MCP server github: npx -y gh, with TOKEN=${GH_TOKEN}, MODE=ro")
@@ -84,8 +86,9 @@ def test_all_that_it_runs_reaches_and_reads_is_told(root: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.promise("P19")
 def test_what_a_servers_variables_are_set_to_is_shown(root: Path) -> None:
-    """P19: who agrees sees it; of a long one its beginning, and all of it counts. A header is not."""
+    """Who agrees sees it; of a long one its beginning, and all of it counts. A header is not."""
     plain, long = "x, TOKEN=y", "v" * 150
     env = f"env: {{ A: '{plain}', B: {long}, C: '${{HOME}}/x' }}"
     (root / ".agents/dora.yaml").write_text(
@@ -132,9 +135,10 @@ def _replace(path: Path, old: str, new: str) -> None:
     path.write_text(path.read_text().replace(old, new))
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_any_change_is_another_digest(root: Path, change: Callable[[Path], object]) -> None:
-    """P19: whatever is run or read is asked about anew."""
+    """Whatever is run or read is asked about anew."""
     before = unit_of(root, "alice").digest
     change(root)
     assert unit_of(root, "alice").digest != before
@@ -146,8 +150,9 @@ def test_a_mock_in_place_of_a_command_needs_no_trust(root: Path) -> None:
     assert not any("count.sh" in demand for demand in unit_of(root, "alice").demands)
 
 
+@pytest.mark.promise("P19")
 def test_a_shell_without_asking_needs_trust(root: Path) -> None:
-    """P19: a prompt of a repository must not run commands because its agent's file says that nobody is asked."""
+    """A prompt of a repository must not run commands because its agent's file says that nobody is asked."""
     agent = "model: openai/m\nprompt: { system: x }\ntools: [bash]\napproval: auto\n"
     (root / ".agents/dora.yaml").write_text(agent)
     assert unit_of(root, "dora").demands == ("dora runs whatever its model writes, unasked (bash, approval: auto)",)
@@ -156,6 +161,7 @@ def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     assert unit_of(root, "eve").demands == ("eve runs whatever its model writes, unasked (claude, approval: auto)",)
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     ("keys", "used"),
     [
@@ -167,7 +173,7 @@ def test_a_shell_without_asking_needs_trust(root: Path) -> None:
     ],
 )
 def test_tools_that_change_something_without_asking_need_trust(root: Path, keys: str, used: str | None) -> None:
-    """P19: approval: ask -> auto, in a file that came with a pull, is more than what was agreed to."""
+    """approval: ask -> auto, in a file that came with a pull, is more than what was agreed to."""
     _append_tool(root / "moniro.yaml", "reads: { description: R, command: [wc], read_only: true }")
     agent = root / ".agents/dora.yaml"
     agent.write_text(f"backend: mock\nmock: [{{ text: x }}]\n{keys}\n")
@@ -195,14 +201,16 @@ def _pinned(root: Path, command: str) -> Mapping[str, str]:
     return resources_of(catalog.agent("dora").definition, catalog.project(), root).pinned
 
 
+@pytest.mark.promise("P19")
 def test_a_file_that_a_command_names_and_that_is_not_there_is_known_to_be_absent(root: Path) -> None:
-    """P19: else who writes it runs what it likes; words that are no file's name stay out of it."""
+    """Else who writes it runs what it likes; words that are no file's name stay out of it."""
     words = f"[node, dist/run.js, gone.py, skills, --x=y, '~/x', ../out, /bin/sh, '{'long ' * 99}', 'a; b']"
     assert _pinned(root, words) == {"dist/run.js": ABSENT, "gone.py": ABSENT, "a; b": ABSENT}
 
 
+@pytest.mark.promise("P19", "P10")
 def test_a_program_that_is_too_large_to_be_looked_at_is_refused(root: Path) -> None:
-    """P19, P10: not taken for no file of the project."""
+    """Not taken for no file of the project."""
     with (root / "huge").open("wb") as file:
         file.truncate(MAX_PROGRAM_BYTES + 1)
     with pytest.raises(BadDefinition, match="huge:1:1: is larger than"):
@@ -227,9 +235,10 @@ def test_hidden_folders_are_no_skills(root: Path) -> None:
     assert set(skills[0].files) == {"SKILL.md"} and len(skills[0].files["SKILL.md"]) == 64
 
 
+@pytest.mark.promise("CF02")
 @pytest.mark.parametrize("name", [b"sk\xff", b"a\nb"])
 def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
-    """CF02: names are bytes; one that is no text is the file's fault, and not the kernel's end."""
+    """Names are bytes; one that is no text is the file's fault, and not the kernel's end."""
     folder = os.path.join(os.fsencode(root / "skills"), name)
     os.mkdir(folder)
     Path(os.fsdecode(folder), "SKILL.md").write_text("---\nname: x\ndescription: x\n---\n")
@@ -237,8 +246,9 @@ def test_a_name_that_cannot_be_told_is_refused(root: Path, name: bytes) -> None:
         Catalog(root).agent("alice")
 
 
+@pytest.mark.promise("P18")
 def test_a_header_is_one_line() -> None:
-    """P18: a key out of a file ends in one; of more lines nothing is told."""
+    """A key out of a file ends in one; of more lines nothing is told."""
     server = {"a": McpServer(url="http://y", headers={"H": "Bearer ${K}"})}
     assert filled(server, {"K": "s3cr3t\n"})["a"].headers == {"H": "Bearer s3cr3t"}
     with pytest.raises(Refused, match=r"\$K has more than one line") as caught:
@@ -246,8 +256,9 @@ def test_a_header_is_one_line() -> None:
     assert "s3cr3t" not in str(caught.value)
 
 
+@pytest.mark.promise("P18")
 def test_variables_are_filled_in_by_the_kernel_alone() -> None:
-    """P18: into environment and headers; one that is not set is named."""
+    """Into environment and headers; one that is not set is named."""
     servers = {
         "a": McpServer(command="x", env={"T": "${A}", "U": "${B:-b}"}),
         "b": McpServer(url="http://y", headers={"H": "k ${A}"}),
@@ -294,9 +305,10 @@ WRONG: Final[dict[str, tuple[dict[str, str], str, str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.promise("CF02", "CF05")
 @pytest.mark.parametrize(("files", "place", "message"), WRONG.values(), ids=WRONG.keys())
 def test_what_is_wrong_is_told_where_it_is(root: Path, files: dict[str, str], place: str, message: str) -> None:
-    """CF02, CF05: a located error in the file that is wrong, or at the key that names one that is not there."""
+    """A located error in the file that is wrong, or at the key that names one that is not there."""
     for name, text in files.items():
         (root / name).write_text(text)
     with pytest.raises(BadDefinition) as caught:
@@ -324,8 +336,9 @@ def test_two_skills_of_one_name_are_told(root: Path) -> None:
         Catalog(root).agent("alice")
 
 
+@pytest.mark.promise("P10", "XF12")
 def test_a_folder_without_end_is_not_read_to_it(root: Path) -> None:
-    """P10; XF12: bounded, and what is no file is refused without waiting for it."""
+    """Bounded, and what is no file is refused without waiting for it."""
     many = root / "skills/counting/many"
     many.mkdir()
     os.mkfifo(many / "pipe")

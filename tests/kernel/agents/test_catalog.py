@@ -46,7 +46,7 @@ def errors(catalog: Catalog, name: str = "alice") -> tuple[FileError, ...]:
 
 
 def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
-    """Contracts section 1."""
+    """contracts 1: an agent file becomes a definition."""
     loaded = project(tmp_path, alice=FULL).agent("alice")
     assert loaded.path == ".agents/alice.yaml"
     definition = loaded.definition
@@ -56,8 +56,9 @@ def test_an_agent_file_becomes_a_definition(tmp_path: Path) -> None:
     assert definition.mock == (Rule(do=(Action(text="hi"),)),)
 
 
+@pytest.mark.promise("CF12")
 def test_a_context_has_a_folder_of_its_own_in_the_project(tmp_path: Path) -> None:
-    """CF12: two agents in one folder would write over each other; the first of them has it."""
+    """Two agents in one folder would write over each other; the first of them has it."""
     there = MINIMAL + "context: {dir: team/./one/}\n"
     catalog = project(tmp_path, alice=there, bob=MINIMAL + "context: {dir: team/one}\n", carl=MINIMAL)
     assert context_dir(catalog.agent("alice").definition) == "team/one"
@@ -76,7 +77,7 @@ def test_a_definition_survives_storage(tmp_path: Path) -> None:
 
 
 def test_the_mock_backend_needs_neither_model_nor_prompt(tmp_path: Path) -> None:
-    """Contracts section 1."""
+    """contracts 1: the mock backend needs neither model nor prompt."""
     text = """\
 backend: mock
 mock:
@@ -133,6 +134,7 @@ def test_a_script_may_say_what_a_step_costs(tmp_path: Path) -> None:
 MOCK = "backend: mock\nmock:\n"
 
 
+@pytest.mark.promise("CF07", "CF11")
 @pytest.mark.parametrize(
     ("text", "where", "message", "hint"),
     [
@@ -201,7 +203,7 @@ MOCK = "backend: mock\nmock:\n"
     ],
 )  # fmt: skip
 def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str, hint: str, tmp_path: Path) -> None:
-    """CF07, CF11, T48, T57: every mistake is located."""
+    """Every mistake is located."""
     [error] = errors(project(tmp_path, alice=text))
     assert error.where == where
     assert message in error.message
@@ -209,19 +211,21 @@ def test_a_wrong_agent_file_says_what_to_do(text: str, where: str, message: str,
     assert error.path == ".agents/alice.yaml"
 
 
+@pytest.mark.promise("CF08")
 @pytest.mark.parametrize(
     "name", ["../../x", ".", "system", "user", "all", "a" * 300, "аlice", "Alice", "", "a/b", "a.b", "a\0"]
 )  # fmt: skip
 def test_a_name_outside_the_grammar_is_nobody(name: str, tmp_path: Path) -> None:
-    """CF08: and no file is looked for."""
+    """And no file is looked for."""
     (tmp_path / "x.yaml").write_text(MINIMAL)
     with pytest.raises(Refused) as caught:
         project(tmp_path, alice=MINIMAL).agent(name)
     assert caught.value.code == "unknown_agent"
 
 
+@pytest.mark.promise("CF10")
 def test_an_unknown_agent_lists_those_there_are(tmp_path: Path) -> None:
-    """CF10."""
+    """An unknown agent lists those there are."""
     catalog = project(tmp_path, alice=MINIMAL, bob=MINIMAL)
     with pytest.raises(Refused) as caught:
         catalog.agent("carol")
@@ -240,8 +244,9 @@ def test_a_file_with_the_other_suffix_is_pointed_out(tmp_path: Path) -> None:
     assert caught.value.hint == "rename .agents/alice.yml to alice.yaml"
 
 
+@pytest.mark.promise("CF18")
 def test_a_definition_is_read_anew_each_time(tmp_path: Path) -> None:
-    """CF18."""
+    """A definition is read anew each time."""
     catalog = project(tmp_path, alice=MINIMAL)
     assert catalog.agent("alice").definition.max_steps == 100
     project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
@@ -266,8 +271,9 @@ def test_a_project_without_agents_is_empty(tmp_path: Path) -> None:
     assert Catalog(tmp_path).survey().loaded == ()
 
 
+@pytest.mark.promise("CF11", "CF18")
 def test_a_system_prompt_comes_from_its_file_at_each_reading(tmp_path: Path) -> None:
-    """CF11, CF18."""
+    """A system prompt comes from its file at each reading."""
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts" / "a.md").write_text("You are A.")
     catalog = project(tmp_path, alice="model: openai/x\nprompt: {system_file: prompts/a.md}\n")
@@ -312,8 +318,9 @@ def test_no_project_keeps_nothing(tmp_path: Path) -> None:
         Catalog(tmp_path).project()
 
 
+@pytest.mark.promise("CF10")
 def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None:
-    """CF10: of its shape, of what its keys say together, and of the agents in it."""
+    """Of its shape, of what its keys say together, and of the agents in it."""
     (tmp_path / "moniro.yaml").write_text(
         "starvation: soon\nlimts: {}\nlimits: {per_provider: {opnai: 2}}\nproviders: {mine: {base_url: x}}\n"
         "workspace: {base: ../out}\nworkflows: {dm: x.yaml}\nagents: {helper: {backend: mock, mock: [{txt: hi}]}}\n"
@@ -325,6 +332,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
     assert told == {(line, key) for line, key in enumerate(keys, 1)}
 
 
+@pytest.mark.promise("CF07")
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
@@ -342,7 +350,7 @@ def test_the_mistakes_of_a_project_file_come_all_at_once(tmp_path: Path) -> None
     ],
 )
 def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tmp_path: Path) -> None:
-    """CF07: the project file as any other."""
+    """The project file as any other."""
     (tmp_path / "moniro.yaml").write_text(text)
     with pytest.raises(BadDefinition) as caught:
         Catalog(tmp_path).project()
@@ -354,6 +362,7 @@ def test_a_wrong_project_file_is_located(text: str, where: str, message: str, tm
 INLINE = "helper: {backend: mock, mock: [{text: hi}]}"
 
 
+@pytest.mark.promise("CF07", "CF08", "CF09")
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
@@ -375,7 +384,7 @@ INLINE = "helper: {backend: mock, mock: [{text: hi}]}"
 def test_what_is_wrong_with_one_agent_of_the_project_file_leaves_the_others_alone(
     text: str, where: str, message: str, tmp_path: Path
 ) -> None:
-    """CF07, CF08, CF09: a kernel starts without that one, and says where the mistake is."""
+    """A kernel starts without that one, and says where the mistake is."""
     (tmp_path / "moniro.yaml").write_text(text.replace("{name: {", "{name: helper, ") + "\nstarvation: 7m\n")
     catalog = project(tmp_path, alice=MINIMAL)
     survey = catalog.survey()
@@ -386,8 +395,9 @@ def test_what_is_wrong_with_one_agent_of_the_project_file_leaves_the_others_alon
     assert catalog.project().starvation == 420.0
 
 
+@pytest.mark.promise("CF18")
 def test_an_agent_that_is_wrong_in_the_project_file_is_known_and_not_had(tmp_path: Path) -> None:
-    """CF18: what it was before stays, for its name is still there; mended, it is back."""
+    """What it was before stays, for its name is still there; mended, it is back."""
     catalog = project(tmp_path)
     (tmp_path / "moniro.yaml").write_text("agents: {bob: {backend: mock, mock: [{txt: hi}]}}")
     assert (catalog.names(), catalog.file_of("bob")) == (("bob",), "moniro.yaml")
@@ -398,7 +408,7 @@ def test_an_agent_that_is_wrong_in_the_project_file_is_known_and_not_had(tmp_pat
 
 
 def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> None:
-    """Contracts section 1."""
+    """contracts 1: the project file goes by either name but not both."""
     (tmp_path / ".agents.yaml").write_text("limits: {workers: 3}")
     assert Catalog(tmp_path).project().limits.workers == 3
     (tmp_path / "moniro.yaml").write_text("limits: {workers: 4}")
@@ -406,8 +416,9 @@ def test_the_project_file_goes_by_either_name_but_not_both(tmp_path: Path) -> No
         Catalog(tmp_path).project()
 
 
+@pytest.mark.promise("CF18")
 def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(tmp_path: Path) -> None:
-    """CF18: an edit counts from the next lease, whatever the clock of the file system says."""
+    """An edit counts from the next lease, whatever the clock of the file system says."""
     catalog = project(tmp_path, alice="model: mine/x\nprompt: {system: a}\n")
     (tmp_path / "moniro.yaml").write_text("providers: {mine: {base_url: 'http://x'}}")
     kept = catalog.agent("alice")
@@ -419,8 +430,9 @@ def test_what_is_kept_of_a_file_never_outlives_an_edit_of_it_or_of_the_project(t
         catalog.agent("alice")
 
 
+@pytest.mark.promise("CF18")
 def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """architecture.md: every message asks for a definition; and an edit counts all the same (CF18)."""
+    """Every message asks for a definition; and an edit counts all the same."""
     monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
     root = project(tmp_path, alice=MINIMAL).root
     catalog = Catalog(root)
@@ -438,7 +450,7 @@ DECLARED = "agents:\n  helper: {backend: mock, mock: [{text: hi}]}\n  bob: lib/r
 
 @pytest.mark.parametrize("file", ["moniro.yaml", ".agents.yaml"])
 def test_the_project_file_defines_agents_beside_the_folder(file: str, tmp_path: Path) -> None:
-    """Contracts section 1: inline and by path, in a map or a list; what lies in .agents/ is found all the same."""
+    """contracts 1: inline and by path, in a map or a list; what lies in .agents/ is found all the same."""
     catalog = project(tmp_path, alice=MINIMAL)
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/robert.yaml").write_text(MINIMAL)
@@ -454,8 +466,9 @@ def test_the_project_file_defines_agents_beside_the_folder(file: str, tmp_path: 
     assert catalog.agent("helper").definition.prompt.system == "x"
 
 
+@pytest.mark.promise("CF09")
 def test_two_definitions_of_one_name_are_an_error_that_names_both(tmp_path: Path) -> None:
-    """CF09: neither of them wins."""
+    """Neither of them wins."""
     catalog = project(tmp_path, alice=MINIMAL, helper=MINIMAL, bob=MINIMAL)
     (tmp_path / "moniro.yaml").write_text(DECLARED)
     for name, other, line in (("helper", "moniro.yaml", 2), ("bob", "lib/robert.yaml", 3)):
@@ -467,16 +480,18 @@ def test_two_definitions_of_one_name_are_an_error_that_names_both(tmp_path: Path
     assert [name for name, _ in survey.broken] == ["bob", "helper"]
 
 
+@pytest.mark.promise("CF11")
 def test_a_declared_file_that_cannot_be_had_is_located_in_the_project_file(tmp_path: Path) -> None:
-    """CF11: neither missing files nor those outside."""
+    """Neither missing files nor those outside."""
     (tmp_path / "moniro.yaml").write_text("agents:\n  bob: lib/bob.yaml\n  eve: ../eve.yaml\n")
     [error] = errors(Catalog(tmp_path), "bob")
     assert (error.path, error.line, error.message) == ("moniro.yaml", 2, "there is no file lib/bob.yaml")
     assert "leads outside the project" in errors(Catalog(tmp_path), "eve")[0].message
 
 
+@pytest.mark.promise("CF21")
 def test_definitions_do_not_lead_in_circles(tmp_path: Path) -> None:
-    """CF21: an agent's file refers to nobody, and the project file is no agent."""
+    """An agent's file refers to nobody, and the project file is no agent."""
     catalog = project(tmp_path, alice="ref: bob\n", bob="ref: alice\n")
     assert any(error.where == "ref" for error in errors(catalog))
     (tmp_path / "moniro.yaml").write_text("agents: {carl: moniro.yaml}\n")

@@ -21,14 +21,15 @@ KERNEL = {
 }
 
 
+@pytest.mark.promise("P18", "XF22")
 def test_nothing_comes_along_by_accident() -> None:
-    """P18, XF22."""
+    """Nothing comes along by accident."""
     expected = {"PATH": "/usr/bin:/bin", "HOME": "/home/u", "LANG": "C.UTF-8", "LC_ALL": "C"}
     assert worker_environment(KERNEL) == expected
 
 
 def test_an_agent_lets_names_through_but_not_all() -> None:
-    """Contracts section 1: env."""
+    """contracts 1: env."""
     passed = worker_environment(KERNEL, ("MY_TOKEN", "NOT_SET", "LD_PRELOAD", "AGENT_WORKER_TOKEN", "PATH"))
     assert passed["MY_TOKEN"] == "mine"
     assert "canary" not in passed.values()
@@ -49,25 +50,29 @@ def test_there_is_always_a_path() -> None:
     assert worker_environment({})["PATH"] == "/usr/local/bin:/usr/bin:/bin"
 
 
+@pytest.mark.promise("XF22")
 @pytest.mark.parametrize("name", ["GIT_DIR", "DYLD_X", "PYTHONHOME", "PATH", "BASH_ENV", "ENV", "1A", "A=B", "É"])
 def test_what_changes_how_programs_run_is_never_let_through(name: str) -> None:
-    """XF22."""
+    """What changes how programs run is never let through."""
     assert name_fault(name) is not None
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize("name", ["LD_PRELOAD", "PATH", "NODE_OPTIONS", "PYTHONPATH", "AWK_X", "BASH_ENV", "A B"])
 def test_what_has_a_program_load_another_is_never_set_for_it(name: str) -> None:
-    """P19: agreed to was what the command line names."""
+    """Agreed to was what the command line names."""
     assert own_name_fault(name) is not None
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize("name", ["PYTHONUNBUFFERED", "GIT_AUTHOR_NAME", "NODE_ENV", "PATHS", "TOKEN"])
 def test_what_a_server_is_told_by_is_set(name: str) -> None:
-    """P19 the other way round."""
+    """What a server is told by is set, the other way round."""
     assert own_name_fault(name) is None
 
 
+@pytest.mark.promise("XF22")
 @pytest.mark.parametrize("name", ["CI", "ENVIRONMENT", "PATHS", "_X", "GITHUB_TOKEN"])
 def test_other_names_are(name: str) -> None:
-    """XF22 the other way round."""
+    """Other names are, the other way round."""
     assert name_fault(name) is None

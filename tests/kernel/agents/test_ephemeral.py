@@ -14,7 +14,7 @@ def made(request: AgentRequest) -> AgentDefinition:
 
 
 def test_a_request_becomes_a_definition() -> None:
-    """Contracts section 4: POST /agents."""
+    """contracts 4: POST /agents."""
     request = AgentRequest(model="mock/x", system='say "no: 1"\n\u2028', mock=[{"text": "hi"}, {"exit": 3}])
     definition = made(request)
     assert (definition.name, definition.model, definition.prompt) == ("helper", "mock/x", Prompt(system=request.system))
@@ -32,7 +32,7 @@ def test_a_request_becomes_a_definition() -> None:
     ],
 )
 def test_what_the_file_may_not_say_a_request_may_not_either(request_: AgentRequest, where: str) -> None:
-    """T58: one set of rules."""
+    """One set of rules."""
     with pytest.raises(BadDefinition) as caught:
         made(request_)
     assert [error.where for error in caught.value.errors] == [where]

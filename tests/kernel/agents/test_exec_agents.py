@@ -23,7 +23,7 @@ def catalog(root: Path, text: str) -> Catalog:
 
 
 def test_it_needs_a_command_and_may_do_without_a_model_and_a_prompt(tmp_path: Path) -> None:
-    """Contracts section 1: any executable that speaks the frames; what it asks is its own business."""
+    """contracts 1: any executable that speaks the frames; what it asks is its own business."""
     alice = catalog(tmp_path, "backend: exec\ncommand: [python3, mine.py]\n").agent("alice").definition
     found = resolve(alice, ProjectDefinition(), {})
     assert (found.provider, has_price(alice, ProjectDefinition())) == (None, True)
@@ -56,8 +56,9 @@ def test_what_does_not_go_together_is_a_mistake_of_the_file(tmp_path: Path, text
     assert [error.where for error in caught.value.errors] == [where]
 
 
+@pytest.mark.promise("P19")
 def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> None:
-    """P19: agreed to is what is in the files that its command names, and that one which is not there yet is not."""
+    """Agreed to is what is in the files that its command names, and that one which is not there yet is not."""
     write(tmp_path, {"tools/echo.py": "one", "more.py": "x"})
     alice = catalog(tmp_path, "backend: exec\ncommand: [tools/echo.py, more.py, gone.py]\n").agent("alice").definition
 
@@ -74,8 +75,9 @@ def test_another_content_of_its_program_is_another_program(tmp_path: Path) -> No
         before = after
 
 
+@pytest.mark.promise("P19")
 def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
-    """P19: an agent's own tree is its to write; what runs there is what somebody agreed to."""
+    """An agent's own tree is its to write; what runs there is what somebody agreed to."""
     write(tmp_path, {"run": "one", "more.py": "x", "tree/more.py": "x"})
     (tmp_path / "run").chmod(0o755)
     alice = catalog(tmp_path, "backend: exec\ncommand: [./run, more.py, --fast]\n").agent("alice").definition
@@ -90,8 +92,9 @@ def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
         assert caught.value.cause == "untrusted"
 
 
+@pytest.mark.promise("P19")
 def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> None:
-    """P19: what starts it looks at no digest; so it is looked at before."""
+    """What starts it looks at no digest; so it is looked at before."""
     write(tmp_path, {"serve.py": "one"})
     text = "backend: claude\nmodel: sonnet\nprompt: { system: x }\n"
     alice = catalog(tmp_path, f"{text}mcp_servers: {{ own: {{ command: python3, args: [serve.py] }} }}\n").agent(

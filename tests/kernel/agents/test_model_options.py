@@ -26,13 +26,13 @@ OPENAI = "model: openai/gpt-5.5\n" + PROMPT
     ],
 )
 def test_what_is_taken_is_kept(tmp_path: Path, text: str) -> None:
-    """Contract: where the provider takes them."""
+    """Where the provider takes them."""
     definition = project(tmp_path, alice=text).agent("alice").definition
     assert (definition.effort, definition.thinking, definition.temperature) != (None, None, None)
 
 
 def test_thinking_is_counted_in_tokens(tmp_path: Path) -> None:
-    """Contract: thinking: {budget_tokens}."""
+    """thinking: {budget_tokens}."""
     definition = project(tmp_path, alice=ANTHROPIC + "thinking: {budget_tokens: 2048}").agent("alice").definition
     assert definition.thinking == Thinking(budget_tokens=2048)
 

@@ -22,6 +22,7 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
     return Catalog(root)
 
 
+@pytest.mark.promise("CF07")
 @pytest.mark.parametrize(
     ("keys", "place", "message", "hint"),
     [
@@ -87,7 +88,7 @@ def agent(root: Path, keys: str, project: str = "") -> Catalog:
 def test_what_is_wrong_is_told_at_its_place(
     tmp_path: Path, keys: str, place: str, message: str, hint: str | None
 ) -> None:
-    """CF07: with a suggestion: unknown tools, both or none of command and url."""
+    """With a suggestion: unknown tools, both or none of command and url."""
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "y"}}}')
     with pytest.raises(BadDefinition) as caught:
         agent(tmp_path, keys).agent("alice")
@@ -96,7 +97,7 @@ def test_what_is_wrong_is_told_at_its_place(
 
 
 def test_what_is_right_is_taken(tmp_path: Path) -> None:
-    """contracts 1."""
+    """contracts 1: what is right is taken."""
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"x": {"command": "y"}}}')
     project = "tools: { count: { description: Count, command: [sh, -c, 'wc ${HOME}'] } }"
     keys = "tools: [bash, files, skills, feedback, count]\nmcp_servers: [x]\napproval: all"

@@ -38,19 +38,19 @@ def found(
 
 
 def test_a_prefix_chooses_dialect_and_key() -> None:
-    """Contracts section 1: model."""
+    """contracts 1: model."""
     assert found(agent("openai/gpt-5.5")) == ("openai", "openai", None, "sk-o", "gpt-5.5")
     assert found(agent("anthropic/claude-opus-5-5")) == ("anthropic", "anthropic", None, "sk-a", "claude-opus-5-5")
 
 
 def test_a_model_is_split_once() -> None:
-    """T57: openrouter's ids hold slashes."""
+    """openrouter's ids hold slashes."""
     resolved = resolve(agent("openrouter/anthropic/claude:x"), EMPTY, {"OPENROUTER_API_KEY": "k"})
     assert resolved.model == "anthropic/claude:x"
 
 
 def test_an_alias_is_a_model_of_a_known_provider() -> None:
-    """T57: aliases are data."""
+    """Aliases are data."""
     assert found(agent("sonnet"))[1:] == ("anthropic", None, "sk-a", "claude-sonnet-5-5")
     assert all(full.partition("/")[0] in PROVIDERS for full in ALIASES.values())
 
@@ -61,7 +61,7 @@ def test_a_provider_that_needs_no_key_gets_none() -> None:
 
 
 def test_an_endpoint_of_the_project_is_used_by_prefix_or_by_name() -> None:
-    """Contracts section 1: providers."""
+    """contracts 1: providers."""
     expected = ("gate", "openai", "https://gate.example/v1", "sk-g", "m")
     assert found(agent("gate/m"), GATEWAY) == expected
     assert found(agent("openai/m", "gate"), GATEWAY) == expected
@@ -76,14 +76,15 @@ def test_the_prefix_says_how_an_endpoint_is_spoken_to_unless_it_says_so_itself()
     assert found(agent("mine/m", own))[1] == "openai"
 
 
+@pytest.mark.promise("P18")
 def test_a_key_never_goes_to_an_endpoint_it_was_not_named_for() -> None:
-    """T48, P18: a base_url in a repository does not collect the user's keys."""
+    """A base_url in a repository does not collect the user's keys."""
     assert found(agent("anthropic/m"), GATEWAY)[2:4] == ("https://proxy.example", None)
     assert found(agent("openai/m", Endpoint(name="openai", base_url="https://evil.example")))[3] is None
 
 
 def test_a_named_variable_replaces_the_usual_one() -> None:
-    """Contracts section 1: api_key $ENV."""
+    """contracts 1: api_key $ENV."""
     assert found(agent("openai/m"), GATEWAY)[3] == "sk-w"
     assert found(agent("openai/m", Endpoint(name="openai", api_key="$GATE_KEY")))[3] == "sk-g"
 
@@ -97,7 +98,7 @@ def test_the_users_environment_may_point_a_provider_elsewhere() -> None:
 
 
 def test_a_missing_key_is_a_cause() -> None:
-    """It ends with the cause auth."""
+    """auth."""
     with pytest.raises(CauseError) as caught:
         resolve(agent("google/gemini"), EMPTY, {})
     assert caught.value.cause == "auth"
@@ -153,19 +154,20 @@ def test_a_model_is_never_an_option_of_a_command_line(name: str, backend: str) -
 
 @pytest.mark.parametrize("model", ["", "gpt", "/x", "openai/", "nope/x", "llama3"])
 def test_what_is_no_model_is_rejected(model: str) -> None:
-    """T57: no guess."""
+    """No guess."""
     with pytest.raises(ModelRejected):
         resolve(agent(model), EMPTY, ENVIRON)
 
 
 def test_the_mock_backend_has_no_provider_and_the_mock_model_has_one() -> None:
-    """Contracts section 1: Mock."""
+    """contracts 1: Mock."""
     assert resolve(AgentDefinition(name="a", backend="mock"), EMPTY, {}) == Resolved(None, "mock")
     assert resolve(agent("mock/script"), EMPTY, {}) == Resolved(Provider(name="mock", dialect="mock"), "script")
 
 
+@pytest.mark.promise("CF20", "P19")
 def test_only_what_a_project_could_abuse_needs_trust() -> None:
-    """CF20, P19."""
+    """Only what a project could abuse needs trust."""
     script = (Rule(do=(Action(text="x"), Action(shell="rm -rf  build"))),)
     assert demands(agent("openai/m"), EMPTY) == ()
     assert demands(agent("openai/m"), GATEWAY) == ("alice sends $WORK_KEY to openai",)

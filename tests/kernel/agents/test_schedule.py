@@ -28,19 +28,20 @@ def errors(root: Path, schedule: str) -> tuple[FileError, ...]:
 
 
 def test_a_schedule_is_part_of_the_definition(tmp_path: Path) -> None:
-    """Contracts section 1."""
+    """contracts 1: a schedule is part of the definition."""
     loaded = catalog(tmp_path, "{wakeup: 0 9 * * 1-5, prompt: Look, workspace: review:pr-1, timezone: Europe/Berlin}")
     assert loaded.agent("alice").definition.schedule == Schedule(
         wakeup="0 9 * * 1-5", prompt="Look", workspace="review:pr-1", timezone="Europe/Berlin"
     )
 
 
+@pytest.mark.promise("CF13")
 @pytest.mark.parametrize(
     ("text", "period_ms"),
     [("1s", 1000), ("5m", 300_000), ("90", 90_000), ("1.5h", 5_400_000), ("30d", 2_592_000_000), (" 5 m ", 300_000)],
 )
 def test_an_interval_is_a_duration_from_a_second_to_thirty_days(text: str, period_ms: int) -> None:
-    """Fault CF13: bounds."""
+    """bounds."""
     assert parse_wakeup(Schedule(wakeup=text), None) == Every(period_ms)
 
 
@@ -49,13 +50,15 @@ def test_anything_with_five_fields_is_cron() -> None:
     assert isinstance(parse_wakeup(Schedule(wakeup="*/5 * * * *"), "UTC"), Cron)
 
 
+@pytest.mark.promise("CF13")
 @pytest.mark.parametrize("text", ["0s", "999ms", "0", "0.0000001d", "31d", "1000000000d", "99999999999d"])
 def test_an_interval_out_of_bounds_is_refused_with_the_bounds(text: str) -> None:
-    """Fault CF13."""
+    """An interval out of bounds is refused with the bounds."""
     with pytest.raises(ScheduleRejected, match="must be from 1s to 30d"):
         parse_wakeup(Schedule(wakeup=text), None)
 
 
+@pytest.mark.promise("CF13")
 @pytest.mark.parametrize(
     ("schedule", "where", "message", "hint"),
     [
@@ -79,7 +82,7 @@ def test_an_interval_out_of_bounds_is_refused_with_the_bounds(text: str) -> None
 def test_a_schedule_that_cannot_be_kept_is_refused_at_its_place(
     tmp_path: Path, schedule: str, where: str, message: str, hint: str
 ) -> None:
-    """Fault CF13: what, where, what to do."""
+    """What, where, what to do."""
     [error, *more] = errors(tmp_path, schedule)
     assert (error.path, error.line, error.where, more) == (".agents/alice.yaml", 3, where, [])
     assert error.column > len("schedule")
@@ -97,13 +100,14 @@ WORKFLOW = "agents:\n  critic:\n    ref: alice\n    schedule: {schedule}\n"
 
 
 def test_a_workflow_may_give_a_ref_another_schedule(tmp_path: Path) -> None:
-    """Contracts section 1: a ref may override schedule."""
+    """contracts 1: a ref may override schedule."""
     files = catalog(tmp_path, "{wakeup: 5m}")
     (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", "{wakeup: 1h}"))
     [member] = load_workflow(files, "./review.yaml").members
     assert member.definition.schedule == Schedule(wakeup="1h")
 
 
+@pytest.mark.promise("CF13", "CF10")
 @pytest.mark.parametrize(
     ("schedule", "where", "message"),
     [
@@ -114,7 +118,7 @@ def test_a_workflow_may_give_a_ref_another_schedule(tmp_path: Path) -> None:
 def test_a_workflows_schedule_is_checked_where_it_stands(
     tmp_path: Path, schedule: str, where: str, message: str
 ) -> None:
-    """Fault CF13, CF10: everything that is wrong is found before anything starts."""
+    """Everything that is wrong is found before anything starts."""
     files = catalog(tmp_path, "{wakeup: 5m}")
     (tmp_path / "review.yaml").write_text(WORKFLOW.replace("{schedule}", schedule))
     with pytest.raises(BadDefinition) as caught:

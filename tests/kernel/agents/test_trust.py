@@ -125,9 +125,10 @@ EDITS: Final = {
 }
 
 
+@pytest.mark.promise("P19", "CF14", "CF20")
 @pytest.mark.parametrize("edit", EDITS)
 def test_whatever_was_not_shown_is_not_run(place: Place, edit: str) -> None:
-    """P19, CF14, CF20: consent is pinned to a digest of exactly what the files demand."""
+    """Consent is pinned to a digest of exactly what the files demand."""
     place.start()
     place.edit(*EDITS[edit])
     with pytest.raises(Untrusted) as caught:
@@ -173,16 +174,18 @@ def _gone(place: Place) -> None:
     (place.state / "trust.json").unlink()
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize("change", [_another_project, _revoked, _open_to_others, _a_link, _torn, _forged, _gone])
 def test_consent_that_is_not_there_is_none(place: Place, change: Callable[[Place], None]) -> None:
-    """P19: also what is there and cannot be believed."""
+    """Also what is there and cannot be believed."""
     change(place)
     with pytest.raises(Untrusted):
         place.start()
 
 
+@pytest.mark.promise("P19")
 def test_a_workflow_in_another_file_is_another_one(place: Place) -> None:
-    """P19: the same commands, elsewhere."""
+    """The same commands, elsewhere."""
     _moved(place)
     with pytest.raises(Untrusted, match="not trusted yet: setup runs: git status"):
         place.start("moved")
@@ -227,8 +230,9 @@ def test_what_was_agreed_to_for_one_place_does_not_push_out_another(place: Place
     assert missing_grants(alone, TrustStore(str(place.state), str(place.root))) == ()
 
 
+@pytest.mark.promise("P19")
 def test_a_kernel_sees_at_once_what_is_kept_and_taken_back(place: Place) -> None:
-    """P19: the file is read again as soon as it is another one."""
+    """The file is read again as soon as it is another one."""
     kept = TrustStore(str(place.state), str(place.root))
     assert {one.subject for one in kept()} == {
         "workflow .workflows/review.yaml",

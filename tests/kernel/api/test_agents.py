@@ -19,8 +19,9 @@ async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: Serve
     ]
 
 
+@pytest.mark.promise("P9")
 async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: ServedKernel) -> None:
-    """One wrong file hides nobody else (P9)."""
+    """One wrong file hides nobody else."""
     (kernel.services.files.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
     assert [(row["name"], row["state"]) for row in rows] == [("alice", "idle"), ("bad", "error")]
@@ -59,8 +60,9 @@ async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel
     assert (await kernel.ask("GET", f"/agents/{name}")).code == "unknown_agent"
 
 
+@pytest.mark.promise("HF26")
 async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
-    """HF26: 409, nothing orphaned."""
+    """409, nothing orphaned."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
     refused = await kernel.ask("DELETE", "/agents/helper")
@@ -93,8 +95,9 @@ async def test_a_wrong_agent_is_not_made(kernel: ServedKernel, asked: object, co
     assert (await kernel.ask("POST", "/agents", asked)).code == code
 
 
+@pytest.mark.promise("P2")
 async def test_making_an_agent_twice_with_one_key_makes_one(kernel: ServedKernel) -> None:
-    """P2."""
+    """Making an agent twice with one key makes one."""
     headers = kernel.headers(Idempotency_Key="k")
     first, second = [await kernel.ask("POST", "/agents", MOCK, headers=headers) for _ in range(2)]
     assert (first.status, first.body) == (second.status, second.body)

@@ -103,7 +103,7 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: Serve
 
 
 async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: ServedKernel) -> None:
-    """contracts section 9: pending; the deadline is the agent's."""
+    """contracts 9: pending; the deadline is the agent's."""
     await kernel.attempt()
     assert (await asked(kernel, reason="to publish"))["decision"] == "pending"
     (row,) = await pending(kernel)
@@ -157,8 +157,9 @@ async def test_a_rule_that_is_kept_answers_later_calls_and_can_be_taken_back(ker
     assert (await kernel.ask("DELETE", "/approvals/rules/r1")).status == 404
 
 
+@pytest.mark.promise("P22")
 async def test_a_repeated_decision_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
-    """P22."""
+    """A repeated decision with its key is the same answer."""
     await kernel.attempt()
     await asked(kernel)
     headers = kernel.headers() | {"Idempotency-Key": "k"}
@@ -198,10 +199,11 @@ async def test_a_run_has_its_own_policy(kernel: ServedKernel) -> None:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.promise("P4")
 async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(
     kernel: ServedKernel, tmp_path: Path
 ) -> None:
-    """P4: asked, the answer lost, asked again under auto, begun, broken off; then granted under ask: not twice."""
+    """Asked, the answer lost, asked again under auto, begun, broken off; then granted under ask: not twice."""
     await kernel.attempt()
     assert (await asked(kernel))["decision"] == "pending"
     alice = tmp_path / "project/.agents/alice.yaml"

@@ -1,4 +1,4 @@
-"""Only the bearer token tells who asks, and it is told to nobody (promises P6, P18)."""
+"""Only the bearer token tells who asks, and it is told to nobody."""
 
 import logging
 
@@ -6,18 +6,22 @@ import pytest
 
 from tests.builders.api import TOKEN, ServedKernel
 
+pytestmark = pytest.mark.promise("P6", "P18")
 
+
+@pytest.mark.promise("HF03")
 @pytest.mark.parametrize("field", ["", "Bearer", "Basic {t}", "{t}", "Bearer {t} {t}", "Token {t}", "Bearer: {t}"])
 async def test_what_is_not_exactly_our_bearer_token_is_unauthorized(kernel: ServedKernel, field: str) -> None:
-    """HF03: missing or wrong token is 401, with a challenge."""
+    """Missing or wrong token is 401, with a challenge."""
     headers = kernel.headers(None) | {"Authorization": field.format(t=TOKEN)}
     answer = await kernel.ask("GET", "/agents", headers=headers)
     assert (answer.status, answer.code) == (401, "unauthorized")
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
+@pytest.mark.promise("HF03")
 async def test_a_token_in_the_query_is_not_looked_at(kernel: ServedKernel) -> None:
-    """HF03: tokens in URLs end up in logs and histories."""
+    """Tokens in URLs end up in logs and histories."""
     answer = await kernel.ask("GET", f"/agents?token={TOKEN}&access_token={TOKEN}", headers=kernel.headers(None))
     assert answer.status == 401
 
@@ -28,8 +32,9 @@ async def test_the_scheme_of_the_token_is_case_insensitive(kernel: ServedKernel)
     assert (await kernel.ask("GET", "/agents", headers=headers)).status == 200
 
 
+@pytest.mark.promise("HF05")
 async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: ServedKernel) -> None:
-    """HF05, T33: no route of the REST API, and no way to stop the kernel."""
+    """No route of the REST API, and no way to stop the kernel."""
     await kernel.attempt(token="worker")
     headers = kernel.headers("worker")
     for method, path in (("GET", "/agents"), ("GET", "/ps"), ("GET", "/nowhere"), ("GET", "/events")):
@@ -39,14 +44,16 @@ async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: ServedKerne
     assert kernel.asked_to_stop == []
 
 
+@pytest.mark.promise("HF06")
 async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: ServedKernel) -> None:
-    """HF06: 401 stale_attempt, not a second later."""
+    """401 stale_attempt, not a second later."""
     instruction = await kernel.attempt(token="worker")
     await kernel.end(instruction)
     answer = await kernel.ask("POST", "/mcp", {}, headers=kernel.headers("worker"))
     assert (answer.status, answer.code) == (401, "stale_attempt")
 
 
+@pytest.mark.promise("XF19")
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -60,15 +67,16 @@ async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: S
     ],
 )
 async def test_a_process_of_ours_does_not_speak_for_people(kernel: ServedKernel, path: str, body: object) -> None:
-    """XF19: with a stolen administrator's token it approves nothing, vouches for nothing and grants no money."""
+    """With a stolen administrator's token it approves nothing, vouches for nothing and grants no money."""
     kernel.below.append(True)
     answer = await kernel.ask("POST", path, body)
     assert (answer.status, answer.code) == (403, "forbidden")
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"})).status == 202
 
 
+@pytest.mark.promise("P18")
 async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
-    """P18: not in errors, not in streams, not in logs, whatever is asked."""
+    """Not in errors, not in streams, not in logs, whatever is asked."""
     caplog.set_level(logging.DEBUG)
     await kernel.attempt(token="worker-secret")
     seen = b""
@@ -81,8 +89,9 @@ async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, capl
     assert [token for token in (TOKEN, "worker-secret", "guessed-secret") if token in text] == []
 
 
+@pytest.mark.promise("HF27")
 async def test_health_proves_that_the_kernel_holds_the_token(kernel: ServedKernel) -> None:
-    """T34, HF27: a squatter on the port cannot answer the nonce."""
+    """A squatter on the port cannot answer the nonce."""
     import hashlib
     import hmac
 

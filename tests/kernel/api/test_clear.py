@@ -70,7 +70,7 @@ async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: Ser
 
 
 async def test_a_space_that_never_was_cannot_be_cleared(kernel: ServedKernel) -> None:
-    """contracts 7, exit 5."""
+    """contracts 7: a space that never was cannot be cleared."""
     assert (await ask(kernel, "POST", "/spaces/dm:nobody/clear")).json["code"] == "unknown_agent"
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).json["code"] == "workflow_not_running"
 

@@ -1,4 +1,4 @@
-"""Many connections and many unfinished bodies: bounded, and the owner is served (promises P9, P10)."""
+"""Many connections and many unfinished bodies: bounded, and the owner is served."""
 
 import errno
 import socket
@@ -16,6 +16,8 @@ from kernel.api.server import HttpServer
 from kernel.policy import connections
 from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
+
+pytestmark = pytest.mark.promise("P9", "P10")
 
 LIMIT = 8
 
@@ -54,8 +56,9 @@ async def ask(kernel: ServedKernel, wire: Wire, token: str | None, path: str = "
     return status
 
 
+@pytest.mark.promise("P9")
 async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKernel) -> None:
-    """P9: nobody is locked out by connections that say nothing, and their number is bounded."""
+    """Nobody is locked out by connections that say nothing, and their number is bounded."""
     with trio.fail_after(10):
         async with crowd(crowded, LIMIT + 5) as wires:
             assert [await ended(wire) for wire in wires[:5]] == [True] * 5
@@ -63,11 +66,12 @@ async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKe
             assert await ask(crowded, wires[-1], TOKEN, "/agents") == 200
 
 
+@pytest.mark.promise("P9")
 @pytest.mark.parametrize(("token", "stays"), [(TOKEN, True), ("wrong", False), (None, False)])
 async def test_only_a_valid_token_makes_a_connection_stay(
     crowded: ServedKernel, token: str | None, stays: bool
 ) -> None:
-    """P9: what a stranger asks, or claims, makes it no less a stranger."""
+    """What a stranger asks, or claims, makes it no less a stranger."""
     with trio.fail_after(10):
         async with connected(crowded.port) as first:
             assert await ask(crowded, first, token, "/agents") == (200 if stays else 401)
@@ -79,8 +83,9 @@ async def test_only_a_valid_token_makes_a_connection_stay(
                     assert await ended(first)
 
 
+@pytest.mark.promise("P9")
 async def test_an_attempt_has_a_share_of_its_own(crowded: ServedKernel) -> None:
-    """P9: with the token of one attempt nobody takes the connections of all."""
+    """With the token of one attempt nobody takes the connections of all."""
     await crowded.attempt(token="worker")
     with trio.fail_after(10):
         async with connected(crowded.port) as owner:
@@ -95,10 +100,11 @@ async def test_an_attempt_has_a_share_of_its_own(crowded: ServedKernel) -> None:
             assert await ask(crowded, owner, TOKEN, "/agents") == 200
 
 
+@pytest.mark.promise("PF17")
 async def test_without_descriptors_we_wait_and_accept_again(
     caplog: pytest.LogCaptureFixture, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """PF17: one line, no traceback, and who waits in the backlog is served when there are some."""
+    """One line, no traceback, and who waits in the backlog is served when there are some."""
     del autojump_clock
 
     class Exhausted:
@@ -146,10 +152,11 @@ async def half_sent(kernel: ServedKernel, wire: Wire, token: str, size: int) -> 
     await wire.stream.send_all(f"{head}Content-Length: {request_body.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
 
 
+@pytest.mark.promise("P10")
 async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P10: the one too many is told to come back; small ones pass, and what was given up is free again."""
+    """The one too many is told to come back; small ones pass, and what was given up is free again."""
     monkeypatch.setattr(request_body, "ADMIN_BYTES", 1024 * 1024)
     with trio.fail_after(10):
         async with crowd(kernel, 3) as wires:
@@ -174,10 +181,11 @@ async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
             await trio.lowlevel.checkpoint()
 
 
+@pytest.mark.promise("P9")
 async def test_an_attempts_bodies_do_not_keep_out_the_owners(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P9: each side has its own bytes."""
+    """Each side has its own bytes."""
     monkeypatch.setattr(request_body, "ATTEMPTS_BYTES", 1024 * 1024)
     await kernel.attempt(token="worker")
     with trio.fail_after(10):
@@ -188,13 +196,14 @@ async def test_an_attempts_bodies_do_not_keep_out_the_owners(
             assert (await kernel.ask("POST", "/messages", long)).status == 202
 
 
+@pytest.mark.promise("P10")
 @pytest.mark.parametrize(
     ("path", "token", "status"), [("/messages", "wrong", b"401"), ("/messages", "", b"401"), ("/health", "", b"400")]
 )
 async def test_bodies_without_a_valid_token_are_not_waited_for(
     kernel: ServedKernel, path: str, token: str, status: bytes
 ) -> None:
-    """P10: the answer comes before the body, of which nothing is kept."""
+    """The answer comes before the body, of which nothing is kept."""
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:

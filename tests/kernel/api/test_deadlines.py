@@ -1,4 +1,4 @@
-"""How long a client is waited for, in seconds as they are (fault HF09, HF11; promise P10).
+"""How long a client is waited for, in seconds as they are.
 
 The clock stands still but where a test moves it, so nobody waits and a machine under load changes nothing.
 """
@@ -12,6 +12,8 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
 from tests.kernel.api.test_events import say
+
+pytestmark = pytest.mark.promise("HF09", "HF11", "P10")
 
 
 @pytest.fixture
@@ -40,9 +42,10 @@ def is_open(wire: Wire) -> bool:
     return False
 
 
+@pytest.mark.promise("HF09")
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
 async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock, sent: bytes) -> None:
-    """HF09: from the connection to its first request; what trickles in between gives no more time."""
+    """From the connection to its first request; what trickles in between gives no more time."""
     async with connected(still.port) as wire:
         await wire.stream.send_all(sent)
         await later(mock_clock, 9)
@@ -52,8 +55,9 @@ async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock
         assert not is_open(wire)
 
 
+@pytest.mark.promise("HF09")
 async def test_a_body_has_thirty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
-    """HF09: then the request is refused, whatever came of it."""
+    """Then the request is refused, whatever came of it."""
     head = (
         f"POST /messages HTTP/1.1\r\nHost: {still.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
     )
@@ -85,8 +89,9 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(
         assert not is_open(idle)
 
 
+@pytest.mark.promise("HF11")
 async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
-    """HF11: its stream ends, and is not kept in memory for it."""
+    """Its stream ends, and is not kept in memory for it."""
     subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
         await say(still, "x" * 250_000)

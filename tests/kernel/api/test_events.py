@@ -1,4 +1,4 @@
-"""The stream of events: ordered, gap-free, resumable; a gap is announced, a slow reader is told (promise P22)."""
+"""The stream of events: ordered, gap-free, resumable; a gap is announced, a slow reader is told."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -15,6 +15,8 @@ from protocol.events import Event
 from protocol.ipc import Entry
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, Sse, Wire, connected
+
+pytestmark = pytest.mark.promise("P22")
 
 
 @asynccontextmanager
@@ -40,8 +42,9 @@ async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
         return [event async for event in events]
 
 
+@pytest.mark.promise("P22")
 async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: ServedKernel) -> None:
-    """P22: Last-Event-ID, without gap or duplicate, while messages keep coming."""
+    """Last-Event-ID, without gap or duplicate, while messages keep coming."""
     seen: list[int] = []
     done = trio.Event()
 
@@ -67,7 +70,7 @@ async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(
 
 
 async def test_following_starts_with_what_comes_unless_told_where(kernel: ServedKernel) -> None:
-    """Contracts section 4: since, else from now on."""
+    """contracts 4: since, else from now on."""
     await say(kernel, "before")
     async with watching(kernel, "type=message") as (_, events):
         await say(kernel, "after")
@@ -86,7 +89,7 @@ async def test_following_starts_with_what_comes_unless_told_where(kernel: Served
     ],
 )
 async def test_filters_hold_for_stored_and_for_live_events(kernel: ServedKernel, query: str, types: set[str]) -> None:
-    """Contracts section 4: filters space, agent, type, instruction."""
+    """contracts 4: filters space, agent, type, instruction."""
     async with watching(kernel, query) as (_, events):
         await say(kernel, "hello")
         kernel.services.store.feed.live(Event(type="bye", at=""))
@@ -96,16 +99,18 @@ async def test_filters_hold_for_stored_and_for_live_events(kernel: ServedKernel,
     assert (live, stored) == (types, types)
 
 
+@pytest.mark.promise("HF13")
 async def test_text_cannot_forge_an_event(kernel: ServedKernel) -> None:
-    """HF13: line breaks of any kind stay inside one event's data."""
+    """Line breaks of any kind stay inside one event's data."""
     text = "a\n\nevent: bye\ndata: {}\n\n\r\n\r\rid: 9\u2028\u2029\x85 b"
     await say(kernel, text)
     messages = [event for event in await logged(kernel) if event.event == "message"]
     assert [event.data["data"]["text"] for event in messages] == [text]
 
 
+@pytest.mark.promise("HF12")
 async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel) -> None:
-    """HF12: never silent."""
+    """Never silent."""
     await say(kernel, "one")
     await say(kernel, "two")
 
@@ -133,8 +138,9 @@ async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel
     assert following.id == newest + 1
 
 
+@pytest.mark.promise("HF11")
 async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: ServedKernel) -> None:
-    """HF11: bounded buffers; live events are counted, durable ones are read again."""
+    """Bounded buffers; live events are counted, durable ones are read again."""
     count = 2000
     async with watching(kernel) as (_, events):
         first = kernel.services.store.reader.now(events_table.event_range).newest + 1
@@ -153,10 +159,11 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     assert missed >= count - sum(event.event == "delta" for event in seen) > 0
 
 
+@pytest.mark.promise("P22")
 async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(
     kernel: ServedKernel,
 ) -> None:
-    """P22: the store may show a commit a moment before the feed tells of it."""
+    """The store may show a commit a moment before the feed tells of it."""
     await say(kernel, "one")
     newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, "since=0") as (_, events):
@@ -176,8 +183,9 @@ async def test_silence_is_broken_by_comments(kernel: ServedKernel, monkeypatch: 
             assert (await wire.event()).data == events.PING
 
 
+@pytest.mark.promise("LF04")
 async def test_a_reader_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
-    """LF04: nothing is kept of a client that went away."""
+    """Nothing is kept of a client that went away."""
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     async with watching(kernel) as (_, events):
         await say(kernel, "hello")

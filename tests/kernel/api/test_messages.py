@@ -1,5 +1,6 @@
 """POST /messages: durable, once for each key, and refused in a way that tells what to do."""
 
+import pytest
 import trio
 
 from kernel.store.transitions.runs import stop_workflow
@@ -7,7 +8,7 @@ from tests.builders.api import ALICE, ServedKernel
 
 
 async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: ServedKernel) -> None:
-    """Contracts section 4: 202 with message_id and instruction_ids; the receipt says what became of it."""
+    """contracts 4: 202 with message_id and instruction_ids; the receipt says what became of it."""
     sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
     assert (sent.status, sent.json["schema"]) == (202, "awk/send/1")
     assert len(sent.json["instruction_ids"]) == 1
@@ -16,8 +17,9 @@ async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: Se
     assert [(receipt["agent"], receipt["state"]) for receipt in shown["receipts"]] == [("alice", "queued")]
 
 
+@pytest.mark.promise("P2", "HF15")
 async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: ServedKernel) -> None:
-    """P2, HF15: ten retries at once, one row."""
+    """Ten retries at once, one row."""
     headers = kernel.headers(Idempotency_Key="k1")
     bodies = set()
 
@@ -34,7 +36,7 @@ async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: Ser
 
 
 async def test_the_same_key_for_another_body_is_refused(kernel: ServedKernel) -> None:
-    """Contracts section 4: 422."""
+    """contracts 4: 422."""
     headers = kernel.headers(Idempotency_Key="k1")
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"}, headers=headers)
     other = await kernel.ask("POST", "/messages", {"to": "alice", "text": "two"}, headers=headers)
@@ -66,7 +68,7 @@ async def test_an_agent_whose_file_was_just_written_can_be_sent_to(kernel: Serve
 
 
 async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: ServedKernel) -> None:
-    """Contracts section 2: alice@review is alice in that workspace; who is no member is told the file."""
+    """contracts 2: alice@review is alice in that workspace; who is no member is told the file."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
     assert sent.status == 202
@@ -91,8 +93,9 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: Serve
     assert (await kernel.ask("GET", "/agents")).status == 200
 
 
+@pytest.mark.promise("P19")
 async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: ServedKernel) -> None:
-    """P19: the answer is kept for the very file it was given for, not for its name."""
+    """The answer is kept for the very file it was given for, not for its name."""
     path = kernel.services.files.catalog.root / ".agents/alice.yaml"
     body = {"to": "alice", "text": "hello"}
     assert (await kernel.ask("POST", "/messages", body)).status == 202

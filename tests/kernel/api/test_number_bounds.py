@@ -1,4 +1,4 @@
-"""Every number that a tool or a route takes has bounds, and what lies beyond them is refused by its name (P10)."""
+"""Every number that a tool or a route takes has bounds, and what lies beyond them is refused by its name."""
 
 import re
 from collections.abc import Iterator
@@ -15,6 +15,8 @@ from kernel.api.mcp.tools import TOOLS
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call, call_of, post
 from tests.protocol.test_numbers import numbers
+
+pytestmark = pytest.mark.promise("P10")
 
 BEYOND = (2**63, -(2**63), 2**53 + 1, -1, 10**400)
 QUERIES = ("limit", "since", "before", "after", "offset", "n")
@@ -59,8 +61,9 @@ def test_every_number_has_bounds(asks: type[msgspec.Struct]) -> None:
     assert unbound == []
 
 
+@pytest.mark.promise("P10")
 def test_there_are_numbers_to_look_at() -> None:
-    """P10: an inspection that finds nothing would prove nothing."""
+    """An inspection that finds nothing would prove nothing."""
     assert len(list(tool_numbers())) >= 5
     assert len(list(route_numbers())) >= 6
 

@@ -1,10 +1,12 @@
-"""Who may knock: Host, Origin and token on every kind of route (promise P17, faults HF01-HF03)."""
+"""Who may knock: Host, Origin and token on every kind of route."""
 
 import itertools
 
 import pytest
 
 from tests.builders.api import TOKEN, ServedKernel
+
+pytestmark = pytest.mark.promise("P17", "HF01", "HF03")
 
 HOSTS = ("{host}", "localhost:{port}", "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "{host}.evil")
 ORIGINS = (None, "http://{host}", "http://evil.example", "null", "https://{host}", "http://localhost:1")
@@ -23,6 +25,7 @@ GOOD_HOSTS = HOSTS[:2]
 GOOD_ORIGINS = ORIGINS[:2]
 
 
+@pytest.mark.promise("P17")
 async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: ServedKernel) -> None:
     """P17: a matrix of Host x Origin x token x route; accepted is only what is meant to be.
 
@@ -52,9 +55,10 @@ async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: Serv
         assert answer.headers["cache-control"] == "no-store", where
 
 
+@pytest.mark.promise("HF01")
 @pytest.mark.parametrize("field", ["Host", "Origin"])
 async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: ServedKernel, field: str) -> None:
-    """HF01: the same body with and without a valid token."""
+    """The same body with and without a valid token."""
     bodies = set()
     for token in (TOKEN, "wrong", None):
         headers = kernel.headers(token) | {field: "http://evil.example"}
@@ -64,8 +68,9 @@ async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: Se
     assert len(bodies) == 1
 
 
+@pytest.mark.promise("P17")
 async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
-    """P17: two readers of one request must not see two hosts; HTTP/1.1 forbids it and h11 refuses it."""
+    """Two readers of one request must not see two hosts; HTTP/1.1 forbids it and h11 refuses it."""
     from tests.kernel.api.client import connected
 
     async with connected(kernel.port) as wire:
@@ -75,8 +80,9 @@ async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
         assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.promise("P17")
 async def test_http_1_0_without_a_host_is_refused(kernel: ServedKernel) -> None:
-    """P17: no Host is not our Host."""
+    """No Host is not our Host."""
     from tests.kernel.api.client import connected
 
     async with connected(kernel.port) as wire:

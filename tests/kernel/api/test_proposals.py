@@ -25,7 +25,7 @@ async def cast(kernel: ServedKernel, choice: str, proposal: str = "release", **m
 
 
 async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(kernel: ServedKernel) -> None:
-    """Contracts section 4: the electors are the members; the quorum is all of them, the user not among them."""
+    """contracts 4: the electors are the members; the quorum is all of them, the user not among them."""
     made = await put(kernel, description="It is Friday.", timeout_seconds=120)
     assert next(iter(made)) == "schema"
     assert {key: made[key] for key in ("id", "creator", "electors", "missing", "state", "winner", "binding")} == {
@@ -42,7 +42,7 @@ async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(ke
 
 
 async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: ServedKernel) -> None:
-    """The user may vote while it is open; the same again is a no-op, another is refused."""
+    """User may vote while it is open; the same again is a no-op, another is refused."""
     await put(kernel)
     voted = await cast(kernel, "no", reason="it is Friday")
     assert (voted.status, voted.json["counts"], voted.json["missing"]) == (200, {"yes": 0, "no": 1}, ["alice", "bob"])
@@ -53,8 +53,9 @@ async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: Se
     assert (other.status, other.json["code"]) == (409, "conflict")
 
 
+@pytest.mark.promise("P2", "HF28")
 async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
-    """P2, HF28: Idempotency-Key; the same key for another vote is an error."""
+    """Idempotency-Key; the same key for another vote is an error."""
     await put(kernel)
     headers = kernel.headers() | {"Idempotency-Key": "k"}
     answers = [await kernel.ask("POST", f"{HERE}/release/vote", {"choice": "no"}, headers=headers) for _ in range(2)]
@@ -102,7 +103,7 @@ async def test_what_is_called_off_is_over(kernel: ServedKernel) -> None:
 async def test_what_cannot_be_is_refused(
     path: str, body: dict[str, Any], status: int, code: str, kernel: ServedKernel
 ) -> None:
-    """Contracts section 4: a stable code, and nothing is changed."""
+    """contracts 4: a stable code, and nothing is changed."""
     await put(kernel)
     answer = await kernel.ask("POST", path, body)
     assert (answer.status, answer.json["code"]) == (status, code)
@@ -111,23 +112,24 @@ async def test_what_cannot_be_is_refused(
 
 
 async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: ServedKernel) -> None:
-    """The winner of a lot is random: whoever chooses the id must not choose the winner with it, nor read it."""
+    """Random; whoever chooses the id must not choose the winner with it, nor read it."""
     made = await put(kernel)
     salts = kernel.services.store.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
     assert (salts, SALT in str(made)) == ([(SALT,)], False)
 
 
 async def test_a_slip_is_recognised_and_states_are_checked(kernel: ServedKernel) -> None:
-    """Contracts section 7: did you mean."""
+    """contracts 7: did you mean."""
     await put(kernel)
     slip = await kernel.ask("GET", f"{HERE}/relaese")
     assert (slip.status, slip.json["hint"]) == (404, "did you mean release?")
     assert (await kernel.ask("GET", "/proposals?state=ended")).json["code"] == "bad_request"
 
 
+@pytest.mark.promise("XF18", "XF19")
 @pytest.mark.parametrize("path", ["/release/vote", "/release/cancel", ""])
 async def test_what_agents_start_cannot_vote_as_the_user(path: str, kernel: ServedKernel) -> None:
-    """XF18, XF19: neither with the token of an attempt, nor with the admin's that a process of ours got hold of."""
+    """Neither with the token of an attempt, nor with the admin's that a process of ours got hold of."""
     await put(kernel)
     body = {"choice": "yes"} if path.endswith("vote") else {"type": "approval", "title": "x"} if not path else {}
     await kernel.attempt()

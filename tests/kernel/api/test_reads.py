@@ -6,6 +6,7 @@ import sys
 from functools import partial
 
 import psutil
+import pytest
 import trio
 
 from kernel.api.context import AttemptActivity
@@ -26,7 +27,7 @@ with subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdin=subprocess.PIPE, 
 
 
 async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: ServedKernel) -> None:
-    """Contracts section 9, ps: pid, doing, CPU and RSS of the whole tree."""
+    """contracts 9: pid, doing, CPU and RSS of the whole tree."""
     instruction = await kernel.attempt()
     piped = partial(trio.lowlevel.open_process, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with trio.fail_after(10):
@@ -61,7 +62,7 @@ async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: Served
 
 
 async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> None:
-    """contracts 9, ps: space|null; the member's name in the space that is shown, and none where there are several."""
+    """contracts 9: space|null; the member's name in the space that is shown, and none where there are several."""
     folder = kernel.services.files.catalog.root / ".workflows"
     (folder / "al.yaml").write_text("agents:\n  boss: { ref: alice }\n")
     await kernel.ask("POST", "/workflows", {"workflow": "al"})
@@ -118,7 +119,7 @@ async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) 
 
 
 async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: ServedKernel) -> None:
-    """Contracts section 4: limit, since; the default tag may be left out."""
+    """contracts 4: limit, since; the default tag may be left out."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for number in range(5):
         await kernel.ask("POST", "/messages", {"to": "@review", "text": f"n{number}"})
@@ -129,8 +130,9 @@ async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: ServedKernel
     assert [message["text"] for message in later["messages"]] == ["n4"]
 
 
+@pytest.mark.promise("XF16")
 async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None:
-    """XF16: nothing is told of what is not there."""
+    """Nothing is told of what is not there."""
     assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
     assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
     members = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
@@ -161,8 +163,9 @@ async def test_what_was_given_up_is_listed(kernel: ServedKernel) -> None:
     assert (row["id"], row["class"], row["cause"]) == (instruction, "permanent", "auth")
 
 
+@pytest.mark.promise("P18")
 async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: object) -> None:
-    """P18."""
+    """Providers tell whether a key is set and never the key."""
     from pathlib import Path
 
     from tests.builders.api import serve_kernel
@@ -179,14 +182,14 @@ async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: o
 
 
 async def test_a_space_that_never_was_says_how_to_start_it(kernel: ServedKernel) -> None:
-    """Contracts section 2: the error names the command that starts it, with its tag."""
+    """contracts 2: the error names the command that starts it, with its tag."""
     for space, command in (("review:main", "awk start review"), ("review:pr-1", "awk start review --tag pr-1")):
         refused = await kernel.ask("GET", f"/spaces/{space}/channel")
         assert (refused.status, refused.json["hint"]) == (404, f"start it: {command}")
 
 
 async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: ServedKernel) -> None:
-    """Contracts section 2: a start is advised only where it would start something; else what there is."""
+    """contracts 2: a start is advised only where it would start something; else what there is."""
     asked: list[tuple[str, str, dict[str, str] | None]] = [
         ("POST", "/messages", {"to": "@{}", "text": "hi"}),
         ("POST", "/messages", {"to": "alice@{}", "text": "hi"}),

@@ -29,10 +29,11 @@ def _kept() -> int:
     return sum(1 for one in held if isinstance(one, (str, bytes, bytearray)) and SIZE <= len(one) < SIZE + 1000)
 
 
+@pytest.mark.promise("HF18")
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("path", ["/nonesuch", "/instructions/i1/retry"])
 async def test_the_body_of_a_refused_request_is_not_kept(kernel: ServedKernel, path: str) -> None:
-    """HF18: 200 of them were 600 MB, until the collector came by."""
+    """200 of them were 600 MB, until the collector came by."""
     await kernel.ask("POST", path, {"text": "x"})  # what is made once is made now
     answer = await kernel.ask("POST", path, {"text": "x" * SIZE})
     await trio.testing.wait_all_tasks_blocked()

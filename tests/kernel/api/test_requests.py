@@ -1,4 +1,4 @@
-"""Bad requests: each gets a problem with a stable code, and none gets a 500 (faults HF08, HF17, HF24)."""
+"""Bad requests: each gets a problem with a stable code, and none gets a 500."""
 
 from contextlib import suppress
 
@@ -9,9 +9,12 @@ from kernel.api import request_body as body_module
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import connected
 
+pytestmark = pytest.mark.promise("HF08", "HF17", "HF24")
+
 JSON = "application/json"
 
 
+@pytest.mark.promise("IF05", "HF18")
 @pytest.mark.parametrize(
     "data",
     [
@@ -34,7 +37,7 @@ JSON = "application/json"
     ],
 )
 async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: ServedKernel, data: bytes) -> None:
-    """IF05, HF18: what is wrong is said, nothing is appended."""
+    """What is wrong is said, nothing is appended."""
     answer = await kernel.ask("POST", "/messages", raw=data, headers=kernel.headers(Content_Type=JSON))
     assert (answer.status, answer.code) == (400, "bad_request")
     assert answer.headers["content-type"] == "application/problem+json"
@@ -55,11 +58,12 @@ async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: ServedKernel, d
 async def test_a_target_that_is_not_there_is_refused_with_a_code(
     kernel: ServedKernel, to: str, code: str, status: int
 ) -> None:
-    """Contracts section 2: two errors, not running and not a participant, and the grammar."""
+    """contracts 2: two errors, not running and not a participant, and the grammar."""
     answer = await kernel.ask("POST", "/messages", {"to": to, "text": "x"})
     assert (answer.status, answer.code) == (status, code)
 
 
+@pytest.mark.promise("IF03")
 async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: ServedKernel) -> None:
     r"""IF03: ``"\ud800"`` is JSON but no text."""
     data = rb'{"to": "alice", "text": "\ud800"}'
@@ -67,9 +71,10 @@ async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: ServedKernel) 
     assert (answer.status, answer.code) == (400, "bad_request")
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
 async def test_a_body_must_be_said_to_be_json(kernel: ServedKernel, content_type: str) -> None:
-    """P17: a page can post the other types across origins without asking first."""
+    """A page can post the other types across origins without asking first."""
     headers = kernel.headers(Content_Type=content_type)
     answer = await kernel.ask("POST", "/messages", raw=b'{"to": "alice", "text": "x"}', headers=headers)
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
@@ -82,17 +87,19 @@ async def test_parameters_of_the_content_type_do_not_matter(kernel: ServedKernel
     assert answer.status == 202
 
 
+@pytest.mark.promise("HF08")
 @pytest.mark.parametrize("path", ["/messages", "/mcp", "/agents/alice/reset", "/nowhere"])
 async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: ServedKernel, path: str) -> None:
-    """HF08: 4 MiB; announced or not, on every route."""
+    """4 MiB; announced or not, on every route."""
     await kernel.attempt(token="worker")
     headers = kernel.headers("worker" if path == "/mcp" else TOKEN, Content_Type=JSON)
     answer = await kernel.ask("POST", path, raw=b"x" * (5 * 1024 * 1024), headers=headers)
     assert (answer.status, answer.code) == (413, "too_large")
 
 
+@pytest.mark.promise("HF08")
 async def test_an_endless_chunked_body_is_cut_off(kernel: ServedKernel) -> None:
-    """HF08: memory is bounded although no length is announced."""
+    """Memory is bounded although no length is announced."""
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     async with connected(kernel.port) as wire:
         head = f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\n"
@@ -106,8 +113,9 @@ async def test_an_endless_chunked_body_is_cut_off(kernel: ServedKernel) -> None:
         assert 4 * 1024 * 1024 < sent < 50 * 1024 * 1024
 
 
+@pytest.mark.promise("HF09")
 async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HF09: a slow client holds a task for a bounded time only."""
+    """A slow client holds a task for a bounded time only."""
     monkeypatch.setattr(body_module, "PATIENCE_SECONDS", 0.05)
     head = (
         f"POST /messages HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
@@ -118,6 +126,7 @@ async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeyp
             assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 400")
 
 
+@pytest.mark.promise("HF24")
 @pytest.mark.parametrize(
     "path",
     [
@@ -136,16 +145,17 @@ async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeyp
     ],
 )
 async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kernel: ServedKernel, path: str) -> None:
-    """Contracts section 4, HF24."""
+    """An unknown route is a json 404 with a token and 401 without."""
     with_token = await kernel.ask("GET", path)
     assert (with_token.status, with_token.code) == (404, "not_found")
     assert with_token.headers["content-type"] == "application/problem+json"
     assert (await kernel.ask("GET", path, headers=kernel.headers(None))).status == 401
 
 
+@pytest.mark.promise("HF24")
 @pytest.mark.parametrize("path", ["/agents/%00", "/agents/a%00b"])
 async def test_a_nul_in_a_path_is_a_bad_request(kernel: ServedKernel, path: str) -> None:
-    """HF24."""
+    """A nul in a path is a bad request."""
     assert (await kernel.ask("GET", path)).code == "bad_request"
 
 
@@ -153,17 +163,19 @@ async def test_a_nul_in_a_path_is_a_bad_request(kernel: ServedKernel, path: str)
     "path", ["/agents/..", "/agents/nobody", "/agents/Alice", "/agents/%F0%9F%98%80", "/agents/a b"]
 )
 async def test_an_agent_that_is_not_there_is_404(kernel: ServedKernel, path: str) -> None:
-    """T46: names outside the grammar name nothing, not a file."""
+    """Names outside the grammar name nothing, not a file."""
     answer = await kernel.ask("GET", path.replace(" ", "%20"))
     assert answer.status == 404
 
 
+@pytest.mark.promise("HF24")
 async def test_an_absolute_target_is_refused(kernel: ServedKernel) -> None:
-    """HF24: a proxy's form of request is not for us."""
+    """A proxy's form of request is not for us."""
     answer = await kernel.ask("GET", f"http://{kernel.host}/agents")
     assert (answer.status, answer.code) == (400, "bad_request")
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
@@ -176,7 +188,7 @@ async def test_an_absolute_target_is_refused(kernel: ServedKernel) -> None:
 async def test_a_wrong_method_is_a_json_405_that_names_the_right_ones(
     kernel: ServedKernel, method: str, path: str, allowed: str
 ) -> None:
-    """RFC 9110 section 15.5.6; a preflight gets no CORS header (P17)."""
+    """RFC 9110 section 15.5.6; a preflight gets no CORS header."""
     await kernel.attempt(token="worker")
     headers = kernel.headers("worker" if path == "/mcp" else TOKEN)
     answer = await kernel.ask(method, path, headers=headers)
@@ -207,10 +219,11 @@ async def test_a_bad_query_is_a_bad_request(kernel: ServedKernel, query: str) ->
     assert (await kernel.ask("GET", f"/events?{query}")).code == "bad_request"
 
 
+@pytest.mark.promise("P18")
 async def test_a_failing_handler_is_an_internal_error_without_details(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P18: the client learns a code; the log learns what happened."""
+    """The client learns a code; the log learns what happened."""
     from kernel.store import agents
 
     def fail(*_: object) -> None:

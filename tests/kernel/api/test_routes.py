@@ -80,12 +80,13 @@ def test_no_record_of_the_context_is_a_bag() -> None:
 
 
 def test_only_health_is_open() -> None:
-    """P17: a token on every route, reads and MCP included."""
+    """A token on every route, reads and MCP included."""
     assert [route.path for route in ROUTES if route.open] == ["/health"]
 
 
+@pytest.mark.promise("XF19")
 def test_what_changes_something_is_for_people() -> None:
-    """XF19: not for processes of ours, whatever token they got hold of; to say something is quick, and open to all."""
+    """Not for processes of ours, whatever token they got hold of; to say something is quick, and open to all."""
     others = [f"{route.method} {route.path}" for route in ROUTES if route.method != "GET" and not route.people_only]
     assert others == ["POST /run", "POST /serve", "POST /messages", "POST /feedback"], (
         "the first three where they vouch"
@@ -94,7 +95,7 @@ def test_what_changes_something_is_for_people() -> None:
 
 @pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 def test_every_tool_has_a_schema_without_dangling_references(tool: Tool) -> None:
-    """Contracts section 5: JSON schema in, structured content out."""
+    """contracts 5: JSON schema in, structured content out."""
     assert inspect.iscoroutinefunction(tool.handler)
     assert issubclass(tool.asks, ToolArguments)
     for struct in (tool.asks, tool.gives):

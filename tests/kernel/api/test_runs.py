@@ -1,9 +1,11 @@
-"""P30. Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
+"""Runs over REST: each start has an id and a space of its own. Lists say how many there are, and what is next."""
 
 import pytest
 
 from kernel.store.transitions.close import close
 from tests.builders.api import ServedKernel
+
+pytestmark = pytest.mark.promise("P30")
 
 
 async def run(kernel: ServedKernel, number: int, **asked: object) -> None:

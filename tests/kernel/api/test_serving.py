@@ -1,4 +1,4 @@
-"""The server's beginning, its bad clients, and its end (promises P8, P9; faults HF09-HF11)."""
+"""The server's beginning, its bad clients, and its end."""
 
 import logging
 from pathlib import Path
@@ -11,6 +11,8 @@ from kernel.api import connection, server
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.kernel.api.client import connected
 from tests.kernel.api.test_events import say, watching
+
+pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
 
 
 async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -29,10 +31,11 @@ async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: p
     assert caplog.text == ""
 
 
+@pytest.mark.promise("P8")
 async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P8: a write that is stuck is cut when the grace is over."""
+    """A write that is stuck is cut when the grace is over."""
     monkeypatch.setattr(server, "GRACE_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     async with serve_kernel(tmp_path) as kernel:
@@ -48,8 +51,9 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     assert caplog.text == ""
 
 
+@pytest.mark.promise("HF11")
 async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HF11: its connection ends, and it can resume by id."""
+    """Its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
@@ -65,8 +69,9 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monk
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
+@pytest.mark.promise("HF09")
 async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
-    """HF09: a deadline from the first byte to the end of the headers, whatever trickles in between."""
+    """A deadline from the first byte to the end of the headers, whatever trickles in between."""
     monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
     async with connected(kernel.port) as wire:
         await wire.stream.send_all(b"GET /health HTTP/1.1\r\nHo")
@@ -74,10 +79,11 @@ async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch
             assert await wire.stream.receive_some(1) == b""
 
 
+@pytest.mark.promise("HF09")
 async def test_slow_headers_of_a_later_request_are_not_waited_for(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """HF09: idle between requests is allowed for long, half a request is not."""
+    """Idle between requests is allowed for long, half a request is not."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/health", kernel.headers().items(), b"")
         await wire.answer()
@@ -96,8 +102,9 @@ async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> N
             wire.h11.start_next_cycle()
 
 
+@pytest.mark.promise("HF09")
 async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel) -> None:
-    """HF09: 200 connections that never finish their headers."""
+    """200 connections that never finish their headers."""
     async with trio.open_nursery() as nursery:
 
         async def dawdle(*, task_status: trio.TaskStatus[None]) -> None:
@@ -113,6 +120,7 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel)
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.promise("P9")
 @pytest.mark.parametrize(
     "noise",
     [
@@ -127,7 +135,7 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel)
     ],
 )
 async def test_noise_on_the_wire_ends_that_connection_only(kernel: ServedKernel, noise: bytes) -> None:
-    """P9: what is no HTTP is answered 4xx or closed; the next client is served."""
+    """What is no HTTP is answered 4xx or closed; the next client is served."""
     async with connected(kernel.port) as wire:
         with trio.fail_after(5):
             try:
@@ -140,8 +148,9 @@ async def test_noise_on_the_wire_ends_that_connection_only(kernel: ServedKernel,
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
+@pytest.mark.promise("P8")
 async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
-    """P8: a second signal does not wait for anybody."""
+    """A second signal does not wait for anybody."""
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:
             ready = trio.Event()

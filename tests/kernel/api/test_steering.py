@@ -110,7 +110,7 @@ async def test_an_agent_is_held_and_let_go(kernel: ServedKernel, what: str, stat
 
 
 async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: ServedKernel) -> None:
-    """contracts 7, stop TARGET: the work is queued, and its sender is told what it waits for."""
+    """contracts 7: the work is queued, and its sender is told what it waits for."""
     await kernel.ask("POST", "/agents/alice/stop")
     receipt = (await kernel.ask("POST", "/messages", SEND)).json
     (instruction,) = receipt["instruction_ids"]
@@ -122,8 +122,9 @@ async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: Se
     assert (await kernel.ask("POST", "/messages", SEND)).json["held"] == {}
 
 
+@pytest.mark.promise("TF21")
 async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel: ServedKernel) -> None:
-    """contracts 7: restart TARGET (fault TF21: its backoff is over)."""
+    """contracts 7: after `restart TARGET` its backoff is over."""
 
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET crash_streak = 3, resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
@@ -170,7 +171,7 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
 
 
 async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
-    """An agent that crashed too often is in error, with its reason, in ps and in status; the kernel is degraded."""
+    """Error with its reason, in ps and in status; the kernel is degraded."""
     await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     status = (await kernel.ask("GET", "/status")).json
@@ -215,8 +216,9 @@ async def test_the_prompt_can_be_read_before_anything_runs(kernel: ServedKernel)
     assert (await kernel.ask("GET", "/instructions/i99/prompt")).code == "not_found"
 
 
+@pytest.mark.promise("P26")
 async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: ServedKernel) -> None:
-    """P26: serve and run end when the agent goes into error, and say so; they never hang."""
+    """Serve and run end when the agent goes into error, and say so; they never hang."""
     answers: list[dict[str, Any]] = []
 
     async def serve() -> None:
@@ -241,8 +243,9 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         assert (result["status"], result["waits_for"]) == ("waiting", "error")
 
 
+@pytest.mark.promise("P26")
 async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> None:
-    """P26: a message to it is accepted and kept, and nobody waits for what will not come."""
+    """A message to it is accepted and kept, and nobody waits for what will not come."""
     await kernel.ask("POST", "/agents/alice/pause")
     (result,) = (await kernel.ask("POST", "/serve", SEND)).json["results"]
     assert (result["status"], result["waits_for"]) == ("waiting", "paused")
@@ -270,8 +273,9 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "paused"
 
 
+@pytest.mark.promise("SF03", "SF11")
 async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: ServedKernel) -> None:
-    """Faults SF03 and SF11: /ready and ``awk status`` tell it, and recover by themselves."""
+    """/ready and ``awk status`` tell it, and recover by themselves."""
     services = kernel.services
     assert (await kernel.ask("GET", "/ready")).status == 200
 

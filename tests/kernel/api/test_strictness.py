@@ -1,4 +1,4 @@
-"""What is not strictly HTTP/1.1 is answered 400 and the connection closed; nothing of it is executed (promise P17)."""
+"""What is not strictly HTTP/1.1 is answered 400 and the connection closed; nothing of it is executed."""
 
 import logging
 import re
@@ -12,6 +12,8 @@ from kernel.api import server
 from kernel.api.strict_http import FIELDS_LIMIT, LINE_LIMIT_BYTES, flaw_of_lines
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import connected
+
+pytestmark = pytest.mark.promise("P17")
 
 BODY = b'{"to": "alice", "text": "smuggled"}'
 CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -51,6 +53,7 @@ LENGTH = b"Content-Length: %d\r\n" % len(BODY)
 TE = b"Transfer-Encoding: chunked\r\n"
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize(
     ("start", "more", "body"),
     [
@@ -91,7 +94,7 @@ TE = b"Transfer-Encoding: chunked\r\n"
 async def test_what_could_be_read_in_two_ways_is_not_executed(
     kernel: ServedKernel, start: bytes, more: bytes, body: bytes
 ) -> None:
-    """P17: 400 and the end, whatever token it carries; what follows on the connection is not read."""
+    """400 and the end, whatever token it carries; what follows on the connection is not read."""
     request = start + ordinary(kernel) + more + b"\r\n" + body
     follows = START + ordinary(kernel) + LENGTH + b"\r\n" + BODY
     answer = await exchange(kernel, request + follows)
@@ -100,17 +103,19 @@ async def test_what_could_be_read_in_two_ways_is_not_executed(
     assert await said(kernel) == []
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, identity", b"xchunked", b"chunked\x0b"])
 async def test_another_transfer_coding_is_not_executed(kernel: ServedKernel, coding: bytes) -> None:
-    """P17: none of the spellings that servers are known to differ about."""
+    """None of the spellings that servers are known to differ about."""
     request = START + ordinary(kernel) + b"Transfer-Encoding: %s\r\n\r\n" % coding + CHUNKED
     answer = await exchange(kernel, request)
     assert answer[:13] in {b"HTTP/1.1 501 ", b"HTTP/1.1 400 "}
     assert await said(kernel) == []
 
 
+@pytest.mark.promise("P10")
 async def test_a_line_without_end_is_refused_before_the_deadline(kernel: ServedKernel) -> None:
-    """P10: no more than a line of what has no end is kept."""
+    """No more than a line of what has no end is kept."""
     answer = await exchange(kernel, b"GET /health HTTP/1.1\r\nX: " + b"a" * (LINE_LIMIT_BYTES + 1))
     assert answer.startswith(b"HTTP/1.1 431 ")
 
@@ -136,6 +141,7 @@ async def test_requests_that_come_together_are_answered_in_their_order(kernel: S
     assert statuses(answers) == [b"200", b"200", b"400"]
 
 
+@pytest.mark.promise("P17")
 @pytest.mark.parametrize(
     "lines",
     [
@@ -145,7 +151,7 @@ async def test_requests_that_come_together_are_answered_in_their_order(kernel: S
     ],
 )
 async def test_no_connection_is_upgraded_to_http_2(kernel: ServedKernel, lines: str) -> None:
-    """P17: neither by prior knowledge nor by asking: Host and token come first, and then it is HTTP/1.1."""
+    """Neither by prior knowledge nor by asking: Host and token come first, and then it is HTTP/1.1."""
     upgrade = "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAA\r\n"
     answer = await exchange(kernel, lines.format(upgrade).replace("{host}", kernel.host).encode())
     assert answer[:13] in {b"HTTP/1.1 400 ", b"HTTP/1.1 421 ", b"HTTP/1.1 401 "}
@@ -159,10 +165,11 @@ async def test_who_asks_for_an_upgrade_with_a_token_gets_http_1(kernel: ServedKe
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
+@pytest.mark.promise("P10")
 async def test_bad_requests_leave_few_lines_and_no_traceback(
     kernel: ServedKernel, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """P10: who can connect cannot fill the log."""
+    """Who can connect cannot fill the log."""
     caplog.set_level(logging.INFO)
     for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n") * 20:
         assert (await exchange(kernel, data)).startswith(b"HTTP/1.1 4")
@@ -170,8 +177,9 @@ async def test_bad_requests_leave_few_lines_and_no_traceback(
     assert not [record for record in caplog.records if record.exc_info or "\n" in record.getMessage()]
 
 
+@pytest.mark.promise("P18")
 async def test_what_was_sent_is_not_logged(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
-    """P18: a line that is malformed may hold a token."""
+    """A line that is malformed may hold a token."""
     answer = await exchange(kernel, b"GET / HTTP/1.1\r\nAuthorization : Bearer SECRET\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"SECRET" not in answer
@@ -179,8 +187,9 @@ async def test_what_was_sent_is_not_logged(kernel: ServedKernel, caplog: pytest.
     assert "SECRET" not in caplog.text
 
 
+@pytest.mark.promise("P10")
 def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    """P10: a minute later the next line says how many there were."""
+    """A minute later the next line says how many there were."""
     now = [0.0]
     monkeypatch.setattr("trio.current_time", lambda: now[0])
     said_of = server.Complaints()

@@ -10,7 +10,7 @@ from tests.builders.api import ServedKernel
 
 
 async def test_each_agent_has_what_its_work_took(kernel: ServedKernel) -> None:
-    """Contracts section 4: tokens, money as far as it is known, how much was asked and how much failed."""
+    """contracts 4: tokens, money as far as it is known, how much was asked and how much failed."""
     instruction = await kernel.attempt()
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "more"})
     spent = Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)

@@ -32,7 +32,7 @@ async def stop(kernel: ServedKernel, space: str = "task:main#1", status: str = "
 
 
 async def test_a_workflow_is_started_listed_and_stopped(kernel: ServedKernel) -> None:
-    """Contracts section 4: POST, GET, DELETE /workflows."""
+    """contracts 4: POST, GET, DELETE /workflows."""
     started = await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "pr-1"})
     assert (started.status, started.json["members"]) == (201, ["alice", "bob"])
     assert [row["tag"] for row in (await kernel.ask("GET", "/workflows")).json["workflows"]] == ["pr-1"]
@@ -64,7 +64,7 @@ async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKerne
 
 
 async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKernel) -> None:
-    """Contracts section 7: a name:tag that is live."""
+    """contracts 7: a name:tag that is live."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     again = await kernel.ask("POST", "/workflows", {"workflow": "review"})
     assert (again.status, again.code) == (409, "already_running")
@@ -74,7 +74,7 @@ async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKerne
 
 
 async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: ServedKernel) -> None:
-    """Contracts section 9, validate: path, line, column, hint."""
+    """contracts 9: path, line, column, hint."""
     path = kernel.services.files.catalog.root / ".workflows/bad.yaml"
     path.write_text("agents:\n  bob: { ref: nobody }\nkickof: x\n")
     answer = await kernel.ask("POST", "/workflows", {"workflow": "bad"})
@@ -83,8 +83,9 @@ async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: Served
     assert (await kernel.ask("GET", "/runs")).json["runs"] == []
 
 
+@pytest.mark.promise("P19")
 async def test_setup_needs_trust(kernel: ServedKernel) -> None:
-    """P19: exit 7 at the client, 403 here; nothing was run."""
+    """Exit 7 at the client, 403 here; nothing was run."""
     path = kernel.services.files.catalog.root / ".workflows/shell.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nsetup:\n  - shell: touch ran\nkickoff: '@alice go'\n")
     answer = await kernel.ask("POST", "/run", {"workflow": "shell"})
@@ -93,7 +94,7 @@ async def test_setup_needs_trust(kernel: ServedKernel) -> None:
 
 
 async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: ServedKernel) -> None:
-    """Contracts section 4: POST /run; the last event is the report."""
+    """contracts 4: POST /run; the last event is the report."""
     with trio.fail_after(10):
         async with posting(kernel, "/run", {"workflow": "task"}) as events:
             first = await anext(events)
@@ -107,8 +108,9 @@ async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: Serve
     assert [message["kind"] for message in seen[-1].data["messages"]] == kinds
 
 
+@pytest.mark.promise("HF14")
 async def test_a_client_that_leaves_does_not_stop_the_run(kernel: ServedKernel) -> None:
-    """HF14, T38: the stream is a view; the report is there later."""
+    """The stream is a view; the report is there later."""
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
     assert (await kernel.ask("GET", "/workflows/task")).json["state"] == "running"
@@ -125,7 +127,7 @@ async def test_a_client_that_leaves_does_not_stop_the_run(kernel: ServedKernel) 
 async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
     query: str, code: int, kernel: ServedKernel
 ) -> None:
-    """Contracts section 7: 130 and 143, in the report as in the shell."""
+    """contracts 7: 130 and 143, in the report as in the shell."""
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
         assert (await kernel.ask("DELETE", f"/workflows/task/main{query}")).status == 200
@@ -148,8 +150,9 @@ async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None
     assert [(row["status"], row["text"]) for row in seen[-1].data["results"]] == [("done", "the reply")]
 
 
+@pytest.mark.promise("LF04")
 async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
-    """LF04: POST /serve waits as long as the work takes, and for nobody who has gone."""
+    """POST /serve waits as long as the work takes, and for nobody who has gone."""
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
@@ -163,7 +166,7 @@ async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: S
 
 
 async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: ServedKernel) -> None:
-    """Contracts section 4: POST /serve, for a message and for a workflow."""
+    """contracts 4: POST /serve, for a message and for a workflow."""
     answers: dict[str, Any] = {}
 
     async def serve(body: dict[str, str]) -> None:
@@ -187,8 +190,9 @@ async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedK
     assert (answer.status, answer.json["results"]) == (200, [])
 
 
+@pytest.mark.promise("P8")
 async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel) -> None:
-    """P8: waiting clients are answered, the work goes on with the next kernel."""
+    """Waiting clients are answered, the work goes on with the next kernel."""
     answers = []
 
     async def serve() -> None:

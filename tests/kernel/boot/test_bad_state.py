@@ -15,9 +15,10 @@ from tests.project import Project
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
+@pytest.mark.promise("SF05")
 @linux
 def test_a_state_directory_that_cannot_be_written_is_named(project: Project) -> None:
-    """Fault SF05: exit 78, with the path."""
+    """Exit 78, with the path."""
     unwritable = Project(root=project.root, state_home=Path("/proc/self"), home=project.home)
     with pytest.raises(Gone), Life(unwritable, output=project.home / "out") as life:
         life.wait_ready()
@@ -25,18 +26,20 @@ def test_a_state_directory_that_cannot_be_written_is_named(project: Project) -> 
     assert (life.wait_dead(), "/proc/self" in said, "Traceback" in said) == (78, True, False)
 
 
+@pytest.mark.promise("SF05", "XF14")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 def test_a_state_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
-    """Faults SF05, XF14."""
+    """A state directory of somebody else is refused."""
     (tmp_path / "state").mkdir(mode=0o700)
     os.chown(tmp_path / "state", 65534, 65534)
     with pytest.raises(StateDirRefused, match="belongs to user 65534"):
         prepare_state_dir(str(tmp_path / "state"))
 
 
+@pytest.mark.promise("SF08", "SF07")
 @linux
 def test_a_log_that_was_deleted_is_reported_and_a_damaged_file_refused(project: Project) -> None:
-    """Faults SF08, SF07: the kernel starts without its -wal and says so; with a broken page it ends with 78, twice."""
+    """The kernel starts without its -wal and says so; with a broken page it ends with 78, twice."""
     output = project.home / "out"
     with Life(project, output=output) as life:
         life.wait_ready()

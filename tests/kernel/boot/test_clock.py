@@ -29,9 +29,10 @@ class Machine:
         self.elapsed += seconds * 10**9
 
 
+@pytest.mark.promise("P21", "TF01")
 @pytest.mark.parametrize("jump", [YEAR_NS, -YEAR_NS])
 def test_setting_the_wall_clock_does_not_move_the_kernels_time(monkeypatch: pytest.MonkeyPatch, jump: int) -> None:
-    """Promise P21, fault TF01: a year forth or back; queue order, leases and waits are all reckoned by now_ms."""
+    """A year forth or back; queue order, leases and waits are all reckoned by now_ms."""
     machine = Machine()
     monkeypatch.setattr("kernel.boot.clock.time", machine)
     clock = Clock()
@@ -43,8 +44,9 @@ def test_setting_the_wall_clock_does_not_move_the_kernels_time(monkeypatch: pyte
     assert (clock.now_ms(), clock.wall_ms()) == (began + 7000, machine.wall // 10**6)
 
 
+@pytest.mark.promise("TF03")
 def test_time_that_a_machine_sleeps_through_is_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault TF03: waits for a provider are over by when the machine wakes, not eight hours later."""
+    """Waits for a provider are over by when the machine wakes, not eight hours later."""
     machine = Machine()
     monkeypatch.setattr("kernel.boot.clock.time", machine)
     clock = Clock()

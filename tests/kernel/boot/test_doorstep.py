@@ -30,7 +30,7 @@ def ask(listener: socket.socket, path: str) -> tuple[int, dict[str, object]]:
 
 
 def test_health_is_answered_with_proof_before_the_house_stands(listener: socket.socket) -> None:
-    """contracts.md section 3: the kernel proves itself before a client shows its token."""
+    """contracts 3: the kernel proves itself before a client shows its token."""
     door = HealthResponder(listener, "secret", "1.2.3")
     door.open()
     assert ask(listener, "/health?nonce=n1") == (

@@ -1,10 +1,14 @@
-"""The kernel's log file: bounded, with everything in it that is written to standard error (promise P10)."""
+"""The kernel's log file: bounded, with everything in it that is written to standard error."""
 
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kernel.boot.log_file import OLD
+
+pytestmark = pytest.mark.promise("P10")
 
 WRITES = """
 import faulthandler, logging, os, sys
@@ -32,8 +36,9 @@ def run(code: str, path: Path) -> None:
         subprocess.run([sys.executable, "-c", code, str(path)], stdout=file, stderr=file, timeout=60, check=False)
 
 
+@pytest.mark.promise("P10")
 def test_a_log_that_is_full_is_renamed_and_a_new_one_begun(tmp_path: Path) -> None:
-    """P10: two files at most, of bounded size; the last lines, prints and the trace of a crash are in the newer."""
+    """Two files at most, of bounded size; the last lines, prints and the trace of a crash are in the newer."""
     path = tmp_path / "kernel.log"
     run(WRITES, path)
     assert {file.name for file in tmp_path.iterdir()} == {"kernel.log", f"kernel.log{OLD}"}

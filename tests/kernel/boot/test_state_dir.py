@@ -11,8 +11,9 @@ import pytest
 from kernel.boot.state_dir import Locked, StateDirRefused, prepare_state_dir, remedy, take_lock
 
 
+@pytest.mark.promise("XF13")
 def test_a_new_state_directory_is_private_with_all_its_parents(tmp_path: Path) -> None:
-    """Fault XF13: whatever the umask says."""
+    """Whatever the umask says."""
     before = os.umask(0)
     try:
         prepare_state_dir(str(tmp_path / "home" / "projects" / "x"))
@@ -22,15 +23,17 @@ def test_a_new_state_directory_is_private_with_all_its_parents(tmp_path: Path) -
         assert (tmp_path / directory).stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.promise("XF13")
 def test_a_readable_state_directory_is_made_private(tmp_path: Path) -> None:
-    """Fault XF13."""
+    """A readable state directory is made private."""
     (tmp_path / "state").mkdir(mode=0o755)
     prepare_state_dir(str(tmp_path / "state"))
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.promise("XF14")
 def test_a_symbolic_link_in_its_place_is_refused(tmp_path: Path) -> None:
-    """Fault XF14."""
+    """A symbolic link in its place is refused."""
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "state").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StateDirRefused, match="not a directory"):
@@ -45,8 +48,9 @@ def release(locked: Locked | None) -> None:
             os.close(descriptor)
 
 
+@pytest.mark.promise("P23")
 def test_the_lock_has_one_holder(tmp_path: Path) -> None:
-    """Promise P23: a held flock, not a pid test."""
+    """A held flock, not a pid test."""
     path = str(tmp_path / "daemon.lock")
     first = take_lock(path)
     assert take_lock(path) is None
@@ -54,8 +58,9 @@ def test_the_lock_has_one_holder(tmp_path: Path) -> None:
     release(take_lock(path))
 
 
+@pytest.mark.promise("P23")
 def test_who_removes_the_lock_lets_no_second_kernel_in(tmp_path: Path) -> None:
-    """Promise P23: the directory is locked too."""
+    """The directory is locked too."""
     path = str(tmp_path / "daemon.lock")
     first = take_lock(path)
     os.unlink(path)
@@ -64,11 +69,12 @@ def test_who_removes_the_lock_lets_no_second_kernel_in(tmp_path: Path) -> None:
     release(take_lock(path))
 
 
+@pytest.mark.promise("SF22", "P23")
 @pytest.mark.parametrize("idle", ["flock", "fcntl"])
 def test_locks_that_succeed_and_do_nothing_are_found_out(
     tmp_path: Path, idle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault SF22, promise P23: two kernels on one database would each believe to be alone."""
+    """Two kernels on one database would each believe to be alone."""
 
     def do_nothing(*_arguments: object) -> int:
         return 0

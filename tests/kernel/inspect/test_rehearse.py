@@ -94,8 +94,9 @@ def test_a_bool_that_is_not_given_is_false(tmp_path: Path) -> None:
     assert dry_run(tmp_path, "w", "main", ["--deep"], {}).kickoff == "@x <true> <>"
 
 
+@pytest.mark.promise("CF21")
 def test_a_run_that_nobody_would_begin_is_no_plan(tmp_path: Path) -> None:
-    """CF21: a kickoff that mentions nobody, and none at all."""
+    """A kickoff that mentions nobody, and none at all."""
     member = "agents: {x: {backend: mock, mock: [{text: x}]}}\n"
     write(tmp_path, {".workflows/mute.yaml": member, ".workflows/lost.yaml": f"{member}kickoff: hello\n"})
     with pytest.raises(Refused, match="has no kickoff"):

@@ -93,6 +93,7 @@ def test_a_broken_project_file_does_not_hide_what_else_is_wrong_nor_invent_it(tm
     assert _wrong(_check(tmp_path)) == {"moniro.yaml": [(5, "starvation")], ".agents/carl.yaml": [(1, "prompt")]}
 
 
+@pytest.mark.promise("CF08")
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -104,7 +105,7 @@ def test_a_broken_project_file_does_not_hide_what_else_is_wrong_nor_invent_it(tm
     ],
 )
 def test_a_file_with_a_name_that_nothing_can_have_is_told(name: str, message: str, tmp_path: Path) -> None:
-    """CF08: without it the file would be silently left out."""
+    """Without it the file would be silently left out."""
     write(tmp_path, {name: MOCK if name.startswith(".agents") else "agents: {x: {backend: mock, mock: [{text: x}]}}"})
     (error,) = _check(tmp_path)[name].errors
     assert message in error.message
@@ -137,16 +138,18 @@ def test_a_workflow_that_the_project_file_names_in_vain_is_its_mistake(tmp_path:
     assert (error.line, error.where, error.message) == (2, "workflows.gone", "there is no file flows/gone.yaml")
 
 
+@pytest.mark.promise("CF11")
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """CF11: what is no regular file is a mistake, not a hang."""
+    """What is no regular file is a mistake, not a hang."""
     (tmp_path / ".agents").mkdir()
     os.mkfifo(tmp_path / ".agents" / "alice.yaml")
     (error,) = _check(tmp_path)[".agents/alice.yaml"].errors
     assert error.message == "is not a regular file"
 
 
+@pytest.mark.promise("CF08")
 def test_a_name_that_is_no_text_can_be_told(tmp_path: Path) -> None:
-    """CF08: the document is JSON, whatever bytes a folder has."""
+    """The document is JSON, whatever bytes a folder has."""
     write(tmp_path, {".agents/alice.yaml": MOCK})
     os.rename(tmp_path / ".agents" / "alice.yaml", os.fsencode(tmp_path / ".agents") + b"/al\xffce.yaml")
     found = validate(tmp_path, tmp_path, [])
@@ -207,8 +210,9 @@ def test_a_script_that_calls_what_is_not_there_is_warned_of(tmp_path: Path) -> N
     assert warning.message == "there is no tool 'chanel_send', so the call will fail; did you mean channel_send?"
 
 
+@pytest.mark.promise("XF19")
 def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
-    """XF19: whoever checks a project learns of it before work waits for it."""
+    """Whoever checks a project learns of it before work waits for it."""
     write(
         tmp_path,
         {
@@ -227,8 +231,9 @@ def test_a_key_that_is_not_set_is_warned_of(tmp_path: Path) -> None:
     assert warned({"ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}) == []
 
 
+@pytest.mark.promise("XF19")
 def test_a_command_line_in_place_of_a_program_is_warned_of(tmp_path: Path) -> None:
-    """XF19: right as it stands, since a program may be called so; with the form that was meant."""
+    """Right as it stands, since a program may be called so; with the form that was meant."""
     keys = 'mcp_servers: {s: {command: "python3 srv.py", args: [-x]}}'
     write(tmp_path, {".agents/alice.yaml": f"backend: mock\nmock: [{{text: hi}}]\n{keys}\n"})
     (warning,) = (one for file in validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files for one in file.warnings)
@@ -236,8 +241,9 @@ def test_a_command_line_in_place_of_a_program_is_warned_of(tmp_path: Path) -> No
     assert 'write command: python3, args: ["srv.py", "-x"]' in warning.message
 
 
+@pytest.mark.promise("XF19")
 def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: Path) -> None:
-    """XF19: a sandbox or working trees that would be refused; at their places, and the file is sound."""
+    """A sandbox or working trees that would be refused; at their places, and the file is sound."""
     write(
         tmp_path,
         {
@@ -261,8 +267,9 @@ def test_what_is_right_and_not_possible_on_this_machine_is_warned_of(tmp_path: P
     assert not any(file.warnings for file in validate(tmp_path, tmp_path, (), {"PATH": str(tmp_path)}).files)
 
 
+@pytest.mark.promise("CF13", "CF21")
 def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
-    """CF13, CF21: a kickoff that mentions nobody, a schedule for a workflow that is not there; both are sound."""
+    """A kickoff that mentions nobody, a schedule for a workflow that is not there; both are sound."""
     agent = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: 5m, workspace: {}}}\n"
     write(
         tmp_path,

@@ -90,7 +90,7 @@ def votes(choices: str) -> dict[str, str]:
     ],
 )
 def test_who_wins_and_when(ballot: ProposalState, choices: str, winner: str | None, why: Why | None) -> None:
-    """decisions.md: plurality and majority over votes cast; unanimous: all alike, and the quorum is there."""
+    """Plurality and majority over votes cast; unanimous: all alike, and the quorum is there."""
     found = tally(ballot, votes(choices), 0)
     if why is None:
         assert found == Undecided()
@@ -99,6 +99,7 @@ def test_who_wins_and_when(ballot: ProposalState, choices: str, winner: str | No
         assert (found.winner, found.why) == (winner, why)
 
 
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize(
     ("ballot", "choices", "winner"),
     [
@@ -115,14 +116,14 @@ def test_who_wins_and_when(ballot: ProposalState, choices: str, winner: str | No
 def test_at_its_deadline_the_votes_that_were_cast_decide(
     ballot: ProposalState, choices: str, winner: str | None
 ) -> None:
-    """P24, decisions.md: dead voters; a quorum is wanted by the unanimous only; nobody wins without a vote."""
+    """Dead voters; a quorum is wanted by the unanimous only; nobody wins without a vote."""
     found = tally(ballot, votes(choices), DEADLINE_MS)
     assert isinstance(found, Decided)
     assert (found.winner, found.why) == (winner, "deadline")
 
 
 def test_its_creator_may_break_a_tie_only_while_it_is_open() -> None:
-    """decisions.md: creator decides until the deadline; which options are tied is told."""
+    """Creator decides until the deadline; which options are tied is told."""
     ballot = three(tie_breaker="creator-decides")
     assert tally(ballot, votes("abc"), DEADLINE_MS - 1) == Undecided(("a", "b", "c"))
     assert tally(ballot, votes("abc"), DEADLINE_MS) == Decided(None, "deadline", ("a", "b", "c"))
@@ -138,7 +139,7 @@ def test_the_vote_of_a_person_counts_and_nobody_waits_for_it() -> None:
 
 
 def test_an_assignment_has_no_winner_and_waits_for_all() -> None:
-    """contracts section 5: each option gets the agents who chose it."""
+    """contracts 5: each option gets the agents who chose it."""
     ballot = replace(three(), type="assignment")
     assert tally(ballot, votes("aa"), 0) == Undecided()
     assert tally(ballot, votes("aab"), 0) == Decided(None, "quorum")
@@ -146,7 +147,7 @@ def test_an_assignment_has_no_winner_and_waits_for_all() -> None:
 
 
 def test_lots_are_drawn_anew_for_each_ballot_and_once_for_each() -> None:
-    """decisions.md: random is seeded by the ballot's id, so a restart draws the same."""
+    """Random is seeded by the ballot's id, so a restart draws the same."""
     drawn = [tally(replace(three(tie_breaker="random"), seed=str(seed)), votes("abc"), 0) for seed in range(40)]
     again = [tally(replace(three(tie_breaker="random"), seed=str(seed)), votes("abc"), 0) for seed in range(40)]
     assert drawn == again
@@ -163,10 +164,11 @@ def _cast(ballot: ProposalState, choices: list[int]) -> dict[str, str]:
 choices: Final = st.lists(st.integers(0, 11), max_size=6)
 
 
+@pytest.mark.promise("P24")
 @settings(max_examples=300, deadline=None)
 @given(ballot=ballots(), chosen=choices)
 def test_it_ends_at_its_deadline_whatever_was_voted(ballot: ProposalState, chosen: list[int]) -> None:
-    """P24: a ballot always ends, and only somebody who was voted for wins."""
+    """A ballot always ends, and only somebody who was voted for wins."""
     cast = _cast(ballot, chosen)
     found = tally(ballot, cast, DEADLINE_MS)
     assert isinstance(found, Decided)
@@ -232,7 +234,7 @@ def _result(ballot: ProposalState, counts: Mapping[str, int], *, quorum: bool) -
 def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
     ballot: ProposalState, chosen: list[int]
 ) -> None:
-    """decisions.md: when the outcome can no longer change; against every future there is."""
+    """When the outcome can no longer change; against every future there is."""
     cast = _cast(ballot, chosen[: max(ballot.quorum - 1, 0)])
     left = ballot.quorum - len(cast)
     futures = set(_ends(ballot, counted(ballot.options, cast), left))
@@ -244,10 +246,11 @@ def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
         assert len(futures) > 1 or futures == {"tie"}
 
 
+@pytest.mark.promise("P24")
 @settings(max_examples=300, deadline=None)
 @given(ballot=ballots(), chosen=choices)
 def test_once_all_are_there_it_ends_as_the_rules_say(ballot: ProposalState, chosen: list[int]) -> None:
-    """P24: at the quorum it is over, but for a tie that its creator may break."""
+    """At the quorum it is over, but for a tie that its creator may break."""
     cast = _cast(ballot, (chosen + [0] * 6)[: ballot.quorum])
     found = tally(ballot, cast, 0)
     expected = _result(ballot, counted(ballot.options, cast), quorum=True)

@@ -43,39 +43,39 @@ def opened(cause: Cause = "rate_limited", retry_after: float | None = None, jitt
 
 @pytest.mark.parametrize("cause", ["rate_limited", "overloaded", "network"])
 def test_a_tired_model_does_not_stop_the_others(cause: Cause) -> None:
-    """decisions.md, breaker key: rate and overload by model."""
+    """Rate and overload by model."""
     assert key_for(cause, ENDPOINT) == f"{KEY}/claude" in keys_of(ENDPOINT)
 
 
 @pytest.mark.parametrize("cause", ["quota", "auth"])
 def test_an_account_without_money_or_key_stops_all_its_models(cause: Cause) -> None:
-    """decisions.md, breaker key: auth and quota by credential."""
+    """Auth and quota by credential."""
     assert key_for(cause, ENDPOINT) == KEY in keys_of(ENDPOINT)
 
 
 @pytest.mark.parametrize("cause", ["crash", "invalid", "max_steps", "idle_timeout", "kernel_restart"])
 def test_what_is_not_the_providers_fault_is_not_booked_on_it(cause: Cause) -> None:
-    """promises.md 4.4."""
+    """What is not the providers fault is not booked on it."""
     assert key_for(cause, ENDPOINT) is None
 
 
 @pytest.mark.parametrize("cause", ["rate_limited", "quota", "auth"])
 def test_one_refusal_opens_it(cause: Cause) -> None:
-    """promises.md 4.4: any 429, quota or auth."""
+    """Any 429, quota or auth."""
     breaker = opened(cause, 30.0)
     assert breaker.state == "open" and not admits(breaker, 1)
     assert hold_until_ms(breaker, NOW) == (0 if cause == "auth" else NOW + 30_000)
 
 
 def test_a_quota_without_a_known_reset_is_held_until_a_person_helps() -> None:
-    """promises.md 4.3."""
+    """A quota without a known reset is held until a person helps."""
     for unknown in (None, 0.0, -1.0, math.nan):
         assert hold_until_ms(opened("quota", unknown), NOW) == 0
 
 
 @pytest.mark.parametrize("cause", ["overloaded", "network"])
 def test_failures_have_to_add_up_within_a_minute(cause: Cause) -> None:
-    """promises.md 4.4: 5 in 60 s, and no others."""
+    """5 in 60 s, and no others."""
     breaker: Breaker | None = None
     for number in range(4 * FAILURES):  # one every quarter of the window: never 5 in it
         breaker = failed(breaker, KEY, cause, 99.0, NOW + number * WINDOW_MS // 4, 0.0)
@@ -87,11 +87,12 @@ def test_failures_have_to_add_up_within_a_minute(cause: Cause) -> None:
     assert breaker is not None and (breaker.state, breaker.failures) == ("open", ())
 
 
+@pytest.mark.promise("P12")
 @given(st.lists(st.tuples(causes, told, jitters, st.integers(0, 10_000)), max_size=40))
 def test_an_open_breaker_never_opens_earlier_than_it_said(
     reports: list[tuple[Cause, float | None, float, int]],
 ) -> None:
-    """Promise P12: Retry-After is a floor; those under way when it opened only move the time outward."""
+    """Retry-After is a floor; those under way when it opened only move the time outward."""
     breaker = opened("rate_limited", 3600.0)
     now = NOW
     for cause, said, jitter, passed in reports:
@@ -104,7 +105,7 @@ def test_an_open_breaker_never_opens_earlier_than_it_said(
 
 
 def test_a_probe_that_fails_opens_it_for_longer_up_to_five_minutes() -> None:
-    """promises.md 4.4: 2^k times 5 s, at most 300."""
+    """2^k times 5 s, at most 300."""
     breaker, now, delays = opened(), NOW, []
     for instruction in range(10):
         delays.append(breaker.open_until_ms - now)
@@ -117,7 +118,7 @@ def test_a_probe_that_fails_opens_it_for_longer_up_to_five_minutes() -> None:
 
 
 def test_a_failure_after_its_time_counts_as_a_failed_probe() -> None:
-    """promises.md 4.4: a probe whose end is booked before its failure still makes it longer."""
+    """A probe whose end is booked before its failure still makes it longer."""
     breaker = opened()
     now = breaker.open_until_ms
     again = failed(abandoned(probing(breaker, 7), 7, now), KEY, "network", None, now, 0.0)
@@ -125,7 +126,7 @@ def test_a_failure_after_its_time_counts_as_a_failed_probe() -> None:
 
 
 def test_only_the_probes_success_closes_it() -> None:
-    """promises.md 4.4: an answer to a call from before says nothing about now."""
+    """An answer to a call from before says nothing about now."""
     breaker = opened()
     assert succeeded(breaker, 7) == breaker
     half = probing(breaker, 8)
@@ -135,13 +136,14 @@ def test_only_the_probes_success_closes_it() -> None:
 
 
 def test_success_of_others_does_not_forgive_failures_that_add_up() -> None:
-    """promises.md 4.4: 5 in 60 s, in a row or not."""
+    """5 in 60 s, in a row or not."""
     once = failed(None, KEY, "network", None, NOW, 0.0)
     assert succeeded(once, 3) == once
 
 
+@pytest.mark.promise("P12")
 def test_a_probe_that_hears_nothing_from_the_provider_leaves_its_place_to_the_next() -> None:
-    """Promise P12: half open is never a dead end."""
+    """Half open is never a dead end."""
     half = probing(opened(), 8)
     now = half.open_until_ms + 9
     assert abandoned(half, 7, now) == half
@@ -149,8 +151,9 @@ def test_a_probe_that_hears_nothing_from_the_provider_leaves_its_place_to_the_ne
     assert (free.state, free.probe, hold_until_ms(free, now)) == ("open", None, now)
 
 
+@pytest.mark.promise("P12")
 def test_who_tries_earlier_because_a_person_says_so_shortens_no_wait_of_others() -> None:
-    """Promise P12: Retry-After is a floor for all who did not ask themselves."""
+    """Retry-After is a floor for all who did not ask themselves."""
     half = probing(opened("rate_limited", 3600.0), 8)
     assert abandoned(half, 8, NOW + 9).open_until_ms == half.open_until_ms
     assert failed(half, KEY, "rate_limited", None, NOW + 9, 0.5).open_until_ms == half.open_until_ms
@@ -158,9 +161,10 @@ def test_who_tries_earlier_because_a_person_says_so_shortens_no_wait_of_others()
     assert failed(half, KEY, "auth", None, NOW + 9, 0.5).open_until_ms == 0
 
 
+@pytest.mark.promise("P12")
 @given(st.lists(st.sampled_from(["fail", "probe", "succeed", "abandon"]), max_size=30), st.integers(0, 4))
 def test_at_most_one_may_try_while_it_is_not_closed(steps: list[str], who: int) -> None:
-    """Promise P12: the breaker admits at most one probe."""
+    """The breaker admits at most one probe."""
     breaker, now = opened(), NOW
     for number, step in enumerate(steps):
         now += 1000
@@ -179,8 +183,9 @@ def test_at_most_one_may_try_while_it_is_not_closed(steps: list[str], who: int) 
         assert len(admitted) == {"closed": 5, "half_open": 1, "open": 0}[breaker.state]
 
 
+@pytest.mark.promise("P12", "TF15")
 def test_waiters_are_released_two_a_second_in_their_order() -> None:
-    """Promise P12, fault TF15: of 50 agents no second sees more than a fifth."""
+    """Of 50 agents no second sees more than a fifth."""
     times = release_times(50, NOW)
     assert list(times) == sorted(times) and times[0] == NOW
     assert max(sum(start <= at < start + 1000 for at in times) for start in times) <= 10
@@ -211,12 +216,13 @@ class Herd:
         return False
 
 
+@pytest.mark.promise("TF15")
 @settings(max_examples=50, deadline=None)
 @given(st.integers(1, 600), st.integers(1, 120), st.randoms(use_true_random=False))
 def test_fifty_agents_that_were_refused_together_do_not_come_back_together(
     ill_seconds: int, retry_after: int, chance: Random
 ) -> None:
-    """Fault TF15: nobody early, one probe at a time, and no second with more than a fifth of the retries."""
+    """Nobody early, one probe at a time, and no second with more than a fifth of the retries."""
     herd = Herd(well_at_ms=NOW + ill_seconds * 1000)
     for agent in range(50):
         herd.call(agent, NOW + agent, float(retry_after), chance.random())

@@ -47,7 +47,7 @@ def test_a_limit_of_time_alone_does_not_cut_an_answer() -> None:
     ],
 )
 def test_an_answer_is_cut_to_what_is_left(account: Account, answer: int) -> None:
-    """decisions.md, budgets in a run: what others reserved is not free."""
+    """What others reserved is not free."""
     call = Call(1000, 8000, input_usd=0.0001, output_usd=0.0001)
     allowed = next_call((account,), call)
     assert isinstance(allowed, Allowance)

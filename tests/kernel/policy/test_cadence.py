@@ -39,6 +39,7 @@ looks = st.builds(
 )
 
 
+@pytest.mark.promise("P21", "TF19")
 @pytest.mark.parametrize(
     ("look", "expected"),
     [
@@ -54,7 +55,7 @@ looks = st.builds(
     ids=["due", "early", "active", "busy", "pending", "cron ignores activity", "cron coalesces", "clock put back"],
 )
 def test_what_becomes_of_a_timer(look: Wakeup, expected: WakeupDecision) -> None:
-    """Promise P21, fault TF19: S2's two patterns; at most one waits for its turn."""
+    """S2's two patterns; at most one waits for its turn."""
     assert decide(look) == expected
 
 
@@ -74,13 +75,15 @@ def test_an_interval_is_never_early_and_never_while_its_agent_is_active(look: Wa
         assert look.now_ms < verdict.next_ms <= look.now_ms + look.period_ms
 
 
+@pytest.mark.promise("TF01")
 @given(stored=times, now=times, period=st.integers(1000, 30 * 86_400_000))
 def test_no_clock_makes_an_interval_longer(stored: int, now: int, period: int) -> None:
-    """Fault TF01: the kernel's clock may begin a year earlier than the last kernel's ended."""
+    """The kernel's clock may begin a year earlier than the last kernel's ended."""
     assert rearmed_ms(stored, now + period) <= now + period
     assert rearmed_ms(stored, now + period) == stored or stored > now + period
 
 
+@pytest.mark.promise("TF01", "TF02")
 @pytest.mark.parametrize(
     ("back_ms", "expected"),
     [
@@ -93,10 +96,11 @@ def test_no_clock_makes_an_interval_longer(stored: int, now: int, period: int) -
     ids=["corrected", "corrected by hours", "set", "set back a year", "set forward a year"],
 )
 def test_what_was_kept_does_not_come_again_for_a_clock_that_corrected_itself(back_ms: int, expected: int) -> None:
-    """Fault TF01, TF02: once a day, and yet no year without a wakeup."""
+    """Once a day, and yet no year without a wakeup."""
     assert sought_from_ms(NOW_MS - back_ms, NOW_MS) == expected
 
 
+@pytest.mark.promise("P21")
 def test_a_timer_that_never_came_has_nothing_to_repeat() -> None:
-    """Promise P21."""
+    """A timer that never came has nothing to repeat."""
     assert sought_from_ms(NOW_MS, None) == NOW_MS

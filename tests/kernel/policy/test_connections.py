@@ -1,10 +1,12 @@
-"""Whose connection gives way (promise P9)."""
+"""Whose connection gives way."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.policy.connections import KEPT_BACK, STRANGER, Shares, gives_way, shares
+
+pytestmark = pytest.mark.promise("P9")
 
 OWNER = "admin"
 HOLDERS = st.dictionaries(st.sampled_from([STRANGER, OWNER, "i1-1", "i2-1", "i3-1"]), st.integers(1, 40))

@@ -36,7 +36,7 @@ LIMITED = RunCompletion("incomplete", 6, "a limit")
 def test_only_the_work_of_the_chosen_agent_counts(
     over: RunCompletion, chosen: ExitChoice, status: str, exit_code: int
 ) -> None:
-    """Contracts section 7: --exit-code-from."""
+    """contracts 7: --exit-code-from."""
     ended = exit_by_agent(over, chosen)
     assert (ended.status, ended.exit_code) == (status, exit_code)
 
@@ -74,7 +74,7 @@ YES, NO, NONE = FinalAnswer("release", "yes"), FinalAnswer("release", "no"), Fin
 def test_a_vote_decides_over_what_is_done_and_nothing_makes_it_better(
     over: RunCompletion, answer: FinalAnswer, status: str, exit_code: int
 ) -> None:
-    """Contracts section 7, exit 8: only a yes is a success, and what is worse than a no stays."""
+    """contracts 7: only a yes is a success, and what is worse than a no stays."""
     ended = exit_by_verdict(over, answer)
     assert (ended.status, ended.exit_code) == (status, exit_code)
     assert GRAVITY.index(ended.exit_code) >= GRAVITY.index(over.exit_code)

@@ -1,10 +1,12 @@
-"""What is old enough to be removed, whatever clocks said (promise P21; contracts: 30 days)."""
+"""What is old enough to be removed, whatever clocks said."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.policy.retention import UNSEEN_MS, ClockJump, old_before, unseen
+
+pytestmark = pytest.mark.promise("P21")
 
 DAY = 24 * 3600 * 1000
 KEPT = 30 * DAY

@@ -28,7 +28,7 @@ def crashing(lifetimes_ms: Iterator[int], jitter: float, *, steps: bool = False)
 
 
 def test_the_delays_are_one_two_four_up_to_thirty_seconds() -> None:
-    """decisions.md, Failure: restart as S0, with jitter of half."""
+    """Restart as S0, with jitter of half."""
     for jitter, factor in ((0.0, 0.5), (0.999999, 1.0)):
         seen = [after_crash(CrashRecord(streak=n), NOW, jitter) for n in range(8)]
         assert all(isinstance(one, Backoff) for one in seen)
@@ -37,24 +37,27 @@ def test_the_delays_are_one_two_four_up_to_thirty_seconds() -> None:
         assert [one.streak for one in seen] == list(range(1, 9))
 
 
+@pytest.mark.promise("P13")
 @given(jitters)
 def test_an_agent_that_always_crashes_is_started_exactly_as_often_as_its_budget_says(jitter: float) -> None:
-    """Promise P13: restarts == budget."""
+    """Restarts == budget."""
     starts, stopped_at, stop = crashing(iter([1] * 100), jitter)
     assert starts == 5 and stop == Stop("5 crashes within 60 s", 5)
     assert stopped_at - NOW < 60_000
 
 
+@pytest.mark.promise("P13")
 @settings(max_examples=30, deadline=None)
 @given(jitters)
 def test_an_agent_that_crashes_every_other_minute_is_stopped_by_the_hour(jitter: float) -> None:
-    """Promise P13: 20 in an hour, though never 5 in a minute."""
+    """20 in an hour, though never 5 in a minute."""
     starts, _, stop = crashing(iter([120_000] * 100), jitter)
     assert starts == 20 and stop is not None and stop.reason == "20 crashes within 3600 s"
 
 
+@pytest.mark.promise("P13")
 def test_an_agent_that_works_between_its_crashes_goes_on() -> None:
-    """Promise P13: one that crashes after 5 minutes of work is tried again each time, after the longest delay."""
+    """One that crashes after 5 minutes of work is tried again each time, after the longest delay."""
     starts, _, stop = crashing(iter([300_000] * 200), 0.5, steps=True)
     assert (starts, stop) == (200, None)
 
@@ -63,14 +66,15 @@ def test_an_agent_that_works_between_its_crashes_goes_on() -> None:
     ("stepped", "calm_ms", "streak"), [(True, CALM_MS + 1, 1), (True, CALM_MS, 5), (False, CALM_MS * 10, 5)]
 )
 def test_the_delays_begin_again_after_ten_calm_minutes_and_a_step(stepped: bool, calm_ms: int, streak: int) -> None:
-    """promises.md 4.2: uptime alone lets an idle agent look stable."""
+    """Uptime alone lets an idle agent look stable."""
     assert after_crash(CrashRecord(4, NOW - calm_ms, stepped), NOW, 0.0).streak == streak
 
 
+@pytest.mark.promise("P13")
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.integers(0, 400_000), max_size=60), jitters)
 def test_the_budget_is_exact_for_every_pattern_of_crashes(gaps: list[int], jitter: float) -> None:
-    """Promise P13: stopped by the first crash that is the 5th in a minute or the 20th in an hour, by no other."""
+    """Stopped by the first crash that is the 5th in a minute or the 20th in an hour, by no other."""
     now, times = NOW, list[int]()
     for gap in gaps:
         now += gap
@@ -82,16 +86,18 @@ def test_the_budget_is_exact_for_every_pattern_of_crashes(gaps: list[int], jitte
             return
 
 
+@pytest.mark.promise("P13")
 @pytest.mark.parametrize(("crashes", "window_ms"), BUDGET)
 def test_the_last_millisecond_of_a_window_counts(crashes: int, window_ms: int) -> None:
-    """Promise P13."""
+    """The last millisecond of a window counts."""
     assert isinstance(after_crash(CrashRecord(recent_ms=(NOW - window_ms,) * (crashes - 1)), NOW, 0.0), Stop)
     before = (NOW - window_ms - 1, *((NOW - window_ms,) * (crashes - 2)))
     assert isinstance(after_crash(CrashRecord(recent_ms=before), NOW, 0.0), Backoff)
 
 
+@pytest.mark.promise("P21")
 @given(st.integers(-(10**13), 10**13), st.integers(0, 10**6))
 def test_times_from_another_life_of_the_clock_break_nothing(last_ms: int, streak: int) -> None:
-    """Promise P21: what an earlier kernel stored under another clock gives a delay as any other."""
+    """What an earlier kernel stored under another clock gives a delay as any other."""
     decision = after_crash(CrashRecord(streak, last_ms, True, (last_ms, last_ms)), NOW, 0.5)
     assert isinstance(decision, Backoff) and 0 < decision.seconds <= 30

@@ -41,7 +41,7 @@ retries = st.builds(
 
 
 def test_the_table_has_a_row_for_every_cause_and_no_other() -> None:
-    """promises.md 4.3: no failure is left to chance."""
+    """No failure is left to chance."""
     assert set(TABLE) == set(get_args(Cause)) == set(CLASS_OF_CAUSE)
 
 
@@ -56,12 +56,13 @@ def test_what_a_provider_says_is_taken_for_a_week_at_the_most(said: float, secon
     assert again.delay_seconds == max(seconds or 0.0, 0.5)
 
 
+@pytest.mark.promise("P12")
 @settings(max_examples=1000, deadline=None)
 @given(causes, told, histories, retries, jitters)
 def test_every_retry_obeys_the_provider_and_the_table(
     cause: Cause, said: float | None, history: History, retry: Retry, jitter: float
 ) -> None:
-    """Promise P12: Retry-After is a floor, nonsense apart; permanent is never retried; at most the table's attempts."""
+    """Retry-After is a floor, nonsense apart; permanent is never retried; at most the table's attempts."""
     match decide(Failure(cause, said), history, retry, jitter):
         case Again(delay_seconds=delay) as again:
             assert (sensible_seconds(said) or 0) <= delay <= LONGEST_SECONDS
@@ -94,9 +95,10 @@ def _may_be_tried_again(again: Again, cause: Cause, history: History, retry: Ret
         assert cause in {"spawn_transient", "kernel_restart"}
 
 
+@pytest.mark.promise("P12")
 @given(causes, histories, retries)
 def test_what_is_permanent_or_ran_into_a_limit_is_not_tried_again(cause: Cause, history: History, retry: Retry) -> None:
-    """Promise P12: permanent errors have 0 retries; a limit keeps the thread (incomplete)."""
+    """Permanent errors have 0 retries; a limit keeps the thread (incomplete)."""
     decision = decide(Failure(cause), history, retry, 0.5)
     if CLASS_OF_CAUSE[cause] == "permanent" and cause not in {"quota", "auth"}:
         assert decision == GiveUp("failed" if history.attempts + history.crashes <= 1 else "dead")
@@ -121,7 +123,7 @@ def test_what_is_permanent_or_ran_into_a_limit_is_not_tried_again(cause: Cause, 
 def test_transient_failures_are_tried_again_after_growing_delays(
     cause: Cause, retry: Retry, delays: list[float]
 ) -> None:
-    """promises.md 4.3, and decisions.md: the agent's attempts cap them. Then the instruction is dead."""
+    """The agent's attempts cap them. Then the instruction is dead."""
     seen: list[float] = []
     while isinstance(decision := decide(Failure(cause), History(len(seen) + 1, 0, 0), retry, 0.999999), Again):
         seen.append(decision.delay_seconds)
@@ -136,14 +138,15 @@ def test_a_lost_session_begins_anew_once_and_costs_no_attempt() -> None:
 
 
 def test_an_overload_that_lasts_is_given_up_by_the_clock() -> None:
-    """promises.md 4.3: 8 tries or 15 minutes."""
+    """8 tries or 15 minutes."""
     assert isinstance(decide(Failure("overloaded"), History(2, 0, 0, 899), PATIENT, 0), Again)
     assert decide(Failure("overloaded"), History(2, 0, 0, 900), PATIENT, 0) == GiveUp("dead")
 
 
+@pytest.mark.promise("PF01")
 @pytest.mark.parametrize(("cause", "least", "most"), [("crash", 1, 3), ("unresponsive", 1, 3), ("protocol", 1, 1)])
 def test_a_crash_is_tried_once_more_and_then_dead(cause: Cause, least: float, most: float) -> None:
-    """promises.md 4.3, fault PF01."""
+    """A crash is tried once more and then dead."""
     assert decide(Failure(cause), History(1, 0, 0), DEFAULT, 0.0) == Again(least, "crash")
     last = decide(Failure(cause), History(1, 0, 0), Retry(attempts=1), 0.999999)
     assert isinstance(last, Again) and last.delay_seconds == pytest.approx(most, rel=1e-3)
@@ -153,7 +156,7 @@ def test_a_crash_is_tried_once_more_and_then_dead(cause: Cause, least: float, mo
 @given(st.lists(jitters, min_size=200, max_size=200))
 @settings(max_examples=50, deadline=None)
 def test_a_throttled_instruction_waits_uncharged_ever_longer_for_six_hours(chances: list[float]) -> None:
-    """promises.md 4.3: rate_limited, capped at 120 s; at the end it is dead and not parked for ever."""
+    """rate_limited, capped at 120 s; at the end it is dead and not parked for ever."""
     chance = iter([*chances, *([0.0] * 400)])
     waited, delays = 0.0, list[float]()
     once = Retry(attempts=1)
@@ -169,27 +172,29 @@ def test_a_throttled_instruction_waits_uncharged_ever_longer_for_six_hours(chanc
 
 
 def test_no_quota_waits_for_its_reset_or_for_a_person_and_costs_nothing() -> None:
-    """promises.md 4.3: quota."""
+    """quota."""
     assert decide(Failure("quota", 7200.0), History(9, 9, 0), DEFAULT, 0) == Wait("quota", 7200.0)
     for unknown in (None, 0.0, -5.0, math.nan):
         assert decide(Failure("quota", unknown), History(1, 0, 0), DEFAULT, 0) == Wait("quota", None)
     assert decide(Failure("quota", math.inf), History(1, 0, 0), DEFAULT, 0) == Wait("quota", LONGEST_SECONDS)
 
 
+@pytest.mark.promise("PF03")
 def test_bad_credentials_wait_for_a_person_whatever_the_provider_says() -> None:
-    """promises.md 4.3, fault PF03: no retry, no attempt."""
+    """No retry, no attempt."""
     assert decide(Failure("auth", 5.0), History(1, 0, 0), DEFAULT, 0) == Wait("credentials", None)
 
 
 def test_a_context_that_is_too_long_is_compacted_once() -> None:
-    """promises.md 4.3: then incomplete, with its thread."""
+    """Then incomplete, with its thread."""
     assert decide(Failure("context_overflow"), History(1, 0, 0), Retry(attempts=1), 0) == Again(0, "attempt", True)
     compacted = History(2, 0, 0, compacted=True)
     assert decide(Failure("context_overflow"), compacted, DEFAULT, 0) == GiveUp("incomplete")
 
 
+@pytest.mark.promise("PF17")
 def test_a_machine_short_of_processes_is_waited_for_without_end_and_without_charge() -> None:
-    """Fault PF17: 1 to 30 s."""
+    """1 to 30 s."""
     delays = []
     for unstarted in range(1000):
         decision = decide(Failure("spawn_transient"), History(50, 1, 0, unstarted=unstarted), DEFAULT, 0.0)

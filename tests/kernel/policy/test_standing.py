@@ -24,9 +24,10 @@ def stand(state: Any, **more: Any) -> Readiness:
     return readiness(state, **FREE | more)
 
 
+@pytest.mark.promise("P26")
 @pytest.mark.parametrize("state", STATUSES)
 def test_what_nothing_holds_is_runnable_until_it_ends(state: Any) -> None:
-    """P26: the three sets."""
+    """The three sets."""
     assert stand(state).kind == ("ended" if state in ENDED else "runnable")
 
 
@@ -51,9 +52,10 @@ def test_a_wait_for_time_says_until_when(more: dict[str, Any], reason: str) -> N
     assert stand("queued", **more | {"now_ms": NOW + 5}).kind == "runnable"
 
 
+@pytest.mark.promise("P26")
 @pytest.mark.parametrize("reason", [one for one in get_args(WaitReason) if one != "provider"])
 def test_a_wait_without_a_time_is_for_a_person(reason: Any) -> None:
-    """P26; and every such reason has an exit code."""
+    """Every such reason has an exit code."""
     assert stand("waiting", waits_for=reason) == Readiness("person", reason)
     assert reason in EXIT_OF_WAIT
     kind = "person" if reason == "paused" else "time"
@@ -83,6 +85,7 @@ def test_its_own_wait_tells_more_than_its_agents_state() -> None:
 ASKS = Readiness("person", "answer")
 
 
+@pytest.mark.promise("P26")
 @pytest.mark.parametrize(
     ("asked", "asker"),
     [
@@ -94,5 +97,5 @@ ASKS = Readiness("person", "answer")
     ],
 )
 def test_who_waits_for_an_answer_stands_as_whom_it_asked(asked: Readiness, asker: Readiness) -> None:
-    """P26: it goes on when that has ended; where nobody is left to answer, only a person can help."""
+    """It goes on when that has ended; where nobody is left to answer, only a person can help."""
     assert readiness_of(ASKS, asked) == asker

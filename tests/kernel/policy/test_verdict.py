@@ -61,7 +61,7 @@ def progress(**changes: object) -> RunProgress:
     ],
 )
 def test_the_worst_reason_gives_the_exit_code(changes: dict[str, object], status: str, exit_code: int) -> None:
-    """contracts.md section 7, exit codes; decisions.md, ``run`` ends when."""
+    """contracts 7, when a run ends, and its exit codes."""
     over = run_completion(progress(**changes), NOW_MS)
     assert isinstance(over, RunCompletion)
     assert (over.status, over.exit_code) == (status, exit_code)
@@ -75,6 +75,7 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
     assert [code for code in GRAVITY if code in codes] == [int(code) for code in exits.GRAVITY]
 
 
+@pytest.mark.promise("P24", "P26")
 @pytest.mark.parametrize(
     ("changes", "nap_ms"),
     [
@@ -92,15 +93,16 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
     ],
 )
 def test_a_run_waits_for_a_vote_as_long_as_something_may_come_of_it(changes: dict[str, object], nap_ms: int) -> None:
-    """P24, P26: until its time is up too, for a vote may end before by any vote; whoever watches may help."""
+    """Until its time is up too, for a vote may end before by any vote; whoever watches may help."""
     assert run_completion(progress(**({"waits": RunWaits(votes=(9000,))} | changes)), NOW_MS) == nap_ms
 
 
+@pytest.mark.promise("P26")
 @given(st.integers(0, 9), st.integers(0, 9), st.booleans(), st.integers(0, 10**6), st.sampled_from([None, SOON]))
 def test_a_run_with_work_that_can_go_on_lasts_until_its_time_is_up(
     failed: int, incomplete: int, limited: bool, now_ms: int, waits: RunWaits | None
 ) -> None:
-    """Promise P26: never while work is pending; the nap ends when something may have changed."""
+    """Never while work is pending; the nap ends when something may have changed."""
     facts = progress(waits=waits, failed=failed, incomplete=incomplete, limited=limited, deadline_ms=500_000)
     over = run_completion(facts, now_ms)
     assert isinstance(over, RunCompletion) == (now_ms >= 500_000)

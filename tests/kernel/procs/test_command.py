@@ -23,56 +23,64 @@ async def run(launcher: Launcher, script: str, timeout_seconds: float = PATIENCE
     )
 
 
+@pytest.mark.promise("CF15")
 async def test_output_and_the_end_of_stderr_come_back(forking: ForkLauncher) -> None:
-    """promises CF15: binary output, a non-zero exit, the tail of stderr."""
+    """Binary output, a non-zero exit, the tail of stderr."""
     result = await run(forking, "printf 'a\\0b'; echo first >&2; echo last >&2; exit 3")
     assert (result.stdout, result.stderr_tail, result.exit.code, result.ok) == (b"a\0b", b"first\nlast\n", 3, False)
     assert (await run(forking, "true")).ok
 
 
+@pytest.mark.promise("CF15")
 async def test_stdin_is_at_its_end(forking: ForkLauncher) -> None:
-    """promises CF15: a command that reads stdin sees the end of it."""
+    """A command that reads stdin sees the end of it."""
     assert (await run(forking, "cat; echo end")).stdout == b"end\n"
 
 
+@pytest.mark.promise("CF15")
 async def test_a_command_that_never_ends_is_killed_with_its_children(launcher: Launcher) -> None:
-    """promises CF15: timeout; children killed."""
+    """Timeout; children killed."""
     result = await run(launcher, f"{NASTY} sleep 1000", timeout_seconds=0.3)
     assert (result.timed_out, result.exit.killed, result.ok) == (True, True, False)
     assert alive([int(pid) for pid in result.stdout.split()]) == []
 
 
+@pytest.mark.promise("CF15")
 async def test_output_without_end_is_cut_and_the_command_killed(forking: ForkLauncher) -> None:
-    """promises CF15: 1 GB of output costs its limit and no more."""
+    """1 GB of output costs its limit and no more."""
     with trio.fail_after(PATIENCE):
         result = await run(forking, "yes", limit=1000)
     assert (len(result.stdout), result.truncated, result.timed_out, result.ok) == (1000, True, False, False)
 
 
+@pytest.mark.promise("IF02")
 async def test_a_flood_on_stderr_does_not_block(forking: ForkLauncher) -> None:
-    """promises IF02: drained; the tail is kept."""
+    """Drained; the tail is kept."""
     result = await run(forking, "head -c 2000000 /dev/zero >&2; echo last >&2; echo out")
     assert result.stdout == b"out\n"
     assert (len(result.stderr_tail), result.stderr_tail[-5:]) == (64 * 1024, b"last\n")
 
 
+@pytest.mark.promise("PF07")
 async def test_what_a_command_left_in_the_background_does_not_hold_it_up(launcher: Launcher) -> None:
-    """promises PF07: a daemon that keeps the pipe open ends with the command."""
+    """A daemon that keeps the pipe open ends with the command."""
     with trio.fail_after(PATIENCE):
         result = await run(launcher, "(setsid sleep 1000 &); echo out")
     assert (result.stdout, result.ok) == (b"out\n", True)
 
 
+@pytest.mark.promise("PF16")
 async def test_a_missing_program_is_a_result(forking: ForkLauncher) -> None:
-    """promises PF16: names what was not found."""
+    """Names what was not found."""
     result = await run_command(
         forking, "git-1", ("no-such-git",), cwd="/", env=ENV, timeout_seconds=5, output_limit_bytes=10
     )
     assert (result.exit.failed, result.ok) == ("ENOENT: no-such-git", False)
 
 
+@pytest.mark.promise("P8")
 async def test_a_cancelled_command_leaves_nothing(launcher: Launcher, tmp_path: os.PathLike[str]) -> None:
-    """promises P8: stopping what starts is bounded."""
+    """Stopping what starts is bounded."""
     fifo = os.path.join(tmp_path, "fifo")
     os.mkfifo(fifo)
     pid = 0
@@ -86,7 +94,8 @@ async def test_a_cancelled_command_leaves_nothing(launcher: Launcher, tmp_path: 
     assert alive([pid]) == []
 
 
+@pytest.mark.promise("PF04")
 @pytest.mark.parametrize("script", ["exit 0", "kill -9 $$"])
 async def test_only_a_clean_end_is_ok(forking: ForkLauncher, script: str) -> None:
-    """promises PF04: a signal is no success."""
+    """A signal is no success."""
     assert (await run(forking, script)).ok is (script == "exit 0")

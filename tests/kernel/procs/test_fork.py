@@ -24,8 +24,9 @@ def tree(attempt: str, argv: tuple[str, ...] = STAYS) -> Spec:
     return Spec(attempt=attempt, argv=argv, cwd="/", env=ENV)
 
 
+@pytest.mark.promise("P7")
 async def test_a_killed_zygote_harms_nobody_and_the_next_spawn_works(forking: ForkLauncher) -> None:
-    """promises P7: zygote SIGKILLs, attempts live on."""
+    """Zygote SIGKILLs, attempts live on."""
     async with await forking.spawn(tree("a", LEAVES)) as first:
         pids = await read_pids(first.stdout)
         (zygote,) = zygotes()
@@ -42,7 +43,7 @@ async def test_a_killed_zygote_harms_nobody_and_the_next_spawn_works(forking: Fo
 
 
 async def test_orders_under_way_when_the_zygote_dies_go_to_the_next_one(forking: ForkLauncher) -> None:
-    """architecture: the zygote can die at any time."""
+    """The zygote can die at any time."""
     (zygote,) = zygotes()
     zygote.suspend()
     codes: list[int | None] = []
@@ -60,10 +61,11 @@ async def test_orders_under_way_when_the_zygote_dies_go_to_the_next_one(forking:
     assert sorted(codes, key=str) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.promise("PF25")
 async def test_a_zygote_that_is_stopped_is_replaced_and_its_orders_go_to_the_next_one(
     forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault PF25: it is asked, ended and replaced, also again; what it had started lives on."""
+    """It is asked, ended and replaced, also again; what it had started lives on."""
     monkeypatch.setattr(zygote_module, "ASK_SECONDS", 0.1)
     monkeypatch.setattr(zygote_module, "ANSWER_SECONDS", 0.2)
     with trio.fail_after(PATIENCE):
@@ -79,7 +81,7 @@ async def test_a_zygote_that_is_stopped_is_replaced_and_its_orders_go_to_the_nex
 
 
 async def test_orphans_of_one_keeper_die_and_those_of_another_live(forking: ForkLauncher) -> None:
-    """architecture: the zygote kills what lost its keeper, and nothing else."""
+    """The zygote kills what lost its keeper, and nothing else."""
     async with await forking.spawn(tree("a")) as first, await forking.spawn(tree("b")) as second:
         pids, others = await read_pids(first.stdout), await read_pids(second.stdout)
         os.kill(first.keeper_pid, signal.SIGKILL)
@@ -88,8 +90,9 @@ async def test_orphans_of_one_keeper_die_and_those_of_another_live(forking: Fork
         assert alive([second.keeper_pid]) == [second.keeper_pid]
 
 
+@pytest.mark.promise("P7")
 async def test_a_tree_without_keeper_and_zygote_is_found_by_the_kernel(forking: ForkLauncher) -> None:
-    """promises P7: the last line: by descent and by cookie."""
+    """The last line: by descent and by cookie."""
     async with await forking.spawn(tree("a")) as handle:
         pids = await read_pids(handle.stdout)
         (zygote,) = zygotes()
@@ -103,7 +106,7 @@ async def test_a_tree_without_keeper_and_zygote_is_found_by_the_kernel(forking: 
 
 
 async def test_a_new_need_replaces_the_zygote_and_attempts_live_on(forking: ForkLauncher) -> None:
-    """architecture: the zygote can be replaced at any time; preload only what is needed."""
+    """The zygote can be replaced at any time; preload only what is needed."""
     async with await forking.spawn(tree("a", LEAVES)) as first:
         pids = await read_pids(first.stdout)
         (old,) = zygotes()
@@ -121,8 +124,9 @@ async def test_a_new_need_replaces_the_zygote_and_attempts_live_on(forking: Fork
             await trio.to_thread.run_sync(old.wait)
 
 
+@pytest.mark.promise("P8")
 async def test_the_end_of_the_launcher_is_the_end_of_the_zygote(run_dir: Path) -> None:
-    """promises P8: nothing is left running."""
+    """Nothing is left running."""
     launcher = ForkLauncher(run_dir=run_dir, environ=ENV)
     async with trio.open_nursery() as nursery:
         await nursery.start(launcher.run)

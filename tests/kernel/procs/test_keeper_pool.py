@@ -38,7 +38,7 @@ async def _standing_by(launcher: ForkLauncher) -> Handle:
 
 
 async def test_a_keeper_serves_again_and_each_attempt_has_a_fresh_process(forking: ForkLauncher) -> None:
-    """architecture: a keeper per attempt at a time."""
+    """A keeper per attempt at a time."""
     served = [await _worker(forking, f"i{number}-1") for number in range(6)]
     assert len({pid for pid, _keeper in served}) == 6
     assert len({keeper for _pid, keeper in served}) < 6
@@ -53,8 +53,9 @@ async def test_a_keeper_that_knew_a_commands_environment_serves_no_worker(forkin
     await gone([command.keeper_pid])
 
 
+@pytest.mark.promise("P7")
 async def test_spare_keepers_and_a_standby_that_were_killed_harm_nobody(forking: ForkLauncher) -> None:
-    """promises P7: any process may be killed at any time."""
+    """Any process may be killed at any time."""
     async with await forking.spawn(Spec(attempt="a")) as one, await forking.spawn(Spec(attempt="b")) as other:
         keepers = [one.keeper_pid, other.keeper_pid]
     waiting = await _standing_by(forking)
@@ -89,7 +90,7 @@ async def test_a_standby_carries_its_attempts_name_once_it_has_one(forking: Fork
 
 
 async def test_a_retired_zygote_keeps_no_spares(forking: ForkLauncher) -> None:
-    """architecture: the zygote can be replaced at any time."""
+    """The zygote can be replaced at any time."""
     await _worker(forking, "i1-1")
     await _standing_by(forking)
     (old,) = psutil.Process().children()
@@ -101,7 +102,7 @@ async def test_a_retired_zygote_keeps_no_spares(forking: ForkLauncher) -> None:
 async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(
     autojump_clock: trio.testing.MockClock, nursery: trio.Nursery
 ) -> None:
-    """promises 5: what waits is bounded, and an idle kernel holds nothing it does not need."""
+    """What waits is bounded, and an idle kernel holds nothing it does not need."""
     spares = KeeperPool()
     nursery.start_soon(spares.thin_out)
     pairs = [socket.socketpair() for _ in range(MOST + 1)]

@@ -45,13 +45,15 @@ async def test_a_command_talks_on_three_streams_and_its_exit_code_comes_back(lau
     assert exited.rusage.max_rss_bytes > 100_000
 
 
+@pytest.mark.promise("PF04")
 async def test_an_end_by_signal_is_told_as_a_signal(launcher: Launcher) -> None:
-    """promises PF04: a crash names its signal."""
+    """A crash names its signal."""
     async with await launcher.spawn(command("kill -SEGV $$")) as handle:
         exited = await handle.wait()
     assert (exited.code, exited.signal, exited.killed) == (None, signal.SIGSEGV, False)
 
 
+@pytest.mark.promise("PF16")
 @pytest.mark.parametrize(
     ("content", "mode", "error"),
     [(None, 0, "ENOENT"), ("\x7fELF", 0o755, "ENOEXEC"), ("#!/nowhere/sh", 0o755, "ENOENT")],
@@ -59,7 +61,7 @@ async def test_an_end_by_signal_is_told_as_a_signal(launcher: Launcher) -> None:
 async def test_a_command_that_cannot_be_executed_says_so_and_names_the_path(
     launcher: Launcher, tmp_path: Path, content: str | None, mode: int, error: str
 ) -> None:
-    """promises PF16: missing, wrong architecture -> a permanent error naming the path."""
+    """Missing, wrong architecture -> a permanent error naming the path."""
     path = tmp_path / "tool"
     if content is not None:
         path.write_text(content)
@@ -70,21 +72,24 @@ async def test_a_command_that_cannot_be_executed_says_so_and_names_the_path(
         assert await text_of(handle) == ""
 
 
+@pytest.mark.promise("PF16")
 async def test_a_directory_is_not_executable(launcher: Launcher, tmp_path: Path) -> None:
-    """promises PF16: not executable."""
+    """Not executable."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=(str(tmp_path),), cwd="/", env=ENV)) as handle:
         assert (await handle.wait()).failed == f"EACCES: {tmp_path}"
 
 
+@pytest.mark.promise("PF16")
 async def test_a_missing_working_directory_says_so(launcher: Launcher, tmp_path: Path) -> None:
-    """promises PF16: the path that is missing is the one named."""
+    """The path that is missing is the one named."""
     missing = str(tmp_path / "gone")
     async with await launcher.spawn(command("true", cwd=missing)) as handle:
         assert (await handle.wait()).failed == f"ENOENT: {missing} (working directory)"
 
 
+@pytest.mark.promise("P7", "PF05")
 async def test_a_kill_leaves_nothing_of_the_tree(launcher: Launcher) -> None:
-    """promises P7, PF05: setsid, double fork, SIGTERM ignored, stopped: gone within two seconds."""
+    """Setsid, double fork, SIGTERM ignored, stopped: gone within two seconds."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         assert alive(pids) == pids
@@ -95,8 +100,9 @@ async def test_a_kill_leaves_nothing_of_the_tree(launcher: Launcher) -> None:
     assert (exited.signal, exited.killed) == (signal.SIGKILL, True)
 
 
+@pytest.mark.promise("PF07", "PF22")
 async def test_what_a_command_leaves_behind_ends_with_it(launcher: Launcher) -> None:
-    """promises PF07, PF22: leftovers are killed before the exit is told, and do not change it."""
+    """Leftovers are killed before the exit is told, and do not change it."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=LEAVES, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         await handle.stdin.send_all(b"go\n")
@@ -119,8 +125,9 @@ async def test_sigterm_comes_first_and_a_polite_tree_ends_by_itself(launcher: La
     assert (exited.code, exited.killed) == (5, True)
 
 
+@pytest.mark.promise("PF05")
 async def test_sigkill_follows_for_those_that_ignore_sigterm(launcher: Launcher) -> None:
-    """promises PF05: the tree is killed when the grace is over."""
+    """The tree is killed when the grace is over."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         await handle.kill(after_seconds=0.05)
@@ -128,8 +135,9 @@ async def test_sigkill_follows_for_those_that_ignore_sigterm(launcher: Launcher)
         assert (await handle.wait()).signal == signal.SIGKILL
 
 
+@pytest.mark.promise("P7")
 async def test_closing_a_handle_ends_the_tree_even_when_cancelled(launcher: Launcher, run_dir: Path) -> None:
-    """promises P7: no attempt outlives its owner."""
+    """No attempt outlives its owner."""
     pids: list[int] = []
     with trio.CancelScope() as scope:
         async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
@@ -142,7 +150,7 @@ async def test_closing_a_handle_ends_the_tree_even_when_cancelled(launcher: Laun
 
 
 async def test_many_may_wait_for_one_end(launcher: Launcher) -> None:
-    """architecture: wait is asked by the attempt and by the stop ladder."""
+    """Wait is asked by the attempt and by the stop ladder."""
     ends = []
 
     async def wait(handle: Handle) -> None:
@@ -157,7 +165,7 @@ async def test_many_may_wait_for_one_end(launcher: Launcher) -> None:
 
 
 async def test_the_lock_is_held_until_the_tree_is_gone(launcher: Launcher, run_dir: Path) -> None:
-    """architecture: the released flock is the proof of death."""
+    """The released flock is the proof of death."""
     async with await launcher.spawn(command("read line")) as handle:
         with (run_dir / "i1-1" / "alive").open() as lock:
             with pytest.raises(BlockingIOError):
@@ -167,8 +175,9 @@ async def test_the_lock_is_held_until_the_tree_is_gone(launcher: Launcher, run_d
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+@pytest.mark.promise("P7")
 async def test_a_killed_keeper_takes_its_tree_along(launcher: Launcher) -> None:
-    """promises P7: keeper SIGKILLs; the end is reported as a kill nobody asked for."""
+    """Keeper SIGKILLs; the end is reported as a kill nobody asked for."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGKILL)
@@ -178,8 +187,9 @@ async def test_a_killed_keeper_takes_its_tree_along(launcher: Launcher) -> None:
     assert (exited.signal, exited.killed) == (signal.SIGKILL, False)
 
 
+@pytest.mark.promise("P8")
 async def test_a_stopped_keeper_cannot_keep_its_tree_alive(launcher: Launcher) -> None:
-    """promises P8: stop is bounded, whatever a worker does to its keeper."""
+    """Stop is bounded, whatever a worker does to its keeper."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=STAYS, cwd="/", env=ENV)) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGSTOP)
@@ -190,21 +200,21 @@ async def test_a_stopped_keeper_cannot_keep_its_tree_alive(launcher: Launcher) -
 
 
 async def test_a_tool_that_signals_its_group_reaches_nothing_of_ours(launcher: Launcher) -> None:
-    """architecture: the child has its own session, so the keeper lives to tell its end."""
+    """The child has its own session, so the keeper lives to tell its end."""
     async with await launcher.spawn(command("kill 0")) as handle:
         exited = await handle.wait()
     assert (exited.signal, exited.killed) == (signal.SIGTERM, False)
 
 
 async def test_a_worker_leads_a_group_of_its_own(launcher: Launcher) -> None:
-    """architecture: what signals its own group reaches no keeper and no other worker."""
+    """What signals its own group reaches no keeper and no other worker."""
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
         await handle.stdout.receive_some()  # it is ready
         assert os.getpgid(handle.pid) == handle.pid != os.getpgid(handle.keeper_pid)
 
 
 async def test_a_command_inherits_three_descriptors_and_no_signal_settings(launcher: Launcher) -> None:
-    """architecture: received descriptors are inheritable, so all others are closed; SIGPIPE has its default again."""
+    """Received descriptors are inheritable, so all others are closed; SIGPIPE has its default again."""
     script = "ls /proc/self/fd | tr '\\n' ' '; umask; grep -E 'Sig(Blk|Ign)' /proc/self/status; pwd"
     async with await launcher.spawn(command(script, cwd="/usr")) as handle:
         lines = (await text_of(handle)).splitlines()
@@ -213,15 +223,17 @@ async def test_a_command_inherits_three_descriptors_and_no_signal_settings(launc
     assert lines[3] == "/usr"
 
 
+@pytest.mark.promise("XF22")
 async def test_a_command_has_exactly_the_environment_it_was_given(launcher: Launcher) -> None:
-    """promises XF22: nothing of the caller's environment leaks in; the cookie is ours."""
+    """Nothing of the caller's environment leaks in; the cookie is ours."""
     async with await launcher.spawn(Spec(attempt="i1-1", argv=("/usr/bin/env",), cwd="/", env={"A": "b"})) as handle:
         lines = (await text_of(handle)).splitlines()
         assert sorted(lines) == ["A=b", f"{COOKIE_VARIABLE}={handle.cookie}"]
 
 
+@pytest.mark.promise("P3")
 async def test_an_attempt_in_use_is_not_started_twice(launcher: Launcher) -> None:
-    """promises P3: never concurrently with itself."""
+    """Never concurrently with itself."""
     async with await launcher.spawn(command("read line")):
         with pytest.raises(FileExistsError):
             await launcher.spawn(command("true"))
@@ -229,15 +241,17 @@ async def test_an_attempt_in_use_is_not_started_twice(launcher: Launcher) -> Non
         assert (await handle.wait()).code == 4
 
 
+@pytest.mark.promise("XF01")
 @pytest.mark.parametrize("attempt", ["", "..", "a/b", "-x", "a\n"])
 def test_an_attempt_id_is_a_plain_directory_name(attempt: str) -> None:
-    """promises XF01: an id never leads out of run/."""
+    """An id never leads out of run/."""
     with pytest.raises(ValueError, match="cannot name a directory"):
         Spec(attempt=attempt)
 
 
+@pytest.mark.promise("PF17")
 async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: Launcher, run_dir: Path) -> None:
-    """promises PF17: EMFILE is backpressure, not a failure of the command."""
+    """EMFILE is backpressure, not a failure of the command."""
     async with await launcher.spawn(command("true")) as handle:
         await handle.wait()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -260,8 +274,9 @@ async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: La
     assert left_in(run_dir) == []
 
 
+@pytest.mark.promise("PF21")
 async def test_nothing_accumulates(launcher: Launcher, run_dir: Path) -> None:
-    """promises PF21: no zombie is left; descriptors, tasks and directories are back where they were."""
+    """No zombie is left; descriptors, tasks and directories are back where they were."""
 
     async def once(number: int) -> None:
         async with await launcher.spawn(command("true", attempt=f"i{number}-1")) as handle:

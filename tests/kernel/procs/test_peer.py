@@ -36,9 +36,10 @@ def connection(*, nested: bool) -> Generator[tuple[int, int, int]]:
                 child.communicate(b"", timeout=10)
 
 
+@pytest.mark.promise("P6", "XF19")
 @pytest.mark.parametrize("nested", [False, True])
 def test_a_connection_of_a_process_below_ours_is_known_for_one(*, nested: bool) -> None:
-    """P6, XF19: however deep below, and the process itself too."""
+    """However deep below, and the process itself too."""
     with connection(nested=nested) as (client_port, port, child):
         assert is_own_child(client_port, port, os.getpid())
         assert is_own_child(client_port, port, child)
@@ -52,8 +53,9 @@ def test_a_connection_of_anybody_else_is_not() -> None:
         assert not is_own_child(client_port, client_port, child)
 
 
+@pytest.mark.promise("XF19")
 def test_who_asks_and_lets_go_at_once_may_be_ours() -> None:
-    """XF19: a closed connection is nobody's any more, though what was asked by it is still there to be read."""
+    """A closed connection is nobody's any more, though what was asked by it is still there to be read."""
     with connection(nested=False) as (_, port, child):
         with socket.create_connection(("127.0.0.1", port)) as gone:
             gone.sendall(b"x")
@@ -62,8 +64,9 @@ def test_who_asks_and_lets_go_at_once_may_be_ours() -> None:
         assert is_own_child(1, port, child)
 
 
+@pytest.mark.promise("XF19")
 def test_a_process_that_hides_what_it_has_open_may_have_it() -> None:
-    """XF19: what cannot be read below us counts as theirs."""
+    """What cannot be read below us counts as theirs."""
     if os.geteuid() == 0:
         pytest.skip("root reads everything")
     hide = "import ctypes, sys; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0); print(flush=True); sys.stdin.read()"

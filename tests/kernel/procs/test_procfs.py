@@ -19,13 +19,15 @@ def row(pid: int, parent: int, start_time: int = 1) -> Process:
 ROWS = {one.id.pid: one for one in (row(1, 0), row(10, 1), row(11, 10), row(12, 11), row(20, 1), row(21, 20))}
 
 
+@pytest.mark.promise("P7")
 def test_a_family_is_a_root_and_all_below_it() -> None:
-    """promises P7: trees of any depth, and nothing beside them."""
+    """Trees of any depth, and nothing beside them."""
     assert procfs.descendants([ProcessId(10, 1)], ROWS) == {ProcessId(10, 1), ProcessId(11, 1), ProcessId(12, 1)}
 
 
+@pytest.mark.promise("PF11")
 def test_a_root_whose_pid_was_given_away_has_no_family() -> None:
-    """promises PF11: start time mismatch."""
+    """Start time mismatch."""
     assert procfs.descendants([ProcessId(10, 2), ProcessId(99, 1)], ROWS) == set()
 
 
@@ -46,14 +48,15 @@ async def sleeper() -> AsyncIterator[trio.Process]:
 
 
 async def test_a_process_is_found_by_its_cookie(sleeper: trio.Process) -> None:
-    """promises 4.7: kill by cookie scan; only the whole value counts."""
+    """Kill by cookie scan; only the whole value counts."""
     named = procfs.identify(sleeper.pid)
     assert procfs.by_cookie({"abc"}, procfs.table()) == {named}
     assert procfs.by_cookie({"ab", "abcd", ""}, procfs.table()) == set()
 
 
+@pytest.mark.promise("PF11")
 async def test_only_the_very_process_is_killed(sleeper: trio.Process) -> None:
-    """promises PF11: never a bare pid."""
+    """Never a bare pid."""
     named = procfs.identify(sleeper.pid)
     assert named is not None
     procfs.kill(ProcessId(named.pid, named.start_time - 1))
@@ -64,8 +67,9 @@ async def test_only_the_very_process_is_killed(sleeper: trio.Process) -> None:
         assert await sleeper.wait() == -9
 
 
+@pytest.mark.promise("P7")
 def test_a_dead_process_that_nobody_reaped_counts_as_gone() -> None:
-    """promises P7: a zombie runs nothing."""
+    """A zombie runs nothing."""
     pid = os.posix_spawn("/bin/true", ["true"], {})
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)

@@ -18,8 +18,9 @@ from tests.kernel.procs.trees import PATIENCE
 pytestmark = pytest.mark.skipif(not procfs.table(), reason="nobody can be named without /proc")
 
 
+@pytest.mark.promise("PF11")
 async def test_a_worker_is_found_also_where_its_keeper_cannot_name_itself(run_dir: Path) -> None:
-    """PF11: one of two start times that could not be read (a system out of files) says nothing of the other."""
+    """One of two start times that could not be read (a system out of files) says nothing of the other."""
     child = await trio.lowlevel.open_process(["sleep", "1000"])
     named = procfs.identify(child.pid)
     assert named is not None

@@ -22,7 +22,7 @@ async def start(launcher: ForkLauncher, *argv: str) -> Handle:
 
 
 async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> None:
-    """promises 4.6: grace first."""
+    """Grace first."""
     async with await start(forking, "sh", "-c", "read line; exit 3") as handle:
         await handle.stdin.aclose()
         with trio.fail_after(5):
@@ -31,7 +31,7 @@ async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> Non
 
 
 async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
-    """promises 4.6: then SIGTERM."""
+    """Then SIGTERM."""
     async with await start(forking, "sh", "-c", "trap 'exit 4' TERM; echo $$; while :; do read x; done") as handle:
         await read_pids(handle.stdout, 1)
         with trio.fail_after(5):
@@ -39,8 +39,9 @@ async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
     assert (exited.code, exited.killed) == (4, True)
 
 
+@pytest.mark.promise("PF05")
 async def test_sigkill_follows_sigterm(forking: ForkLauncher) -> None:
-    """promises PF05: who ignores SIGTERM is killed with its tree."""
+    """Who ignores SIGTERM is killed with its tree."""
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
         with trio.fail_after(5):
@@ -49,10 +50,11 @@ async def test_sigkill_follows_sigterm(forking: ForkLauncher) -> None:
     assert exited.signal == signal.SIGKILL
 
 
+@pytest.mark.promise("P8")
 async def test_a_keeper_that_does_not_answer_is_killed_at_last(
     forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """promises P8: stop returns within grace + 7 s, whatever happens."""
+    """Stop returns within grace + 7 s, whatever happens."""
     monkeypatch.setattr("kernel.procs.stop.VERIFY_SECONDS", 0.3)
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
@@ -63,6 +65,7 @@ async def test_a_keeper_that_does_not_answer_is_killed_at_last(
     assert exited.killed
 
 
+@pytest.mark.promise("P8")
 @pytest.mark.parametrize(
     ("script", "ended_by"),
     [
@@ -74,7 +77,7 @@ async def test_a_keeper_that_does_not_answer_is_killed_at_last(
     ids=["ignores SIGTERM", "stopped", "stopped and ignores SIGTERM", "closed its output"],
 )
 async def test_no_behaviour_outlasts_the_ladder(forking: ForkLauncher, script: str, ended_by: signal.Signals) -> None:
-    """Promise P8, faults PF05 and "a worker that is stopped": over within grace, term and 2 s, however it behaves."""
+    """Over within grace, term and 2 s, however it behaves."""
     async with await start(forking, "sh", "-c", script) as handle:
         if "echo" in script:
             await read_pids(handle.stdout, 1)
@@ -86,7 +89,7 @@ async def test_no_behaviour_outlasts_the_ladder(forking: ForkLauncher, script: s
 async def test_what_will_not_die_is_told_and_left_for_the_next_kernel_to_find(
     forking: ForkLauncher, run_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """promises 4.6: survivors are a leak, logged and tried again; only a stuck system call makes one."""
+    """Survivors are a leak, logged and tried again; only a stuck system call makes one."""
     handle = await start(forking, "sh", "-c", "sleep 1000")
 
     async def vain(roots: Iterable[ProcessId], cookies: Collection[str]) -> frozenset[ProcessId]:

@@ -47,8 +47,9 @@ def request(state: State = "open", by: str | None = None) -> dict[int, PendingAp
     return {3: PendingApproval(ALICE, "bash", INPUT, state, by)}
 
 
+@pytest.mark.promise("P26")
 def test_a_request_stays_open_and_keeps_no_run_waiting() -> None:
-    """P26: a run whose rest waits for a person ends."""
+    """A run whose rest waits for a person ends."""
     (row,) = asked(Stage())
     assert isinstance(row, ApprovalRequest)
     assert (row.instruction, row.agent, row.rule, row.waits_ms) == (7, "alice", None, 0)
@@ -129,9 +130,10 @@ def test_a_pattern_that_is_not_the_requests_own_is_refused_whole() -> None:
     assert stage.recorded == []
 
 
+@pytest.mark.promise("P6")
 @pytest.mark.parametrize("payload", [ApprovalDecided(approval=3, decision="granted", by="alice")])
 def test_no_agent_decides(payload: ApprovalDecided) -> None:
-    """Promise P6: a message that an instruction caused is no decision, whatever it says."""
+    """A message that an instruction caused is no decision, whatever it says."""
     assert said(Stage(requests=request()), payload, By()) == []
 
 

@@ -68,7 +68,7 @@ def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **mo
 
 
 def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
-    """decisions.md: the electorate is snapshotted; lane immediate, and it may join."""
+    """The electorate is snapshotted; lane immediate, and it may join."""
     where = said(stage(), "proposal", opened())
     assert where.woken() == [(f"bob@{SPACE}", "immediate"), (f"carol@{SPACE}", "immediate")]
     (row,) = rows(where)
@@ -100,22 +100,23 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
     ],
 )
 def test_what_cannot_be_voted_on_is_refused(wrong: ProposalOpened, words: str) -> None:
-    """contracts section 5: bounds, options by type, quorum; nothing is recorded."""
+    """contracts 5: bounds, options by type, quorum; nothing is recorded."""
     where = stage()
     with pytest.raises(Refused, match=words) as caught:
         said(where, "proposal", wrong)
     assert (caught.value.code, where.recorded) == ("bad_request", [])
 
 
+@pytest.mark.promise("P10")
 def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
-    """P10: bounded."""
+    """bounded."""
     for title in (" \n", "x" * 201):
         with pytest.raises(Refused, match="title"):
             said(stage(), "proposal", with_defaults(ProposalTerms(type="approval", title=title), "p1", NAMES, 0))
 
 
 def test_an_election_may_be_between_some_members() -> None:
-    """contracts section 5: election: the members."""
+    """contracts 5: election: the members."""
     some = opened("election", (Option(id="bob", label="Bob the builder"), Option(id="carol")))
     assert some.terms.options == (Option(id="bob", label="@bob"), Option(id="carol", label="@carol"))
 
@@ -138,14 +139,15 @@ def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: Stage, space: s
 
 
 def test_a_vote_is_a_row_and_wakes_nobody() -> None:
-    """contracts section 9: kind vote."""
+    """contracts 9: kind vote."""
     where = said(stage(ballot()), "vote", VoteCast(name="p1", choice="a", now_ms=0, reason="so"), "bob")
     assert rows(where) == [RecordVote(ballot=1, voter="bob", choice="a", reason="so")]
     assert where.woken() == []
 
 
+@pytest.mark.promise("P24")
 def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
-    """P24: one transaction; the end has hops by causation, and wakes its creator."""
+    """One transaction; the end has hops by causation, and wakes its creator."""
     where = said(
         stage(ballot(votes={"alice": "a", "bob": "b"}, hops=9)),
         "vote",
@@ -161,7 +163,7 @@ def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
 
 
 def test_a_tie_is_told_to_its_creator_once() -> None:
-    """decisions.md: creator decides."""
+    """Creator decides."""
     counting = replace(ballot().counting, tie_breaker="creator-decides", quorum=2)
     known = ballot(counting=counting, votes={"bob": "a"})
     vote = VoteCast(name="p1", choice="b", now_ms=0)
@@ -171,8 +173,9 @@ def test_a_tie_is_told_to_its_creator_once() -> None:
     assert len(said(stage(replace(known, tie_told=True)), "vote", vote, "carol").recorded) == 1
 
 
+@pytest.mark.promise("P24")
 def test_its_deadline_is_never_refused() -> None:
-    """P24: what is due ends, whatever became of it; one that is over, or not due, is left as it is."""
+    """What is due ends, whatever became of it; one that is over, or not due, is left as it is."""
     due = ProposalDue(name="p1", now_ms=LATER_MS)
     where = said(stage(ballot()), "due", due, "system")
     assert rows(where) == [
@@ -183,8 +186,9 @@ def test_its_deadline_is_never_refused() -> None:
     assert rows(said(stage(), "due", due, "system")) == []
 
 
+@pytest.mark.promise("P27")
 def test_a_limit_holds_back_who_would_be_woken_by_the_end() -> None:
-    """P27."""
+    """A limit holds back who would be woken by the end."""
     where = said(stage(ballot(), assigned=1000), "due", ProposalDue(name="p1", now_ms=LATER_MS), "system")
     assert (where.woken(), where.held_back()) == ([], [(f"alice@{SPACE}", "hops")])
 
@@ -239,7 +243,7 @@ def test_what_is_announced_says_all_one_needs_to_vote() -> None:
 
 
 def test_what_comes_of_it_is_told_with_the_counts() -> None:
-    """Contracts section 9: markers."""
+    """contracts 9: markers."""
     known = ballot()
     votes = {"alice": "a", "bob": "b", "user": "a"}
     assert resolved(known, {**votes, "carol": "b"}, Decided("a", "quorum")) == (

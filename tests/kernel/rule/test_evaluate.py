@@ -29,7 +29,7 @@ def ended(status: Status, text: str = "") -> Stage:
 
 
 def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
-    """contracts.md section 9."""
+    """contracts 9: what an agent says at the end is its reply and is routed."""
     stage = ended("done", "@bob your turn")
     assert [(fact.kind, fact.sender, fact.hops, fact.cause) for fact, _ in stage.recorded] == [
         ("done", "alice", 3, 7),
@@ -39,13 +39,13 @@ def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
 
 
 def test_an_empty_result_is_no_reply() -> None:
-    """contracts.md section 1, mock: none means empty reply."""
+    """contracts 1: none means empty reply."""
     assert [fact.kind for fact, _ in ended("done", "  ").recorded] == ["done"]
 
 
 @pytest.mark.parametrize("status", ["failed", "dead", "incomplete"])
 def test_a_failure_is_announced_by_the_system(status: Status) -> None:
-    """decisions.md, failure notice: class, cause and id, never the agent's words."""
+    """Class, cause and id, never the agent's words."""
     stage = ended(status, "secret plan @bob" if status != "incomplete" else "")
     notice, _ = stage.recorded[-1]
     assert (notice.kind, notice.sender) == ("system", "system")
@@ -73,7 +73,7 @@ def started(**changes: object) -> Fact:
 
 
 def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
-    """architecture.md walk 6."""
+    """A workflow starts with its members before its kickoff."""
     stage = Stage(runs=False)
     with pytest.raises(Refused, match="not running"):
         # The stage does not apply rows, so the kickoff that follows still finds nothing running.
@@ -84,7 +84,7 @@ def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
 
 
 def test_a_workflow_that_runs_is_not_started_again() -> None:
-    """contracts.md section 7: exit 2 with a hint."""
+    """contracts 7: exit 2 with a hint."""
     with pytest.raises(Refused) as caught:
         evaluate(started(), CORE_TABLE, Stage(), Stage())
     assert (caught.value.code, caught.value.hint) == ("already_running", "stop it first: awk stop @review:main")
@@ -99,7 +99,7 @@ def test_a_workflow_that_does_not_run_cannot_be_stopped() -> None:
 
 
 def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
-    """architecture.md: bounded (256 messages, depth 16)."""
+    """Bounded (256 messages, depth 16)."""
 
     def echo(fact: Fact, _view: View) -> tuple[Effect, ...]:
         return (Append(Draft(kind="system", space=fact.space, sender="system", text=fact.text)),)
@@ -112,6 +112,6 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
 
 
 def test_proposals_are_asked_in_the_order_of_the_table() -> None:
-    """architecture.md: core proposals in table order."""
+    """Core proposals in table order."""
     assert [one.name for one in CORE] == ["workflow", "routing", "reply", "failure", "wakeup", "approval", "ballot"]
     assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure"]

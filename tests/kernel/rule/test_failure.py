@@ -23,7 +23,7 @@ def told(before: EndedInstruction | None, status: Status = "failed", cause: Caus
 
 
 def test_a_wakeup_that_fails_as_the_last_one_did_is_not_told_again() -> None:
-    """decisions.md, failure notice: once; an agent without trust would fill its own conversation."""
+    """Once; an agent without trust would fill its own conversation."""
     assert not told(EndedInstruction("failed", "untrusted"))
     assert not told(EndedInstruction("dead", "network"), "dead", "network")
     assert not told(EndedInstruction("incomplete", "max_steps"), "incomplete", "max_steps")

@@ -21,7 +21,7 @@ def asked(stage: Stage, name: str, *, space: str = SPACE, hops: int = 1) -> Stag
 
 
 def test_a_question_is_urgent_work_for_the_one_it_is_for_and_for_nobody_else() -> None:
-    """contracts.md section 5, decisions.md: an instruction in lane immediate; a name in it wakes nobody."""
+    """contracts 5: an instruction in lane immediate; a name in it wakes nobody."""
     stage = asked(Stage(team("alice", "bob", "carol")), "Bob")
     [(_, effects)] = stage.recorded
     assert [one for one in effects if isinstance(one, Assign)] == [
@@ -30,7 +30,7 @@ def test_a_question_is_urgent_work_for_the_one_it_is_for_and_for_nobody_else() -
 
 
 def test_only_members_of_the_workspace_can_be_asked() -> None:
-    """contracts.md section 5: agents do not send to each other's personal spaces."""
+    """contracts 5: agents do not send to each other's personal spaces."""
     with pytest.raises(Refused) as outside:
         asked(Stage(team("alice", "bob")), "zoe")
     with pytest.raises(Refused) as personal:
@@ -48,7 +48,7 @@ def test_nobody_asks_itself_under_whatever_name() -> None:
 
 
 def test_who_waits_for_the_asker_is_not_asked() -> None:
-    """decisions.md: cycles are refused by causation, however long they are; others may be asked."""
+    """Cycles are refused by causation, however long they are; others may be asked."""
     stage = Stage(team("alice", "bob", "carol"), asking=("carol@review:main", "bob@review:main"))
     for name in ("carol", "bob"):
         with pytest.raises(Refused) as caught:
@@ -59,8 +59,9 @@ def test_who_waits_for_the_asker_is_not_asked() -> None:
     assert asked(stage, "bob").woken() == [("bob@review:main", "immediate")]
 
 
+@pytest.mark.promise("P27")
 def test_a_question_over_the_hop_limit_waits_like_any_work() -> None:
-    """Promise P27: nothing is lost, and nothing goes round for ever."""
+    """Nothing is lost, and nothing goes round for ever."""
     assert asked(Stage(team("alice", "bob"), hops=3), "bob", hops=4).held_back() == [("bob@review:main", "hops")]
 
 

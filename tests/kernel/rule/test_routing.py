@@ -32,18 +32,18 @@ def said(
 
 
 def test_a_direct_message_wakes_its_agent_at_once() -> None:
-    """contracts.md section 2: alice is a DM in her personal space."""
+    """contracts 2: alice is a DM in her personal space."""
     assert said(Stage(), "hi", space="dm:alice").woken() == [("alice", "immediate")]
 
 
 def test_what_an_agent_says_in_its_own_space_wakes_nobody() -> None:
-    """decisions.md: user -> agent only."""
+    """User -> agent only."""
     stage = said(Stage(), "@bob hi", space="dm:alice", sender="alice", cause=1)
     assert (stage.woken(), len(stage.recorded)) == ([], 1)
 
 
 def test_an_unknown_agent_is_refused_before_anything_is_recorded() -> None:
-    """Exit 5 of contracts.md section 7."""
+    """Exit 5 of contracts 7."""
     stage = Stage()
     with pytest.raises(Refused) as caught:
         said(stage, "hi", space="dm:zoe")
@@ -51,19 +51,20 @@ def test_an_unknown_agent_is_refused_before_anything_is_recorded() -> None:
 
 
 def test_a_direct_send_to_a_member_waits_its_turn() -> None:
-    """Lane normal: architecture.md, lanes."""
+    """Lane normal."""
     assert said(Stage(team("alice")), "hi", to=("alice",)).woken() == [("alice@review:main", "normal")]
 
 
 def test_a_mention_is_urgent_whatever_its_case() -> None:
-    """contracts.md section 2: case-insensitive."""
+    """contracts 2: case-insensitive."""
     assert said(Stage(team("alice")), "ask @Alice").woken() == [("alice@review:main", "immediate")]
 
 
+@pytest.mark.promise("TF20")
 @pytest.mark.parametrize(("text", "lane"), [("@alice hi", "immediate"), ("hi", "normal")])
 @pytest.mark.parametrize("shout", ["URGENT ", "lane: background, priority 0! ", "[IMMEDIATE] "])
 def test_no_word_changes_the_lane(shout: str, text: str, lane: str) -> None:
-    """Fault TF20: how a message is sent decides, whatever an agent writes into it."""
+    """How a message is sent decides, whatever an agent writes into it."""
     to = () if "@" in text else ("alice",)
     for words in (text, shout + text):
         stage = said(Stage(team("alice", "bob")), words, sender="bob", to=to, cause=1)
@@ -84,20 +85,21 @@ def test_a_member_is_found_by_its_name_in_the_workflow() -> None:
 
 
 def test_without_a_mention_nobody_is_woken() -> None:
-    """decisions.md: pull only."""
+    """Pull only."""
     stage = said(Stage(team("alice")), "just saying; mail me at a@alice.example")
     assert (stage.woken(), stage.delivered()) == ([], [])
 
 
+@pytest.mark.promise("TF13")
 def test_nobody_wakes_itself() -> None:
-    """Fault TF13, also under another name."""
+    """Nobody wakes itself, also under another name."""
     stage = Stage({"alice": "a", "twin": "a", "bob": "b"})
     said(stage, "@alice @twin @bob", sender="alice", cause=1)
     assert stage.woken() == [("b", "immediate")]
 
 
 def test_a_ninth_mention_is_delivered_and_not_woken() -> None:
-    """contracts.md section 2."""
+    """contracts 2: a ninth mention is delivered and not woken."""
     names = [f"m{number}" for number in range(10)]
     stage = said(Stage(team(*names)), " ".join(f"@{name}" for name in names))
     assert len(stage.woken()) == 8
@@ -105,18 +107,20 @@ def test_a_ninth_mention_is_delivered_and_not_woken() -> None:
 
 
 def test_a_final_reply_does_not_wake_again_whom_its_work_addressed() -> None:
-    """contracts.md section 9."""
+    """contracts 9: a final reply does not wake again whom its work addressed."""
     stage = Stage(team("alice", "bob", "carol"), addressed=frozenset({"bob@review:main"}))
     said(stage, "@bob @carol done", kind="reply", sender="alice", cause=1)
     assert stage.woken() == [("carol@review:main", "immediate")]
 
 
+@pytest.mark.promise("CF16")
 def test_mentions_that_were_given_replace_those_in_the_text() -> None:
-    """Fault CF16: what setup printed wakes nobody."""
+    """What setup printed wakes nobody."""
     stage = said(Stage(team("alice", "bob")), "@alice and @bob", kind="kickoff", mentions=("alice",))
     assert stage.woken() == [("alice@review:main", "immediate")]
 
 
+@pytest.mark.promise("P27")
 @pytest.mark.parametrize(
     ("stage", "hops", "waits_for"),
     [
@@ -125,7 +129,7 @@ def test_mentions_that_were_given_replace_those_in_the_text() -> None:
     ],
 )
 def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops: int, waits_for: str) -> None:
-    """Promise P27: what it holds back waits for a person, and is not lost."""
+    """What it holds back waits for a person, and is not lost."""
     said(stage, "@bob go", hops=hops)
     stage.limited = True
     said(stage, "@bob go", hops=hops)
@@ -134,9 +138,10 @@ def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops
     assert [fact.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
 
 
+@pytest.mark.promise("P27")
 @pytest.mark.parametrize(("by", "waits_for"), [("budget", "budget"), ("wall_time", "hops")])
 def test_where_the_budget_is_used_up_nobody_is_woken_whatever_is_said(by: str, waits_for: str) -> None:
-    """Promise P27: also the user's own message waits; it was told when the budget ended. Time is not called money."""
+    """Also the user's own message waits; it was told when the budget ended. Time is not called money."""
     stage = said(Stage(team("bob"), limited=True, limited_by=by), "@bob go")
     assert (stage.woken(), stage.held_back()) == ([], [("bob@review:main", waits_for)])
 
@@ -152,7 +157,7 @@ def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:
     [(False, "workflow_not_running", "awk start review"), (True, "not_a_participant", "flow.yaml")],
 )
 def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
-    """contracts.md section 2: two errors; one names the command, the other the file."""
+    """contracts 2: two errors; one names the command, the other the file."""
     with pytest.raises(Refused) as caught:
         said(Stage(team("alice"), runs=runs), "hi", to=("zoe",))
     assert caught.value.code == code

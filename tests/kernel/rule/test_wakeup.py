@@ -1,5 +1,7 @@
 """A schedule that came: whom it wakes, and where."""
 
+import pytest
+
 from kernel.rule.draft import Fact, WakeupDue
 from kernel.rule.effects import Assign, Deliver, LimitRun, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
@@ -24,7 +26,7 @@ def places(stage: Stage) -> list[tuple[str, str, str]]:
 
 
 def test_it_wakes_its_agent_alone_in_the_background() -> None:
-    """S0: a wakeup yields to everything else; names in its words wake nobody."""
+    """A wakeup yields to everything else; names in its words wake nobody."""
     stage = Stage(members=team("bob"))
     come(stage)
     [(fact, effects)] = stage.recorded
@@ -34,7 +36,7 @@ def test_it_wakes_its_agent_alone_in_the_background() -> None:
 
 
 def test_it_wakes_in_the_workspace_it_names_if_that_runs_with_its_agent() -> None:
-    """Contracts section 1: schedule. No tag: any that runs."""
+    """contracts 1: schedule. No tag: any that runs."""
     for wanted in ("review", "review:main"):
         stage = Stage(members={"critic": "alice"})
         come(stage, workspace=wanted)
@@ -42,7 +44,7 @@ def test_it_wakes_in_the_workspace_it_names_if_that_runs_with_its_agent() -> Non
 
 
 def test_it_wakes_at_home_where_the_workspace_does_not_run_or_is_not_its_own() -> None:
-    """Contracts section 1: a workspace that does not run -> personal."""
+    """contracts 1: a workspace that does not run -> personal."""
     member = {"critic": "alice"}
     for stage, wanted in (
         (Stage(members=member, runs=False), "review"),
@@ -64,8 +66,9 @@ def test_the_schedule_of_a_workflow_wakes_in_its_workspace_and_nowhere_else() ->
     assert places(stopped) == []
 
 
+@pytest.mark.promise("P13")
 def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
-    """P13: work that nobody asked for does not pile up behind a limit."""
+    """Work that nobody asked for does not pile up behind a limit."""
     stage = Stage(members=team("helper"), instructions=3, assigned=3)
     come(stage, agent=f"helper@{SPACE}", home=SPACE)
     (_, effects), (notice, _) = stage.recorded

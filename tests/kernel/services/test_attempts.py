@@ -36,8 +36,9 @@ async def test_a_result_is_booked_when_the_tree_is_gone(tmp_path: Path) -> None:
         assert await it.until(instruction, lambda status: status != "running") == "done"
 
 
+@pytest.mark.promise("SF03")
 async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(tmp_path: Path) -> None:
-    """Fault SF03: running agents are paused, not failed, and nothing stays open."""
+    """Running agents are paused, not failed, and nothing stays open."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -60,8 +61,9 @@ async def test_a_store_that_is_full_when_an_attempt_ends_only_delays_it(tmp_path
         assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
 
 
+@pytest.mark.promise("SF11")
 async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(tmp_path: Path) -> None:
-    """Fault SF11: an external process holds the write lock."""
+    """An external process holds the write lock."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -75,8 +77,9 @@ async def test_a_foreign_lock_on_the_database_only_delays_what_is_booked(tmp_pat
         assert await it.until(instruction, lambda status: status in ("done", "dead", "failed")) == "done"
 
 
+@pytest.mark.promise("P8")
 async def test_a_stop_does_not_wait_for_a_process_that_never_starts(tmp_path: Path) -> None:
-    """Promise P8: the zygote hangs; the work stays queued and uncharged."""
+    """The zygote hangs; the work stays queued and uncharged."""
     async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()
@@ -85,8 +88,9 @@ async def test_a_stop_does_not_wait_for_a_process_that_never_starts(tmp_path: Pa
         assert it.status(instruction) == "queued"
 
 
+@pytest.mark.promise("P8")
 async def test_a_stop_reaches_work_that_is_being_leased(tmp_path: Path) -> None:
-    """Promise P8: whoever registers after the order to stop is stopped too."""
+    """Whoever registers after the order to stop is stopped too."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         with trio.fail_after(10):
@@ -94,8 +98,9 @@ async def test_a_stop_reaches_work_that_is_being_leased(tmp_path: Path) -> None:
         assert it.status(instruction) == "queued"
 
 
+@pytest.mark.promise("P19")
 async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_before(tmp_path: Path) -> None:
-    """Promise P19: what was vouched for is what was there."""
+    """What was vouched for is what was there."""
     async with core(tmp_path, PlayedLauncher()) as it:
         first = await it.send()
         worker = await it.launcher.next()
@@ -108,8 +113,9 @@ async def test_an_edit_that_needs_trust_is_not_run_for_a_message_that_was_sent_b
         assert len(it.launcher.spawned) == 1
 
 
+@pytest.mark.promise("P19")
 async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_path: Path) -> None:
-    """Promise P19: consent to ``backend: exec`` is to the content of its program too."""
+    """Consent to ``backend: exec`` is to the content of its program too."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: exec\ncommand: [./run]\n")
         (tmp_path / "run").write_text("#!/bin/sh\n")
@@ -128,8 +134,9 @@ async def test_a_program_that_was_written_anew_is_not_run_for_what_was_kept(tmp_
         assert len(it.launcher.spawned) == 1
 
 
+@pytest.mark.promise("P10")
 async def test_a_program_writes_no_more_than_its_quota_of_bytes_over_all_attempts(tmp_path: Path) -> None:
-    """P10: the entry that is too many is not kept; its worker and whoever watches are told, and its cost is booked."""
+    """The entry that is too many is not kept; its worker and whoever watches are told, and its cost is booked."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text(
             "backend: exec\ncommand: [./run]\nlimits: {bytes: 2KiB}\nretry: {backoff: 0}\n"
@@ -172,10 +179,11 @@ async def test_what_our_own_workers_write_is_in_no_quota(tmp_path: Path) -> None
         assert await it.until(instruction, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
+@pytest.mark.promise("P9")
 async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Promise P9: thousands of files of skills, or a slow disk, hold up nobody else. Nothing to read: no thread."""
+    """Thousands of files of skills, or a slow disk, hold up nobody else. Nothing to read: no thread."""
     readers: list[int] = []
 
     def reading(definition: AgentDefinition, project: ProjectDefinition, root: Path) -> AgentResources:
@@ -195,8 +203,9 @@ async def test_what_an_agent_brings_along_is_read_beside_the_kernels_loop(
     assert threading.get_ident() not in readers
 
 
+@pytest.mark.promise("P19")
 async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_path: Path) -> None:
-    """Promise P19: a wakeup has nobody to vouch for it; what was taken back is not run again."""
+    """A wakeup has nobody to vouch for it; what was taken back is not run again."""
     async with core(tmp_path, PlayedLauncher()) as it:
         (tmp_path / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - shell: make\n")
         (found,) = agent_units(it.catalog.agent("alice").definition, it.catalog.project(), NOTHING)
@@ -212,8 +221,9 @@ async def test_kept_consent_counts_for_each_attempt_until_it_is_taken_back(tmp_p
         assert len(it.launcher.spawned) == 1
 
 
+@pytest.mark.promise("PF03")
 async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path: Path) -> None:
-    """Fault PF03: exit 0 after an error with 403: the breaker opens, nobody tries again, no attempt is charged."""
+    """Exit 0 after an error with 403: the breaker opens, nobody tries again, no attempt is charged."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction, behind = await it.send(), await it.send()
         worker = await it.launcher.next()
@@ -229,8 +239,9 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
         assert charged(it) == [(0, 0, 0)]
 
 
+@pytest.mark.promise("P9")
 async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_reached(tmp_path: Path) -> None:
-    """P9: tried again, while nobody else's calls to that provider are held back for it."""
+    """Tried again, while nobody else's calls to that provider are held back for it."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         for code, counted in ((UNREACHED, 0), (None, 1)):
@@ -244,7 +255,7 @@ async def test_a_provider_is_not_to_blame_where_the_kernels_own_tools_were_not_r
 
 
 async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Path) -> None:
-    """promises.md 4.3: Retry-After is a floor."""
+    """Retry-After is a floor."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -276,8 +287,9 @@ class Short(PlayedLauncher):
         return await super().spawn(spec)
 
 
+@pytest.mark.promise("PF17")
 async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> None:
-    """Fault PF17: the work goes back to its place, and neither its attempts nor its agent's crashes are charged."""
+    """The work goes back to its place, and neither its attempts nor its agent's crashes are charged."""
     async with core(tmp_path, Short()) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()
@@ -291,8 +303,9 @@ async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> Non
         assert charged(it) == [(1, 0, 0)]
 
 
+@pytest.mark.promise("PF16")
 async def test_a_program_that_cannot_be_run_fails_at_once_and_is_no_crash(tmp_path: Path) -> None:
-    """Fault PF16: permanent, and the agent's restart budget is left alone."""
+    """Permanent, and the agent's restart budget is left alone."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -312,8 +325,9 @@ def charged(it: Core) -> list[tuple[object, ...]]:
     return cast("list[tuple[object, ...]]", it.database.reader().execute(CHARGED).fetchall())
 
 
+@pytest.mark.promise("PF25")
 async def test_who_waits_for_a_process_is_seen_to(tmp_path: Path) -> None:
-    """Fault PF25: an attempt that is leased for long says what it waits for."""
+    """An attempt that is leased for long says what it waits for."""
     async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()

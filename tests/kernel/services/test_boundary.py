@@ -39,8 +39,9 @@ async def scene(folder: Path) -> AsyncGenerator[Scene]:
         yield Scene(house)
 
 
+@pytest.mark.promise("P9")
 async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(tmp_path: Path) -> None:
-    """Promise P9: it is told in the log of events, and nobody else hears of it."""
+    """It is told in the log of events, and nobody else hears of it."""
     async with scene(tmp_path) as it:
         runs = 0
 
@@ -111,9 +112,10 @@ async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_faile
         assert sorted(order[2:]) == ["began", "waited for"]
 
 
+@pytest.mark.promise("P1")
 @pytest.mark.parametrize("grouped", [False, True])
 async def test_a_disk_that_failed_is_not_tried_again(tmp_path: Path, grouped: bool) -> None:
-    """Nothing that is written can be trusted to last then: the kernel has to end (promise P1)."""
+    """Nothing that is written can be trusted to last then: the kernel has to end."""
     async with scene(tmp_path) as it:
         failed = StorageFailed("disk")
 

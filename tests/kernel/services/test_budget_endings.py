@@ -33,6 +33,7 @@ async def start(it: Core, mode: str) -> str:
     return (await it.writer.commit(append, draft)).instruction_ids[0]
 
 
+@pytest.mark.promise("P27")
 @pytest.mark.parametrize(
     ("mode", "spent", "status"),
     [("start", 0.6, "waiting"), ("run", 0.6, "incomplete"), ("start", 0.3, "incomplete")],
@@ -40,7 +41,7 @@ async def start(it: Core, mode: str) -> str:
 async def test_a_program_that_stops_at_its_own_count_waits_where_a_workflow_s_money_is_gone(
     tmp_path: Path, mode: str, spent: float, status: str
 ) -> None:
-    """Promise P27: of a started workflow it goes on once somebody continues it; otherwise it is incomplete."""
+    """Of a started workflow it goes on once somebody continues it; otherwise it is incomplete."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await start(it, mode)
         worker = await it.launcher.next()

@@ -129,8 +129,9 @@ class Scene:
 READY = Ready(pid=7, version="1")
 
 
+@pytest.mark.promise("P5")
 async def test_every_entry_is_heard_before_it_is_answered() -> None:
-    """Promise P5: the answer follows the commit."""
+    """The answer follows the commit."""
     scene = Scene()
     await scene.say(READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a"))
     ending = await scene.run()
@@ -140,8 +141,9 @@ async def test_every_entry_is_heard_before_it_is_answered() -> None:
     assert said == encode(START) + encode(Go(k=0)) + encode(Go(k=1))
 
 
+@pytest.mark.promise("P5")
 async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None:
-    """Promise P5: durable before the result counts; who sent it has left."""
+    """Durable before the result counts; who sent it has left."""
     scene = Scene()
     await scene.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
     ending = await scene.run()
@@ -150,16 +152,18 @@ async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None
     assert bytes(await scene.worker_in.receive_some(10_000)) == encode(START)
 
 
+@pytest.mark.promise("IF09")
 async def test_the_first_terminal_frame_wins() -> None:
-    """Fault IF09."""
+    """The first terminal frame wins."""
     scene = Scene()
     await scene.say(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
     ending = await scene.run()
     assert ending is not None and ending.text == "first"
 
 
+@pytest.mark.promise("IF04")
 async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
-    """Fault IF04: the fragment is logged, the exit decides."""
+    """The fragment is logged, the exit decides."""
     scene = Scene()
     await scene.say(READY)
     await scene.worker_out.send_all(b'{"t":"result","status":"do')
@@ -168,6 +172,7 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     assert "ended in the middle" in str(scene.heard[-1])
 
 
+@pytest.mark.promise("IF17")
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [
@@ -180,7 +185,7 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     ],
 )
 async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, wrong: str) -> None:
-    """IF17: what came after it is not believed either, and the words say what was wrong."""
+    """What came after it is not believed either, and the words say what was wrong."""
     scene = Scene()
     await scene.say(READY)
     await scene.worker_out.send_all(line + b"\n")
@@ -200,8 +205,9 @@ async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
     assert await scene.run() == Ending("done", "a")
 
 
+@pytest.mark.promise("IF14")
 async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
-    """Fault IF14: banner lines before the frames."""
+    """Banner lines before the frames."""
     scene = Scene()
     await scene.worker_out.send_all(b"npm notice\n" * 1000)
     await scene.say(READY, Result(status="done"))
@@ -210,8 +216,9 @@ async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
     assert len(scene.heard) == 21
 
 
+@pytest.mark.promise("IF14")
 async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
-    """Fault IF14: `yes` in a worker's place is no matter for the startup deadline."""
+    """`yes` in a worker's place is no matter for the startup deadline."""
     scene = Scene()
     await scene.worker_out.send_all(b"y\n" * 100_000)
     ending = await scene.run()
@@ -220,8 +227,9 @@ async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
     assert len(scene.heard) == NOISE_LINES
 
 
+@pytest.mark.promise("IF14")
 async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF14: a program may print what it likes beside its frames, for as long as it runs."""
+    """A program may print what it likes beside its frames, for as long as it runs."""
     scene = Scene()
     await scene.say(READY)
     for _ in range(5):
@@ -232,9 +240,10 @@ async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.Mock
     assert ending is not None and ending.ended_as == "done"
 
 
+@pytest.mark.promise("IF15")
 @pytest.mark.parametrize("said", [encode(Pong(n=9)), encode(Log(level="info", text="x"))])
 async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF15: whatever it says, it says no more at once than the loop can take."""
+    """Whatever it says, it says no more at once than the loop can take."""
     scene = Scene(timeouts=Timeouts(startup=0.9))
     await scene.worker_out.send_all(said * PACE_FRAMES * 5)
     turns: list[float] = []
@@ -250,8 +259,9 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
     assert len(turns) >= 5
 
 
+@pytest.mark.promise("IF15")
 async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
-    """Fault IF15: each line is a commit, so their number is bounded."""
+    """Each line is a commit, so their number is bounded."""
     scene = Scene()
     await scene.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
     ending = await scene.run()
@@ -260,8 +270,9 @@ async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
     assert "dropped" in str(scene.heard[-1])
 
 
+@pytest.mark.promise("IF15")
 async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF15: back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
+    """Back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
     scene = Scene()
     flood = PACE_FRAMES * 10
 
@@ -275,18 +286,19 @@ async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_cl
 
 
 async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.3: no first frame in 120 s."""
+    """No first frame in 120 s."""
     scene = Scene()
     ending = await scene.run()
     assert ending is not None and ending.cause == "startup_timeout"
     assert trio.current_time() == Timeouts().startup
 
 
+@pytest.mark.promise("IF12")
 @pytest.mark.parametrize("tool", [False, True])
 async def test_heartbeats_without_progress_are_an_idle_timeout(
     autojump_clock: trio.testing.MockClock, tool: bool
 ) -> None:
-    """Fault IF12: a pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
+    """A pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
     scene = Scene()
     await scene.say(READY, Progress(what="x", tool=tool))
     ending = await scene.run_beside(scene.answer_pings)
@@ -352,8 +364,9 @@ async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_eith
     assert trio.current_time() == pytest.approx(7250)
 
 
+@pytest.mark.promise("IF12")
 async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF12: only text, entries and word of what is being done are."""
+    """Only text, entries and word of what is being done are."""
     scene = Scene()
 
     async def chatter() -> None:
@@ -367,11 +380,12 @@ async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.
     assert trio.current_time() == Timeouts().idle
 
 
+@pytest.mark.promise("IF13")
 @pytest.mark.parametrize("shift", [None, -1, 1])
 async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
     autojump_clock: trio.testing.MockClock, shift: int | None
 ) -> None:
-    """promises.md 4.5, fault IF13: dead after 30 s; an answer to another ping is none."""
+    """Dead after 30 s; an answer to another ping is none."""
     scene = Scene()
     await scene.say(READY)
     ending = await scene.run_beside(*([] if shift is None else [lambda: scene.answer_pings(shift)]))
@@ -380,8 +394,9 @@ async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
     assert trio.current_time() == EVERY_SECONDS + WITHIN_SECONDS + DUMP_SECONDS
 
 
+@pytest.mark.promise("IF16")
 async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF16: exactly one ending."""
+    """Exactly one ending."""
     scene = Scene()
 
     async def wakes_up() -> None:
@@ -394,7 +409,7 @@ async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testin
 
 
 async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.5: a busy machine is no reason."""
+    """A busy machine is no reason."""
     scene = Scene()
 
     async def slow() -> None:
@@ -408,8 +423,9 @@ async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: tr
     assert ending is not None and ending.ended_as == "done"
 
 
+@pytest.mark.promise("SF03")
 async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault SF03: while the disk is full workers are paused, not failed."""
+    """While the disk is full workers are paused, not failed."""
 
     async def slow() -> None:
         await trio.sleep(5000.0)
@@ -426,10 +442,11 @@ async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.
     assert scene.handle.signals == []
 
 
+@pytest.mark.promise("TF03")
 async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_once(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    """promises.md 4.5, fault TF03: both may have been suspended together."""
+    """Both may have been suspended together."""
     scene = Scene()
     await scene.say(READY)
     endings: list[Ending | None] = []
@@ -451,7 +468,7 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
 
 
 async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.3: total_timeout is incomplete, not failed."""
+    """total_timeout is incomplete, not failed."""
     scene = Scene(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async def chatter() -> None:
@@ -467,8 +484,9 @@ async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_
     assert ending is not None and (ending.ended_as, ending.cause) == ("incomplete", "total_timeout")
 
 
+@pytest.mark.promise("IF07")
 async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
-    """Fault IF07: what it says beyond ours is noise."""
+    """What it says beyond ours is noise."""
     scene = Scene()
     await scene.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
     await scene.worker_out.send_all(b'{"t":"from-the-future"}\n')
@@ -477,8 +495,9 @@ async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
     assert ending is not None and ending.ended_as == "done"
 
 
+@pytest.mark.promise("IF07")
 async def test_a_worker_of_another_major_protocol_is_refused_before_it_is_told_anything() -> None:
-    """Fault IF07."""
+    """A worker of another major protocol is refused before it is told anything."""
     scene = Scene()
     await scene.say(Ready(pid=1, version="9", protocol=(9, 0)))
     ending = await scene.run()

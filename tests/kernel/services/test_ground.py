@@ -44,8 +44,9 @@ async def confinement(root: Path, bwrap: str, home: str = "") -> AsyncGenerator[
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.promise("XF19")
 async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: Path) -> None:
-    """XF19: with a tree of its own an agent cannot write the project, nor the repository's git directory."""
+    """With a tree of its own an agent cannot write the project, nor the repository's git directory."""
     tree = Worktree(
         run=1, agent="alice", name="alice", space="w:main", state="made", repository="/repo/.git", base="0" * 40,
         branch="awk/w/main/alice", path="/state/trees/w/main/alice", folder="sub",
@@ -67,8 +68,9 @@ async def test_a_tree_is_free_to_change_and_the_project_is_only_seen(tmp_path: P
         assert confine.of(off, WorkingDirectory("/t", "/t"), start(tmp_path)) is None
 
 
+@pytest.mark.promise("XF19")
 async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
-    """XF19: where the system lets nobody make namespaces, bubblewrap's own words are told; asked again each time."""
+    """Where the system lets nobody make namespaces, bubblewrap's own words are told; asked again each time."""
     broken = program(tmp_path, "echo 'bwrap: No permissions to create new namespace' >&2; exit 1")
     async with confinement(tmp_path, broken) as confine:
         with pytest.raises(CauseError, match="No permissions to create new namespace"):
@@ -77,8 +79,9 @@ async def test_a_sandbox_that_does_not_work_is_none(tmp_path: Path) -> None:
         await confine.check(Sandbox(program=broken, private_bytes=1))
 
 
+@pytest.mark.promise("XF19")
 async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
-    """XF19: nobody runs unconfined who asked to be confined."""
+    """Nobody runs unconfined who asked to be confined."""
     async with confinement(tmp_path, "no-such-bwrap") as confine:
         with pytest.raises(CauseError, match="bwrap is not on the kernel's PATH"):
             confine.of(ALICE, WorkingDirectory("/t", "/t"), start(tmp_path))
@@ -87,9 +90,10 @@ async def test_what_cannot_be_confined_is_refused(tmp_path: Path) -> None:
             confine.of(own, WorkingDirectory("/t", "/t"), start(tmp_path))
 
 
+@pytest.mark.promise("P6", "P18", "XF19")
 @pytest.mark.parametrize("home", [".", "sub/home", "link"])
 async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, home: str) -> None:
-    """P6, P18, XF19: the home is the project, in it, or a link to it: keys would be open, dot files writable."""
+    """The home is the project, in it, or a link to it: keys would be open, dot files writable."""
     (tmp_path / "sub/home").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path)
     async with confinement(tmp_path, program(tmp_path, "exit 0"), str(tmp_path / home)) as confine:
@@ -101,19 +105,21 @@ async def test_a_project_that_holds_the_home_confines_nobody(tmp_path: Path, hom
     assert home_fault(tmp_path, {"HOME": f"{tmp_path}-two"}) is None
 
 
+@pytest.mark.promise("P19", "XF19")
 @pytest.mark.parametrize("name", [".git", ".agents", ".envrc"])
 async def test_what_is_a_link_cannot_be_protected(tmp_path: Path, name: str) -> None:
-    """P19, XF19: a mount would stand where the link leads, and the link could be replaced."""
+    """A mount would stand where the link leads, and the link could be replaced."""
     (tmp_path / name).symlink_to(tmp_path / "elsewhere")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         with pytest.raises(CauseError, match=f"{name} is a symbolic link"):
             confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
 
 
+@pytest.mark.promise("P19", "XF19")
 async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_when_nobody_needs_it(
     tmp_path: Path,
 ) -> None:
-    """P19, XF19: what is not there yet could be made by the agent; what the user has stays as it is."""
+    """What is not there yet could be made by the agent; what the user has stays as it is."""
     (tmp_path / ".vscode").mkdir()
     (tmp_path / ".vscode/settings.json").write_text("{}")
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
@@ -151,9 +157,10 @@ def left_in(root: Path) -> set[str]:
     return {name for name in RUN_OUTSIDE if (root / name).exists()}
 
 
+@pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", RUN_OUTSIDE)
 async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> None:
-    """P14: what was there before is not ours, however empty."""
+    """What was there before is not ours, however empty."""
     users_own(tmp_path / name)
     async with confinement(tmp_path, program(tmp_path, "exit 0")) as confine:
         box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
@@ -163,9 +170,10 @@ async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> N
     assert left_in(tmp_path) == {name}
 
 
+@pytest.mark.promise("P14")
 @pytest.mark.parametrize("name", RUN_OUTSIDE)
 def test_what_the_user_has_made_instead_stays(tmp_path: Path, name: str) -> None:
-    """P14: it has the place of one of ours, and perhaps its inode."""
+    """It has the place of one of ours, and perhaps its inode."""
     placeholders = Placeholders(tmp_path, tmp_path / "record")
     placeholders.hold("i1-1", RUN_OUTSIDE)
     replace(tmp_path / name)
@@ -173,8 +181,9 @@ def test_what_the_user_has_made_instead_stays(tmp_path: Path, name: str) -> None
     assert left_in(tmp_path) == {name}
 
 
+@pytest.mark.promise("P14")
 def test_what_a_killed_kernel_made_goes_and_what_the_user_made_since_stays(tmp_path: Path) -> None:
-    """P14: the record outlives the process; it names what was made, and not a name."""
+    """The record outlives the process; it names what was made, and not a name."""
     record = tmp_path / "record"
     Placeholders(tmp_path, record).hold("i1-1", RUN_OUTSIDE)
     replace(tmp_path / ".idea")

@@ -45,8 +45,9 @@ async def test_they_go_with_their_agent_and_with_their_space(
     assert "going" not in str(sorted(root.glob("*/*")))  # noqa: ASYNC240  (a look at a folder)
 
 
+@pytest.mark.promise("XF05")
 async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """fault XF05: what an agent put there is removed, and nothing behind it."""
+    """What an agent put there is removed, and nothing behind it."""
     outside = tmp_path_factory.mktemp("outside")
     (outside / "precious").write_text("mine")
     (root / "alice/dm+alice/claude/link").symlink_to(outside)
@@ -55,8 +56,9 @@ async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFa
     assert (outside / "precious").read_text() == "mine"
 
 
+@pytest.mark.promise("P10")
 async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path: Path) -> None:
-    """promise P10: kept as long as the work they belong to could go on."""
+    """Kept as long as the work they belong to could go on."""
     async with open_house(str(tmp_path / "store.db")) as house:
         await house.agents("alice")
         old = (await house.said("dm:alice", "work")).instruction_ids[0]

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import apsw
+import pytest
 import trio
 import trio.testing
 
@@ -75,10 +76,11 @@ def test_what_somebody_else_wrote_there_is_no_instruction(tmp_path: Path) -> Non
     assert InFlight(place).left == frozenset()
 
 
+@pytest.mark.promise("P13")
 async def test_work_is_in_flight_with_its_frames_and_commits_and_not_while_its_worker_works(
     tmp_path: Path,
 ) -> None:
-    """Promise P13: what kills a kernel while a model is waited for is not the fault of who waits."""
+    """What kills a kernel while a model is waited for is not the fault of who waits."""
 
     def in_flight() -> object:
         return InFlight(tmp_path / "in-flight").left

@@ -39,10 +39,11 @@ def unread() -> Iterator[Pipe]:
     os.close(reading)
 
 
+@pytest.mark.promise("IF10")
 async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_up(
     unread: Pipe, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Fault IF10: 1 MB fits no pipe; after 30 s the worker is hung, and everything else went on meanwhile."""
+    """1 MB fits no pipe; after 30 s the worker is hung, and everything else went on meanwhile."""
     link, ticks = Link(unread), 0  # type: ignore[arg-type]
 
     async def tick() -> None:
@@ -60,8 +61,9 @@ async def test_a_worker_that_never_reads_its_input_is_given_up_and_holds_nobody_
     assert ticks >= 29
 
 
+@pytest.mark.promise("IF15")
 async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
-    """Fault IF15: whatever a worker says, everybody else is served after each pipe's worth of it."""
+    """Whatever a worker says, everybody else is served after each pipe's worth of it."""
     reading, writing = os.pipe()
     frame = encode(Delta(text="x"))
     got, turns = 0, list[int]()
@@ -86,9 +88,10 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
     assert max(after - before for before, after in pairwise(turns)) <= 2 * PIPE_BYTES // len(frame) + 1
 
 
+@pytest.mark.promise("IF15")
 @pytest.mark.parametrize("nothing", [b"\n", b"\0"])
 async def test_a_flood_of_nothing_is_read_slower(nothing: bytes, autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF15: what gives no frame and no noise would else be read as fast as the processor can."""
+    """What gives no frame and no noise would else be read as fast as the processor can."""
     chunks, chunk = 100, nothing * PIPE_BYTES
     reading, writing = os.pipe()
     output, stdin = Output(trio.lowlevel.FdStream(reading)), trio.lowlevel.FdStream(writing)

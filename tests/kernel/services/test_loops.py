@@ -40,6 +40,7 @@ def changes(house: Money) -> list[object]:
     return [one.data.get("reason") for one in found if one.type == "workflow.changed"]
 
 
+@pytest.mark.promise("TF12", "P27")
 @pytest.mark.parametrize(
     ("limits", "played", "by", "waits_for"),
     [
@@ -50,7 +51,7 @@ def changes(house: Money) -> list[object]:
 async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
     limits: RunLimits, played: int, by: str, waits_for: str
 ) -> None:
-    """Faults TF12, promise P27: halts with an event, exit 6; who would have been next is incomplete, not lost."""
+    """Halts with an event, exit 6; who would have been next is incomplete, not lost."""
     async with money() as house:
         await house.start("@ann begin", RunBudget(), limits=limits)
         assert await play(house, OTHER) == played
@@ -63,7 +64,7 @@ async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
 
 
 async def test_a_started_workflow_waits_at_its_limit_until_somebody_continues_it() -> None:
-    """decisions.md, ping-pong: the same number of hops once more, each time."""
+    """The same number of hops once more, each time."""
     async with money() as house:
         await house.start("@ann begin", RunBudget(), mode="start", limits=TWICE)
         assert await play(house, OTHER) == 7
@@ -86,8 +87,9 @@ async def test_what_the_user_says_is_heard_while_a_chain_is_held() -> None:
         assert await play(house, {**OTHER, "cid": "a loop"}) == 1
 
 
+@pytest.mark.promise("TF13")
 async def test_who_mentions_itself_is_not_woken() -> None:
-    """Fault TF13."""
+    """Who mentions itself is not woken."""
     async with money() as house:
         await house.start("@ann begin", RunBudget())
         assert await play(house, {"ann": "@ann again and again"}) == 1

@@ -30,6 +30,7 @@ def test_it_sees_the_machine_it_runs_on() -> None:
     assert not MemoryPressure(clock=lambda: 0.0).pressed(0.0)
 
 
+@pytest.mark.promise("PF15")
 @pytest.mark.parametrize(
     ("limit", "used", "cached", "pressed"),
     [
@@ -41,7 +42,7 @@ def test_it_sees_the_machine_it_runs_on() -> None:
     ],
 )
 def test_the_limit_of_a_container_counts(limit: str, used: int, cached: int, pressed: bool, tmp_path: Path) -> None:
-    """Fault PF15's neighbour: a container dies at its own limit, long before the machine is full."""
+    """A container dies at its own limit, long before the machine is full."""
     group = tmp_path / "outer/inner"
     group.mkdir(parents=True)
     (tmp_path / "outer/memory.max").write_text(f"{limit}\n")

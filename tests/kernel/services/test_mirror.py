@@ -87,7 +87,7 @@ async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
 
 
 async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agent(tmp_path: Path) -> None:
-    """Contracts section 3: channel.jsonl, history/<agent>.jsonl: what it said and what was for it."""
+    """contracts 3: channel.jsonl, history/<agent>.jsonl: what it said and what was for it."""
     async with stage(tmp_path) as on:
         space = await on.workflow()
         leased = await on.house.take("i1")
@@ -101,8 +101,9 @@ async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agen
         assert (on.root / FOLDER / "channel.jsonl").stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.promise("CF12")
 async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for_each_day(tmp_path: Path) -> None:
-    """Contracts section 3: always; CF12: the folder is marked, so that it goes with its agent."""
+    """contracts 3: always; the folder is marked, so that it goes with its agent."""
     async with stage(tmp_path) as on:
         await on.house.said("dm:alice", "hi")
         on.house.clock.now_ms += 24 * 3600 * 1000
@@ -118,9 +119,10 @@ async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for
         assert "not this" not in (on.root / rest[0]).read_text()
 
 
+@pytest.mark.promise("SF17")
 @pytest.mark.parametrize("torn", ["", '{"seq":7,"ki', "\0\0\0\0"])
 async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path, torn: str) -> None:
-    """SF17: the cursor is behind the file, and the file's last line is whatever the crash left."""
+    """The cursor is behind the file, and the file's last line is whatever the crash left."""
     async with stage(tmp_path) as on:
         await on.house.said("dm:alice", "one")
         await on.mirror.write()
@@ -133,8 +135,9 @@ async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path,
         assert [json.loads(line)["text"] for line in day.read_text().splitlines()] == ["one", "two"]
 
 
+@pytest.mark.promise("P14")
 async def test_what_somebody_else_wrote_into_a_file_is_not_cut(tmp_path: Path) -> None:
-    """P14: a file of that name may be the user's."""
+    """A file of that name may be the user's."""
     async with stage(tmp_path) as on:
         (on.root / FOLDER).mkdir(parents=True)
         (on.root / FOLDER / "channel.jsonl").write_text("my notes")
@@ -144,10 +147,11 @@ async def test_what_somebody_else_wrote_into_a_file_is_not_cut(tmp_path: Path) -
         assert (first, len(rest)) == ("my notes", 2)
 
 
+@pytest.mark.promise("P15")
 async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A link or a file in the way stops neither the kernel nor other folders; P15: the link is not followed."""
+    """A link or a file in the way stops neither the kernel nor other folders; the link is not followed."""
     caplog.set_level(logging.INFO, "kernel.services")
     monkeypatch.setattr("kernel.services.mirror.RETRY_SECONDS", 0.0)
     async with stage(tmp_path) as on:
@@ -168,7 +172,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
 
 
 async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
-    """S0: bind persists across runs; what every tag said is there, in the order of the log."""
+    """Bind persists across runs; what every tag said is there, in the order of the log."""
     async with stage(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")
@@ -179,7 +183,7 @@ async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
 
 
 async def test_what_is_cleared_goes_from_its_files_and_what_others_said_stays(tmp_path: Path) -> None:
-    """Contracts section 9: clear deletes mirrors; also where the kernel died before it had done so."""
+    """contracts 9: clear deletes mirrors; also where the kernel died before it had done so."""
     async with stage(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")

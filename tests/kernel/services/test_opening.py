@@ -51,7 +51,7 @@ async def begun(house: House) -> str:
 
 
 async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(house: House) -> None:
-    """contracts 9, decisions (State): whoever edits the file meanwhile changes the next instruction, not this one."""
+    """contracts 9: whoever edits the file meanwhile changes the next instruction, not this one."""
     instruction = await begun(house)
     assert (await attempt(house, instruction, 1)).prompt.system == "version 1"
     assert (await attempt(house, instruction, 2, *ENTRIES)).prompt.system == "version 2"
@@ -100,8 +100,9 @@ async def test_the_model_alone_may_change(house: House) -> None:
     assert (await attempt(house, instruction, 2)).entries == ENTRIES
 
 
+@pytest.mark.promise("P5")
 def test_a_ledger_says_what_is_known_and_what_is_not() -> None:
-    """promises P5, other: outcome unknown. What was said is quoted; what is asked now stands by itself."""
+    """Outcome unknown. What was said is quoted; what is asked now stands by itself."""
     unknown = Entry(k=2, kind="reply", text="# Orders\nobey", stop_reason="tool_use", calls=(CALL,))
     asked = Entry(k=3, kind="note", text="continue\nquickly")
     account = prior_work((*ENTRIES, unknown, asked))
@@ -120,8 +121,9 @@ def test_a_ledger_knows_calls_that_ran_side_by_side_apart() -> None:
     assert "> one {}: was begun" in account
 
 
+@pytest.mark.promise("P10")
 def test_a_ledger_is_bounded() -> None:
-    """promises P10: the newest lines."""
+    """The newest lines."""
     many = tuple(Entry(k=k, kind="reply", text=f"{k} {'x' * 1000}", stop_reason="pause_turn") for k in range(1000))
     account = prior_work(many)
     assert len(account) < LINES * 300

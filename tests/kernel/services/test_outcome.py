@@ -7,6 +7,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
 
 
+@pytest.mark.promise("PF02", "PF04", "PF16")
 @pytest.mark.parametrize(
     ("exited", "cause", "says"),
     [
@@ -18,21 +19,21 @@ from protocol.ipc import Error, Exited, Result
     ],
 )
 def test_a_worker_that_leaves_without_a_result_has_failed(exited: Exited, cause: str, says: str) -> None:
-    """Faults PF02, PF04, PF16: exit code 0 is not success."""
+    """Exit code 0 is not success."""
     ending = of_exit(exited)
     assert (ending.ended_as, ending.cause) == ("failed", cause)
     assert says in ending.text
 
 
 def test_frames_carry_their_ending() -> None:
-    """contracts.md section 6."""
+    """contracts 6: frames carry their ending."""
     assert of_result(Result(status="done", text="hi", usage=Usage(input_tokens=3))).usage.input_tokens == 3
     failed = of_error(Error(cause="rate_limited", text="slow down", http_status=429, retry_after=7.0))
     assert (failed.cause, failed.retry_after_seconds, failed.text) == ("rate_limited", 7.0, "slow down (HTTP 429)")
 
 
 def test_an_exit_is_shown_by_name() -> None:
-    """contracts.md section 9: last_exit is a code or a signal's name."""
+    """contracts 9: last_exit is a code or a signal's name."""
     assert [describe_exit(Exited(signal=9)), describe_exit(Exited(code=1)), describe_exit(Exited(signal=63))] == [
         "SIGKILL",
         "1",

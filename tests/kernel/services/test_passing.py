@@ -28,7 +28,7 @@ def bytes_of(directory: Path) -> bytes:
 
 
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
-    """decisions, State: provider memory. The report of a run can still be read; one that runs again keeps all."""
+    """Provider memory. The report of a run can still be read; one that runs again keeps all."""
     async with open_house(str(tmp_path / "kernel.db")) as house:
         passing = MemorySpaceCleanup(
             reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import msgspec
+import pytest
 import trio.testing
 
 from kernel.rule.draft import Author, Draft
@@ -40,8 +41,9 @@ async def told(worker: PlayedWorker) -> object:
     return frame
 
 
+@pytest.mark.promise("P11", "TF06")
 async def test_a_dm_takes_the_place_of_background_work_at_its_next_entry(tmp_path: Path) -> None:
-    """Promise P11, fault TF06: within one step; what was durable is not done again."""
+    """Within one step; what was durable is not done again."""
     async with core(tmp_path, PlayedLauncher()) as it:
         long = await send_background(it)
         first = await it.launcher.next()
@@ -65,7 +67,7 @@ async def test_a_dm_takes_the_place_of_background_work_at_its_next_entry(tmp_pat
 
 
 async def test_a_paused_agent_stops_after_its_entry_and_keeps_its_place(tmp_path: Path) -> None:
-    """decisions.md: paused; nothing is lost, nothing is leased, no preemption is counted."""
+    """Paused; nothing is lost, nothing is leased, no preemption is counted."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -82,8 +84,9 @@ async def test_a_paused_agent_stops_after_its_entry_and_keeps_its_place(tmp_path
         await it.launcher.next(2)
 
 
+@pytest.mark.promise("P11")
 async def test_work_that_is_as_urgent_waits_its_turn(tmp_path: Path) -> None:
-    """Promise P11: FIFO inside a lane."""
+    """FIFO inside a lane."""
     async with core(tmp_path, PlayedLauncher()) as it:
         await it.send("one")
         worker = await it.launcher.next()

@@ -1,5 +1,6 @@
 """The heartbeat, as a clock that is handed its times."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,14 +17,14 @@ def begun() -> Heartbeat:
 
 
 def test_nothing_is_due_before_the_worker_speaks() -> None:
-    """promises.md 4.5: until then the startup deadline judges alone."""
+    """Until then the startup deadline judges alone."""
     pulse = Heartbeat()
     pulse.heard(START)
     assert pulse.due_at == float("inf")
 
 
 def test_only_a_silent_worker_is_asked() -> None:
-    """promises.md 4.5: every 5 s; who talks need not be asked whether it lives."""
+    """Every 5 s; who talks need not be asked whether it lives."""
     pulse = begun()
     assert pulse.due_at == START + EVERY_SECONDS
     pulse.heard(START + 4)
@@ -31,15 +32,16 @@ def test_only_a_silent_worker_is_asked() -> None:
 
 
 def test_one_ping_is_under_way_at_a_time_and_an_unanswered_one_is_the_end() -> None:
-    """promises.md 4.5: dead after 30 s."""
+    """Dead after 30 s."""
     pulse = begun()
     first = pulse.ask(START + 5)
     assert first is not None and pulse.due_at == START + 5 + WITHIN_SECONDS
     assert pulse.ask(pulse.due_at) is None
 
 
+@pytest.mark.promise("IF13")
 def test_an_answer_to_another_ping_is_passed_over() -> None:
-    """Fault IF13: backwards, from the future, twice, or unasked."""
+    """Backwards, from the future, twice, or unasked."""
     pulse = begun()
     pulse.pong(0, START + 1)
     assert pulse.due_at == START + EVERY_SECONDS
@@ -58,7 +60,7 @@ def test_an_answer_to_another_ping_is_passed_over() -> None:
 
 @given(st.floats(0, 1e6), st.booleans())
 def test_time_that_is_forgiven_counts_for_nothing(seconds: float, asked: bool) -> None:
-    """promises.md 4.5: the kernel's own lateness kills no worker."""
+    """The kernel's own lateness kills no worker."""
     pulse = begun()
     if asked:
         pulse.ask(START + 5)

@@ -73,8 +73,9 @@ async def test_answers_under_way_are_cut_to_what_the_others_leave() -> None:
         assert house.purse.allowance(ids[1]) == Allowance(1000, 1000)
 
 
+@pytest.mark.promise("P27")
 async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
-    """Promise P27: the least of all limits in USD, without what others have reserved; nothing where none is set."""
+    """The least of all limits in USD, without what others have reserved; nothing where none is set."""
     async with money() as house:
         ids = await house.start(ALL, RunBudget(usd=0.5))
         ann = await house.begin(ids[0], agent(usd=2.0))
@@ -89,8 +90,9 @@ async def test_what_may_be_spent_yet_is_told_to_who_counts_for_itself() -> None:
         assert house.purse.usd_left(ids[0]) is None
 
 
+@pytest.mark.promise("P27")
 async def test_a_budget_that_is_used_up_is_told_once_and_holds_the_queue() -> None:
-    """Promise P27: no lease, no process and no call for what cannot be paid."""
+    """No lease, no process and no call for what cannot be paid."""
     async with money() as house:
         ids = await house.start(ALL, RunBudget(usd=0.5), mode="start")
         attempt = await house.begin(ids[0], PLAIN)
@@ -108,7 +110,7 @@ async def test_a_budget_that_is_used_up_is_told_once_and_holds_the_queue() -> No
 
 
 async def test_whoever_continues_a_workflow_grants_its_budget_once_more() -> None:
-    """decisions.md, ping-pong: state waiting until a person continues it."""
+    """State waiting until a person continues it."""
     async with money() as house:
         ids = await house.start(ALL, RunBudget(tokens=1000), mode="start")
         attempt = await house.begin(ids[0], PLAIN)
@@ -121,7 +123,7 @@ async def test_whoever_continues_a_workflow_grants_its_budget_once_more() -> Non
 
 
 async def test_an_agents_budget_comes_back_when_its_window_has_passed() -> None:
-    """contracts.md section 1, budget: waits for time, not for a person; ``continue`` gives it back at once."""
+    """contracts 1: waits for time, not for a person; ``continue`` gives it back at once."""
     async with money() as house:
         ids = await house.start("@ann go", RunBudget())
         attempt = await house.begin(ids[0], agent(tokens=1500, window=3600.0))
@@ -208,8 +210,9 @@ async def test_work_may_last_as_long_as_older_work_leaves_the_window() -> None:
         assert house.purse.seconds_left(ids[0]) == 600.0
 
 
+@pytest.mark.promise("TF14")
 async def test_the_time_in_which_a_kernel_was_dead_is_nobodys_working_time() -> None:
-    """Fault TF14: what its agent is known to have worked is booked, not the night after."""
+    """What its agent is known to have worked is booked, not the night after."""
     async with money() as house:
         ids = await house.start("@ann go", RunBudget())
         definition = agent(wall_time=600.0, instruction=InstructionBudget(wall_time=900.0))
@@ -249,7 +252,7 @@ async def test_a_limit_in_usd_needs_a_price() -> None:
     ids=str,
 )
 async def test_a_script_that_books_tokens_without_a_price_has_none_either(booked: dict[str, Any], known: bool) -> None:
-    """decisions.md: unknown cost, never 0; --max-cost would hold nothing back."""
+    """Unknown cost, never 0; --max-cost would hold nothing back."""
     script = (Rule(do=(Action(text="hi"), Action(usage=MockUsage(**booked)))),)
     async with money() as house:
         ids = await house.start("@ann go", RunBudget(usd=1.0))

@@ -1,4 +1,4 @@
-"""What is old goes, a little at a time, and what is not stays (decisions.md, State; issue: retention)."""
+"""What is old goes, a little at a time, and what is not stays."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -69,8 +69,9 @@ def rows(house: House, table: str) -> int:
     return int(house.database.writer().execute(f"SELECT count(*) FROM {table}").get)
 
 
+@pytest.mark.promise("P10")
 async def test_old_work_is_swept_in_small_commits(house: House) -> None:
-    """promise P10, decisions: 30 days; messages and records stay; no commit is long."""
+    """30 days; messages and records stay; no commit is long."""
     old = [await work(house, 60) for _ in range(30)]
     house.clock.now_ms += 31 * DAY_MS
     new = await work(house, 3)
@@ -98,7 +99,7 @@ async def test_what_is_swept_once_is_not_looked_at_again(house: House) -> None:
 
 
 async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> None:
-    """contracts 4: answers are replayed for 24 h; promises 4.2: crashes count for an hour."""
+    """contracts 4: answers are replayed for 24 h; crashes count for an hour."""
 
     def make(tx: Any) -> None:
         for number in range(ROWS + 10):
@@ -114,8 +115,9 @@ async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> N
     assert rows(house, "idempotency") == 0
 
 
+@pytest.mark.promise("P10")
 async def test_feedback_goes_after_the_same_time(house: House) -> None:
-    """P10: agents write it as much as they like, and nobody has to clear it."""
+    """Agents write it as much as they like, and nobody has to clear it."""
     await house.writer.commit(add_feedback, "the tests need a network")
     house.clock.now_ms += 31 * DAY_MS
     await house.writer.commit(add_feedback, "they do no more")
@@ -123,11 +125,12 @@ async def test_feedback_goes_after_the_same_time(house: House) -> None:
     assert [row.text for row in house.reader.now(listing).feedback] == ["they do no more"]
 
 
+@pytest.mark.promise("P21")
 @pytest.mark.parametrize("same_boot", [True, False])
 async def test_a_clock_that_was_set_ahead_between_two_kernels_makes_nothing_older(
     house: House, same_boot: bool
 ) -> None:
-    """P21: what is removed does not come back, so only time counts that is known to have passed."""
+    """What is removed does not come back, so only time counts that is known to have passed."""
     await house.writer.commit(recover, machine=HostClock("boot 1", 1_000))
     last_week = await work(house, 3)
     year = 365 * DAY_MS
@@ -212,8 +215,9 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(house: House) -> Non
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.promise("P30")
 async def test_of_runs_that_ended_long_ago_no_row_is_left(house: House) -> None:
-    """P30. Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
+    """Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
     tables = ("workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending")
     before = {table: rows(house, table) for table in tables}
     for number in range(20):

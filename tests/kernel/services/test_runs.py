@@ -69,8 +69,9 @@ def scene() -> Generator[Scene]:
         made.database.close()
 
 
+@pytest.mark.promise("P26")
 async def test_a_run_that_woke_nobody_ends_at_once() -> None:
-    """Promise P26: nothing is runnable, nothing waits."""
+    """Nothing is runnable, nothing waits."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -80,8 +81,9 @@ async def test_a_run_that_woke_nobody_ends_at_once() -> None:
             it.writer.close()
 
 
+@pytest.mark.promise("P26")
 async def test_a_run_with_open_work_goes_on_until_its_deadline() -> None:
-    """Promise P26, exit 124; the nap lasts no longer than the time that is left."""
+    """Exit 124: the nap lasts no longer than the time that is left."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -106,8 +108,9 @@ async def test_a_run_that_somebody_stops_meanwhile_harms_nobody() -> None:
             it.writer.close()
 
 
+@pytest.mark.promise("P26", "TF11")
 async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() -> None:
-    """Promise P26, fault TF11: the verdict is made in the transaction that ends the run."""
+    """The verdict is made in the transaction that ends the run."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -118,8 +121,9 @@ async def test_what_is_said_after_the_look_and_before_the_verdict_is_not_lost() 
             it.writer.close()
 
 
+@pytest.mark.promise("SF03")
 async def test_a_store_that_is_full_for_a_moment_does_not_end_the_kernel() -> None:
-    """Fault SF03: the end of a run is put off, and looked for again soon."""
+    """The end of a run is put off, and looked for again soon."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -142,7 +146,7 @@ class _Full:
 
 @pytest.mark.parametrize(("cause", "exit_code"), [("untrusted", 7), ("auth", 4), ("invalid", 1)])
 async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, exit_code: int) -> None:
-    """contracts.md section 7: the same code as ``send --wait`` gives, in the run's report."""
+    """contracts 7: the same code as ``send --wait`` gives, in the run's report."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -166,7 +170,7 @@ async def test_why_the_work_of_a_run_failed_gives_its_exit_code(cause: Cause, ex
 async def test_the_final_answer_of_a_run_has_to_fit_its_schema(
     text: str, status: str, output: object, told: str
 ) -> None:
-    """Contracts section 1: output_schema; a mismatch is exit 1, with a text that says why."""
+    """contracts 1: output_schema; a mismatch is exit 1, with a text that says why."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)
@@ -182,7 +186,7 @@ async def test_the_final_answer_of_a_run_has_to_fit_its_schema(
 
 
 async def test_a_run_may_answer_for_one_agent_only() -> None:
-    """Contracts section 7: --exit-code-from."""
+    """contracts 7: --exit-code-from."""
     with scene() as it:
         async with trio.open_nursery() as nursery:
             await nursery.start(it.writer.run)

@@ -33,8 +33,9 @@ class Deaf(trio.abc.SendStream):
         await trio.lowlevel.checkpoint()
 
 
+@pytest.mark.promise("P8")
 async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(tmp_path: Path) -> None:
-    """Promise P8: a stop frame that cannot be written delays no ladder (it may take 30 s to be given up)."""
+    """A stop frame that cannot be written delays no ladder (it may take 30 s to be given up)."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -46,9 +47,10 @@ async def test_a_worker_that_does_not_read_is_stopped_as_fast_as_any_other(tmp_p
         assert it.status(instruction) == "queued"
 
 
+@pytest.mark.promise("IF16")
 @pytest.mark.parametrize("late", [DONE, Error(cause="crash", text="x"), Entry(k=0, kind="reply", text="late")])
 async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_path: Path, late: WorkerFrame) -> None:
-    """Fault IF16, bad input "a result after a stop": cancelled once and for all, whatever comes."""
+    """Cancelled once and for all, whatever comes."""
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
@@ -62,8 +64,9 @@ async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_pa
         assert it.reader.now(entries_of, instruction) == ()
 
 
+@pytest.mark.promise("P8")
 async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_clock: trio.testing.MockClock) -> None:
-    """Promise P8: within 20 s, whatever is still waited for."""
+    """Within 20 s, whatever is still waited for."""
     stopping = ShutdownRequest()
     stopping.ask()
     with trio.CancelScope() as scope:
@@ -74,8 +77,9 @@ async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_cl
     assert trio.current_time() == 10.0 + LADDER_SECONDS <= 20.0
 
 
+@pytest.mark.promise("P8", "PF18")
 async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.testing.MockClock) -> None:
-    """Promise P8, fault PF18: SIGTERM twice."""
+    """SIGTERM twice."""
     stopping = ShutdownRequest()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:

@@ -118,7 +118,7 @@ async def scene(root: Path) -> AsyncGenerator[Scene]:
 
 
 async def test_an_interval_comes_after_its_period_and_again_after_the_next(tmp_path: Path) -> None:
-    """S0: schedule.wakeup; the words are the schedule's, or say what a wakeup is for."""
+    """schedule.wakeup; the words are the schedule's, or say what a wakeup is for."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s, prompt: Check for pending reviews}")
         assert await it.pass_ms(4999) == 0.001
@@ -132,8 +132,9 @@ async def test_an_interval_comes_after_its_period_and_again_after_the_next(tmp_p
         assert it.woken() == [DEFAULT_PROMPT]
 
 
+@pytest.mark.promise("TF03", "TF19")
 async def test_what_was_missed_while_nobody_looked_comes_once(tmp_path: Path) -> None:
-    """Faults TF03, TF19: eight hours of sleep are one wakeup, by whichever clock."""
+    """Eight hours of sleep are one wakeup, by whichever clock."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1m}")
         await it.agent("{wakeup: '* * * * *'}", "bob")
@@ -142,8 +143,9 @@ async def test_what_was_missed_while_nobody_looked_comes_once(tmp_path: Path) ->
         assert (len(it.woken("dm:alice")), len(it.woken("dm:bob"))) == (1, 1)
 
 
+@pytest.mark.promise("P21")
 async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> None:
-    """Promise P21: timers are rows; while the kernel was down they coalesce."""
+    """Timers are rows; while the kernel was down they coalesce."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1h}")
         it.timers = it.new_timers()
@@ -152,8 +154,9 @@ async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> No
         assert len(it.woken()) == 1
 
 
+@pytest.mark.promise("TF01")
 async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a_period(tmp_path: Path) -> None:
-    """Fault TF01: somebody set the clock back while no kernel ran."""
+    """Somebody set the clock back while no kernel ran."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1h}")
         it.house.clock.now_ms -= YEAR_MS
@@ -165,7 +168,7 @@ async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a
 
 
 async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Path) -> None:
-    """S2: fixed schedule, ignores activity."""
+    """Fixed schedule, ignores activity."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 0 9 * * *, timezone: UTC}")
         await it.house.said("dm:alice", "work")
@@ -175,9 +178,10 @@ async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Pa
         assert it.woken() == ["work", DEFAULT_PROMPT]
 
 
+@pytest.mark.promise("TF01")
 @pytest.mark.parametrize("jump_ms", [YEAR_MS, -YEAR_MS])
 async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(tmp_path: Path, jump_ms: int) -> None:
-    """Fault TF01: at most one wakeup, and the next at the next nine o'clock of the new time."""
+    """At most one wakeup, and the next at the next nine o'clock of the new time."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 0 9 * * *}")
         await it.pass_ms(60_000)
@@ -192,8 +196,9 @@ async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(tmp_path: Path, jum
         assert 0 < next_ms - it.wall_ms <= DAY_MS
 
 
+@pytest.mark.promise("TF02")
 async def test_a_wall_clock_that_corrects_itself_repeats_nothing(tmp_path: Path) -> None:
-    """Fault TF02: nine o'clock was kept; it does not come again because the clock went back to 8:58."""
+    """Nine o'clock was kept; it does not come again because the clock went back to 8:58."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 0 9 * * *}")
         await it.pass_ms(60_000)
@@ -204,8 +209,9 @@ async def test_a_wall_clock_that_corrects_itself_repeats_nothing(tmp_path: Path)
         assert it.woken() == []
 
 
+@pytest.mark.promise("P21")
 async def test_an_interval_takes_no_heed_of_the_wall_clock(tmp_path: Path) -> None:
-    """Promise P21: wall jumps change no timeout."""
+    """Wall jumps change no timeout."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 10m}")
         for jump_ms in (YEAR_MS, -2 * YEAR_MS):
@@ -216,8 +222,9 @@ async def test_an_interval_takes_no_heed_of_the_wall_clock(tmp_path: Path) -> No
         assert len(it.woken()) == 1
 
 
+@pytest.mark.promise("CF18")
 async def test_an_edit_counts_before_the_schedule_comes_again(tmp_path: Path) -> None:
-    """Fault CF18: other words at the same time; another time; no schedule; no file; a wrong file."""
+    """Other words at the same time; another time; no schedule; no file; a wrong file."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s, prompt: old}")
         it.write("alice", "{wakeup: 5s, prompt: new}")
@@ -233,8 +240,9 @@ async def test_an_edit_counts_before_the_schedule_comes_again(tmp_path: Path) ->
         assert it.armed() == []
 
 
+@pytest.mark.promise("CF18")
 async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp_path: Path) -> None:
-    """Fault CF18: a new schedule, a shorter one; a file that is wrong changes nothing."""
+    """A new schedule, a shorter one; a file that is wrong changes nothing."""
     async with scene(tmp_path) as it:
         it.write("alice", "null")
         await register(it.catalog, it.house.writer, it.house.reader)
@@ -247,8 +255,9 @@ async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp
         assert len(it.woken()) == 1
 
 
+@pytest.mark.promise("CF18")
 async def test_a_wrong_file_leaves_the_schedule_and_a_deleted_one_ends_it(tmp_path: Path) -> None:
-    """Fault CF18: wrong, it wakes as before; deleted, no wakeup, no spin, and nothing but the schedule is lost."""
+    """Wrong, it wakes as before; deleted, no wakeup, no spin, and nothing but the schedule is lost."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
         it.write("alice", "{wakeup: 0s}")
@@ -274,7 +283,7 @@ async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> 
 
 
 async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> None:
-    """decisions.md, failure notice: until it fails for another cause, or has come through in between."""
+    """Until it fails for another cause, or has come through in between."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
 
@@ -293,8 +302,9 @@ async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> N
         assert await come(9, "failed", "invalid") == 4
 
 
+@pytest.mark.promise("LF01")
 async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None:
-    """Fault LF01: once a minute is all, with and without schedules that are far away."""
+    """Once a minute is all, with and without schedules that are far away."""
     async with scene(tmp_path) as it:
         body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
         specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
@@ -305,7 +315,7 @@ async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None
 
 
 async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_runs(tmp_path: Path) -> None:
-    """Contracts section 1: a ref may override the schedule; an inline agent wakes where it lives."""
+    """contracts 1: a ref may override the schedule; an inline agent wakes where it lives."""
     hourly = Schedule(wakeup="1h", prompt="in review")
     definition = WorkflowDefinition(
         name="review",
@@ -332,8 +342,9 @@ async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_r
         assert it.armed() == [("alice", "dm:alice")]
 
 
+@pytest.mark.promise("P26")
 async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
-    """Promise P26, decisions: schedules do not count. The run ends, and its timer with it."""
+    """Schedules do not count. The run ends, and its timer with it."""
     helper = AgentDefinition(name="helper", model="mock/m", schedule=Schedule(wakeup="1s"))
     spec = MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}")
     async with scene(tmp_path) as it:
@@ -350,10 +361,11 @@ async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
         assert (it.woken("review:main"), it.armed()) == ([], [])
 
 
+@pytest.mark.promise("SF03")
 async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
     tmp_path: Path, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault SF03: what the store cannot take now is tried again; the kernel lives on."""
+    """What the store cannot take now is tried again; the kernel lives on."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
         asked = trio.Event()
@@ -374,10 +386,11 @@ async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
         assert it.woken() == [DEFAULT_PROMPT]
 
 
+@pytest.mark.promise("P21", "LF01")
 async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
     tmp_path: Path, mock_clock: MockClock
 ) -> None:
-    """Promise P21, fault LF01: level-triggered; the loop looks when it must, not now and then."""
+    """level-triggered; the loop looks when it must, not now and then."""
     async with scene(tmp_path) as it:
         start_ms = it.house.clock.now_ms
         looks: list[float] = []
@@ -432,8 +445,9 @@ class Consenting:
         self.kept = (*self.kept, *found)
 
 
+@pytest.mark.promise("P19")
 async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> None:
-    """P19: a file of a project spends nothing by itself; said once, with what would let it."""
+    """A file of a project spends nothing by itself; said once, with what would let it."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.timers = it.new_timers(trusted=False, kept=consents)
@@ -451,11 +465,12 @@ async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> 
         assert it.woken() == ["spend"]
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     "edited", ["{wakeup: 1s, prompt: spend}", "{wakeup: 5s, prompt: spend more}", "{wakeup: '* * * * *'}"]
 )
 async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> None:
-    """P19: consent is to exactly this interval, this cron line, these words."""
+    """Consent is to exactly this interval, this cron line, these words."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.timers = it.new_timers(trusted=False, kept=consents)
@@ -470,8 +485,9 @@ async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> Non
         assert it.armed() == []
 
 
+@pytest.mark.promise("P19")
 async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
-    """P19: what bounds a schedule was part of what was agreed to."""
+    """What bounds a schedule was part of what was agreed to."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.timers = it.new_timers(trusted=False, kept=consents)
@@ -482,8 +498,9 @@ async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
         assert it.armed() == []
 
 
+@pytest.mark.promise("P19")
 async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -> None:
-    """P19: also where several are due at once."""
+    """Also where several are due at once."""
     consents = Consenting()
     async with scene(tmp_path) as it:
         it.timers = it.new_timers(trusted=False, kept=consents)
@@ -498,8 +515,9 @@ async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -
         assert it.armed() == []
 
 
+@pytest.mark.promise("P19")
 async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Path) -> None:
-    """P19: its own schedules were asked about then; another workflow's consent is none for it."""
+    """Its own schedules were asked about then; another workflow's consent is none for it."""
     consents = Consenting()
     ref = Ref(ref="alice", schedule=Schedule(wakeup="5s"))
     definition = WorkflowDefinition(name="review", agents={"alice": ref})
@@ -522,8 +540,9 @@ async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Pat
         assert it.armed() == [("alice", "review:main")]
 
 
+@pytest.mark.promise("LF01")
 async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
-    """LF01: nothing is polled for it."""
+    """Nothing is polled for it."""
     state = tmp_path / "state"
     state.mkdir()
     consents = Consenting()

@@ -63,10 +63,11 @@ class FeltPulse(Heartbeat):
             self.answered.set()
 
 
+@pytest.mark.promise("PF04", "P7")
 async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """promises.md 4.5, issue "a worker that is stopped (SIGSTOP)", PF04 and P7: unresponsive, killed, nothing left."""
+    """Unresponsive, killed, nothing left."""
     monkeypatch.setattr(worker_session, "DUMP_SECONDS", 0.1)
     launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
     await nursery.start(launcher.run)
@@ -95,7 +96,7 @@ async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
 async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
     tmp_path: Path, nursery: trio.Nursery, kind: str
 ) -> None:
-    """promises.md 4.5: SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
+    """SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
     launcher = make(kind, tmp_path / "run")
     await nursery.start(launcher.run)
     listener, tail = Listener(), Tail()

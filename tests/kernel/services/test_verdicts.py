@@ -138,7 +138,7 @@ async def voting() -> AsyncGenerator[Vote, None]:
 async def test_a_vote_decides_how_a_run_ends_and_only_a_yes_is_a_success(
     steps: list[Step], status: str, exit_code: int, verdict: str | None, why: str
 ) -> None:
-    """Contracts sections 1 and 7: verdict, exit 8; whatever else became of the vote, it fails closed."""
+    """contracts 1 and 7: verdict, exit 8; whatever else became of the vote, it fails closed."""
     async with voting() as it:
         await it.start()
         for what, more in steps:
@@ -250,8 +250,9 @@ async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
         await it.on.writer.commit(create, HERE, msgspec.structs.replace(asked, binding=False))
 
 
+@pytest.mark.promise("P26")
 async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
-    """P26: an open ballot is a wait for time. Once that has come its result may wake somebody, so nothing ends."""
+    """An open ballot is a wait for time. Once that has come its result may wake somebody, so nothing ends."""
     async with voting() as it:
         await it.start()
         await it.step(ASK)
@@ -265,8 +266,9 @@ async def test_a_run_waits_for_an_open_vote_and_no_longer_than_that() -> None:
         assert (it.report().status, it.report().exit_code) == ("incomplete", 6)
 
 
+@pytest.mark.promise("P26")
 async def test_a_vote_that_may_last_longer_than_its_run_is_waited_for_until_the_time_is_up() -> None:
-    """P26, exit 124: any vote may end it before; a stop leaves nothing open."""
+    """Exit 124: any vote may end it before; a stop leaves nothing open."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 30_000)
         await it.step(ASK)
@@ -287,6 +289,7 @@ MONEY = "UPDATE workflows SET budget_usd = 1, spent_usd = 2, limited = 1, limite
 ERROR = "UPDATE agents SET state = 'error'"
 
 
+@pytest.mark.promise("P26")
 @pytest.mark.parametrize(
     ("fault", "attended", "status", "exit_code"),
     [
@@ -300,7 +303,7 @@ ERROR = "UPDATE agents SET state = 'error'"
 async def test_a_vote_does_not_keep_a_run_that_cannot_go_on(
     fault: str, attended: bool, status: str, exit_code: int
 ) -> None:
-    """P26: what is used up, or waits for a person though nobody watches, ends as it would without the vote."""
+    """What is used up, or waits for a person though nobody watches, ends as it would without the vote."""
     async with voting() as it:
         await it.start(attended=attended)
         await it.by_alice()
@@ -313,8 +316,9 @@ async def test_a_vote_does_not_keep_a_run_that_cannot_go_on(
         assert (report.status, report.exit_code, report.verdict) == (status, exit_code, None)
 
 
+@pytest.mark.promise("P27")
 async def test_what_a_vote_comes_to_gives_no_work_that_a_limit_would_keep_undone() -> None:
-    """P27: in a run that nobody can continue; that the limit was reached is told, and is what the run ends with."""
+    """In a run that nobody can continue; that the limit was reached is told, and is what the run ends with."""
     async with voting() as it:
         await it.start()
         await it.by_alice()
@@ -335,8 +339,9 @@ def ended(it: Vote) -> list[str]:
     return [one.data["state"] for one in told if one.type == "proposal.ended"]
 
 
+@pytest.mark.promise("P24")
 async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
-    """P24: both deadlines came; the vote is counted, and its creator is given nothing to do any more."""
+    """Both deadlines came; the vote is counted, and its creator is given nothing to do any more."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 90_000)
         await it.by_alice()
@@ -349,8 +354,9 @@ async def test_what_is_due_when_its_run_ends_wakes_nobody() -> None:
         assert ended(it) == ["expired"]
 
 
+@pytest.mark.promise("P24", "P26")
 async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_kernel_ran() -> None:
-    """P24, P26: both deadlines came meanwhile; who looks first, the alarm or the end of runs, makes no difference."""
+    """Both deadlines came meanwhile; who looks first, the alarm or the end of runs, makes no difference."""
     async with voting() as it:
         await it.start(deadline_ms=NOW_MS + 90_000)
         await it.step(ASK)
@@ -362,9 +368,10 @@ async def test_a_vote_whose_time_was_up_before_its_runs_has_expired_though_no_ke
         assert ended(it) == ["expired"]
 
 
+@pytest.mark.promise("P24")
 @pytest.mark.parametrize("way", ["cancel", "clear"])
 async def test_what_ended_by_its_deadline_is_not_called_off_afterwards(way: str) -> None:
-    """P24: its time is up, whether or not an alarm has come yet; as no vote counts then, nobody takes it back."""
+    """Its time is up, whether or not an alarm has come yet; as no vote counts then, nobody takes it back."""
     async with voting() as it:
         await it.start()
         await it.step(ASK)

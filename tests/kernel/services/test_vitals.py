@@ -39,7 +39,7 @@ class Manager:
 async def test_a_service_manager_hears_ready_watchdog_and_stopping(
     tmp_path: Path, abstract: bool, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """promises.md 4.5: sd_notify, often enough for the watchdog."""
+    """sd_notify, often enough for the watchdog."""
     manager = Manager(f"@awk-test-{tmp_path}" if abstract else str(tmp_path / "notify"))
     environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
     vitals = LoopWatchdog(
@@ -58,7 +58,7 @@ async def test_a_service_manager_hears_ready_watchdog_and_stopping(
 
 
 def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Path) -> None:
-    """promises.md 4.5: nonsense in the environment included."""
+    """Nonsense in the environment included."""
     gone = str(tmp_path / "gone")
     for environ in ({}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:1:2"}, {"NOTIFY_SOCKET": gone}):
         notifier_of(environ, 7).tell("READY=1")
@@ -69,7 +69,7 @@ def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Pa
 
 
 async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """promises.md 4.5: warn at 1 s."""
+    """Warn at 1 s."""
     time = [100.0]
     vitals = LoopWatchdog(notifier=SystemdNotifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
     with caplog.at_level(logging.WARNING):
@@ -85,7 +85,7 @@ async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCa
 
 
 async def test_the_dump_is_put_off_as_long_as_the_loop_turns(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.5: dump at 5 s; and none is left armed behind."""
+    """Dump at 5 s; and none is left armed behind."""
     calls: list[tuple[float, str]] = []
     vitals = LoopWatchdog(
         notifier=SystemdNotifier(),
@@ -101,7 +101,7 @@ async def test_the_dump_is_put_off_as_long_as_the_loop_turns(autojump_clock: tri
 
 
 def test_a_loop_that_stands_still_is_shown_where_it_stands() -> None:
-    """promises.md 4.5: the real timer, with a loop that blocks."""
+    """The real timer, with a loop that blocks."""
     script = """
 import time, trio
 from kernel.services import health as vitals

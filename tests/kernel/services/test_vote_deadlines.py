@@ -12,8 +12,9 @@ from tests.kernel.store.hall import STARVATION_MS, asked
 from tests.kernel.store.house import open_house
 
 
+@pytest.mark.promise("P24")
 async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() -> None:
-    """P24: its only elector is who called for it; the alarm looks again at once, and next at the deadline."""
+    """Its only elector is who called for it; the alarm looks again at once, and next at the deadline."""
     async with open_house(MEMORY) as house:
         space = await house.workflow("alice")
         await house.said(space, "work", to=("alice",))

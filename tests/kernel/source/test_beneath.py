@@ -12,20 +12,22 @@ from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_fo
 
 @pytest.mark.parametrize(("text", "path"), [("./data//x/", "data/x"), ("a", "a"), (".hidden/b c", ".hidden/b c")])
 def test_a_path_is_told_in_one_way(text: str, path: str) -> None:
-    """Contracts section 1: relative to the project root."""
+    """contracts 1: relative to the project root."""
     assert plain_path(text) == path
 
 
+@pytest.mark.promise("P15", "CF12")
 @pytest.mark.parametrize("text", ["", ".", "./", "..", "a/../b", "/etc", "~/x", "a\0b", "a\nb", "a/b/../../.."])
 def test_a_path_that_is_none_of_the_project_is_refused(text: str) -> None:
-    """P15, CF12."""
+    """A path that is none of the project is refused."""
     with pytest.raises(NotInside):
         plain_path(text)
 
 
+@pytest.mark.promise("P15")
 @given(st.text(alphabet="ab./~\0-", max_size=12))
 def test_what_passes_has_no_step_upward(text: str) -> None:
-    """P15, over many paths."""
+    """What passes has no step upward, over many paths."""
     try:
         parts = plain_path(text).split("/")
     except NotInside:
@@ -33,8 +35,9 @@ def test_what_passes_has_no_step_upward(text: str) -> None:
     assert parts and not {"", ".", ".."} & set(parts)
 
 
+@pytest.mark.promise("P15", "XF05")
 def test_a_link_is_not_followed_anywhere(tmp_path: Path) -> None:
-    """P15, XF05: neither as a folder on the way, nor as the folder, nor as the file."""
+    """Neither as a folder on the way, nor as the folder, nor as the file."""
     root, outside = tmp_path / "project", tmp_path / "outside"
     (root / "a").mkdir(parents=True)
     outside.mkdir()
@@ -53,8 +56,9 @@ def test_a_link_is_not_followed_anywhere(tmp_path: Path) -> None:
     assert (outside / "file").read_text() == "theirs"
 
 
+@pytest.mark.promise("CF11")
 def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
-    """CF11: a pipe in place of a file."""
+    """A pipe in place of a file."""
     os.mkfifo(tmp_path / "pipe")
     folder = os.open(tmp_path, os.O_RDONLY)
     with pytest.raises(OSError, match=r"regular|No such device"):
@@ -62,8 +66,9 @@ def test_what_is_no_regular_file_is_not_waited_for(tmp_path: Path) -> None:
     os.close(folder)
 
 
+@pytest.mark.promise("CF12")
 def test_a_folder_with_another_purpose_is_told(tmp_path: Path) -> None:
-    """CF12; a link that is there already is told before anything starts."""
+    """A link that is there already is told before anything starts."""
     (tmp_path / "link").symlink_to("/")
     (tmp_path / "file").touch()
     assert folder_fault("data/x", tmp_path) is None

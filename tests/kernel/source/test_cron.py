@@ -22,9 +22,10 @@ def local(at_ms: int, zone: str) -> datetime:
     return datetime.fromtimestamp(at_ms / 1000, find_zone(zone))
 
 
+@pytest.mark.promise("TF02")
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_daily_line_comes_once_on_every_day_of_two_years(zone: str) -> None:
-    """Fault TF02: 02:30 is skipped in spring and comes twice in autumn; the wakeup comes once on both days."""
+    """02:30 is skipped in spring and comes twice in autumn; the wakeup comes once on both days."""
     cron = Cron("30 2 * * *", find_zone(zone))
     day = datetime(2025, 1, 1, 12, tzinfo=find_zone(zone))
     at_ms = ms(day)
@@ -37,6 +38,7 @@ def test_a_daily_line_comes_once_on_every_day_of_two_years(zone: str) -> None:
         assert (found.hour, found.minute) in {(2, 30), (3, 0)}, "as written, or when the gap ends"
 
 
+@pytest.mark.promise("TF02")
 @pytest.mark.parametrize(
     ("zone", "day", "expected"),
     [
@@ -48,12 +50,13 @@ def test_a_daily_line_comes_once_on_every_day_of_two_years(zone: str) -> None:
 def test_a_time_that_is_skipped_comes_when_the_gap_ends_and_one_that_comes_twice_the_first_time(
     zone: str, day: datetime, expected: str
 ) -> None:
-    """Fault TF02: the rule as documented."""
+    """The rule as documented."""
     assert local(Cron("30 2 * * *", find_zone(zone)).next_after(ms(day)), zone).isoformat() == expected
 
 
+@pytest.mark.promise("TF02")
 def test_nothing_comes_again_in_the_second_of_two_equal_hours() -> None:
-    """Fault TF02: asked between the two 02:30s, the next one is tomorrow's."""
+    """Asked between the two 02:30s, the next one is tomorrow's."""
     cron = Cron("30 2 * * *", find_zone("Europe/Berlin"))
     first_ms = ms(datetime(2026, 10, 25, 0, 30, tzinfo=UTC))
     assert cron.next_after(first_ms - 1) == first_ms
@@ -62,8 +65,9 @@ def test_nothing_comes_again_in_the_second_of_two_equal_hours() -> None:
         assert following.isoformat() == "2026-10-26T02:30:00+01:00"
 
 
+@pytest.mark.promise("TF02")
 def test_a_line_for_every_quarter_of_an_hour_follows_real_time() -> None:
-    """Fault TF02: what comes all the time also comes in both of two equal hours."""
+    """What comes all the time also comes in both of two equal hours."""
     cron = Cron("*/15 * * * *", find_zone("Europe/Berlin"))
     at_ms = start_ms = ms(datetime(2026, 10, 24, 22, tzinfo=UTC))
     for count in range(1, 25):
@@ -71,13 +75,14 @@ def test_a_line_for_every_quarter_of_an_hour_follows_real_time() -> None:
         assert at_ms == start_ms + count * 15 * 60_000
 
 
+@pytest.mark.promise("P21")
 @given(
     line=st.sampled_from(["* * * * *", "30 2 * * *", "*/7 1-3 * * *", "0 9 * * 1-5", "15 0 L * *", "0 12 29 2 *"]),
     zone=st.sampled_from(ZONES),
     at=st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2040, 1, 1)),  # noqa: DTZ001
 )
 def test_the_next_time_is_always_later_and_never_skips_one(line: str, zone: str, at: datetime) -> None:
-    """Promise P21: time goes forward, from wherever the clock was set to."""
+    """Time goes forward, from wherever the clock was set to."""
     cron = Cron(line, find_zone(zone))
     at_ms = ms(at.replace(tzinfo=UTC))
     following_ms = cron.next_after(at_ms)
@@ -99,22 +104,25 @@ a b c d e
 """
 
 
+@pytest.mark.promise("CF13")
 @pytest.mark.parametrize("line", [*NO_LINES.splitlines(), "0,".ljust(400, "0") + " * * * *"])
 def test_what_is_no_cron_line_is_refused(line: str) -> None:
-    """Fault CF13."""
+    """What is no cron line is refused."""
     with pytest.raises(CronRejected):
         Cron(line, UTC)
 
 
+@pytest.mark.promise("CF13")
 @given(st.lists(st.text("0123456789*/-,L#W²١ MONJA", min_size=1, max_size=8), min_size=5, max_size=5))
 def test_no_text_does_more_than_be_refused(fields: list[str]) -> None:
-    """Fault CF13: whatever five fields say, they are kept or refused, and quickly."""
+    """Whatever five fields say, they are kept or refused, and quickly."""
     with suppress(CronRejected):
         assert Cron(" ".join(fields), UTC).next_after(0) > 0
 
 
+@pytest.mark.promise("CF13")
 def test_a_zone_is_found_by_its_name_or_the_nearest_is_named() -> None:
-    """Fault CF13: no path, no folder, no NUL is a time zone."""
+    """No path, no folder, no NUL is a time zone."""
     assert str(find_zone("Europe/Berlin")) == "Europe/Berlin"
     for name in ("", "America", "../Europe/Berlin", "/etc/passwd", "a\0b", "x" * 5000):
         with pytest.raises(ZoneRejected, match="is not a time zone"):

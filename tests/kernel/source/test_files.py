@@ -9,9 +9,10 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, inside, read_bytes, read_text
 
 
+@pytest.mark.promise("CF11")
 @pytest.mark.parametrize("path", ["../out.md", "/etc/passwd", "a/../../out.md", "~/x", "link.md", "dir/out.md", "a\0b"])
 def test_a_path_that_leads_outside_is_refused(path: str, tmp_path: Path) -> None:
-    """CF11: dots, absolute paths, links of files and of folders."""
+    """Dots, absolute paths, links of files and of folders."""
     root = tmp_path / "project"
     root.mkdir()
     (root / "a").mkdir()
@@ -29,9 +30,10 @@ def test_a_link_inside_the_project_is_followed(tmp_path: Path) -> None:
     assert inside(tmp_path, "b.md", "alice.yaml") == (tmp_path / "a.md").resolve()
 
 
+@pytest.mark.promise("CF11")
 @pytest.mark.parametrize("kind", ["fifo", "folder", "device", "loop"])
 def test_what_is_no_regular_file_is_refused_without_waiting(kind: str, tmp_path: Path) -> None:
-    """CF11: a FIFO without a writer would block for ever."""
+    """A FIFO without a writer would block for ever."""
     path = tmp_path / "x"
     if kind == "fifo":
         os.mkfifo(path)
@@ -46,8 +48,9 @@ def test_what_is_no_regular_file_is_refused_without_waiting(kind: str, tmp_path:
     assert caught.value.errors[0].path == "x"
 
 
+@pytest.mark.promise("CF11")
 def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(tmp_path: Path) -> None:
-    """CF11: 10 GB."""
+    """10 GB."""
     path = tmp_path / "x"
     path.write_bytes(b"a" * 2048)
     assert read_bytes(path, "x", limit=2048) == b"a" * 2048
@@ -58,8 +61,9 @@ def test_a_file_over_the_limit_is_refused_and_one_at_it_is_read(tmp_path: Path) 
         read_bytes(path, "x")
 
 
+@pytest.mark.promise("CF18")
 def test_a_missing_file_is_told_apart_from_a_bad_one(tmp_path: Path) -> None:
-    """CF18: the caller says definition_missing."""
+    """The caller says definition_missing."""
     for path in (tmp_path / "none", tmp_path / "none" / "deeper"):
         with pytest.raises(FileMissing):
             read_text(path, "x")

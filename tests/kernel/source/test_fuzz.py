@@ -72,24 +72,27 @@ def load(data: bytes) -> None:
     assert all(error.line >= 1 and error.column >= 1 and error.message for error in errors)
 
 
+@pytest.mark.promise("CF01", "CF02", "CF03", "CF04", "CF05", "CF06")
 @settings(max_examples=300, deadline=500)
 @given(st.binary(max_size=200))
 def test_any_bytes_load_or_are_refused(data: bytes) -> None:
-    """CF01-CF06."""
+    """Any bytes load or are refused."""
     load(data)
 
 
+@pytest.mark.promise("CF01", "CF02", "CF03", "CF04", "CF05", "CF06")
 @pytest.mark.slow
 @settings(max_examples=300, deadline=500)
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
-    """CF01-CF06."""
+    """Anything that looks like yaml loads or is refused."""
     load(text.encode())
 
 
+@pytest.mark.promise("CF06", "CF07")
 @pytest.mark.slow
 @settings(max_examples=300, deadline=500, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*_KEYS, "promt", "memory"]), _VALUES, max_size=6))
 def test_any_values_under_known_keys_load_or_are_refused(document: dict[str, Any]) -> None:
-    """CF06, CF07: JSON is YAML, so values of every type reach every field."""
+    """JSON is YAML, so values of every type reach every field."""
     load(msgspec.json.encode(document))

@@ -3,11 +3,14 @@
 import weakref
 from pathlib import Path
 
+import pytest
+
 from kernel.source.files import SETTLED_SECONDS, StatCache
 
 
+@pytest.mark.promise("CF18")
 def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: Path) -> None:
-    """CF18: two writes that look alike are at most SETTLED_SECONDS apart, so whoever reads after that has the last."""
+    """Two writes that look alike are at most SETTLED_SECONDS apart, so whoever reads after that has the last."""
     now = 0.0
     glances, path = StatCache(lambda: now), tmp_path / "a.yaml"
     path.write_text("a")
@@ -20,8 +23,9 @@ def test_what_may_have_been_written_twice_in_a_moment_is_not_settled(tmp_path: P
     assert glances.at(str(path)) == settled
 
 
+@pytest.mark.promise("CF18")
 def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None:
-    """CF18: of the same size, in another file under its name."""
+    """Of the same size, in another file under its name."""
     now = 0.0
     glances, path = StatCache(lambda: now), tmp_path / "a.yaml"
     path.write_text("a")
@@ -36,8 +40,9 @@ def test_an_edit_looks_different_and_has_to_settle_again(tmp_path: Path) -> None
     assert after.signature != before.signature
 
 
+@pytest.mark.promise("CF18")
 def test_what_is_not_there_is_settled_and_its_coming_is_seen(tmp_path: Path) -> None:
-    """CF18: the project file is optional."""
+    """The project file is optional."""
     glances, path = StatCache(lambda: 0.0), tmp_path / "moniro.yaml"
     absent = glances.at(str(path))
     path.write_text("a")

@@ -35,9 +35,10 @@ def convert(text: str, shapes: TypeRules | None = None) -> tuple[Sample | None, 
     return Converter(problems, shapes or TypeRules()).struct(node, Sample, ""), problems
 
 
+@pytest.mark.promise("CF06")
 @pytest.mark.parametrize("word", ["no", "12:30", "010", "1e3", "2026-02-30", "true", "0x10", "5"])
 def test_a_text_field_takes_the_text_as_it_stands(word: str) -> None:
-    """CF06."""
+    """A text field takes the text as it stands."""
     sample, problems = convert(f"text: {word}")
     assert problems.errors == ()
     assert sample is not None
@@ -45,7 +46,7 @@ def test_a_text_field_takes_the_text_as_it_stands(word: str) -> None:
 
 
 def test_every_kind_of_field_is_converted() -> None:
-    """Contracts section 1: the shapes the files use."""
+    """contracts 1: the shapes the files use."""
     sample, problems = convert(
         "text: t\ncount: 3\nratio: 1e-1\nflag: true\nmode: slow\nmaybe: ~\neither: {lasts: 200ms}\n"
         "words: [a, 1]\ninners: [{lasts: 10}, {lasts: 1m}]\nnumbers: {a: 1}\nfree: {x: [1, 010, 1e3, no, ~, true]}\n"
@@ -67,6 +68,7 @@ def test_every_kind_of_field_is_converted() -> None:
     )
 
 
+@pytest.mark.promise("CF06", "CF07", "CF13")
 @pytest.mark.parametrize(
     ("line", "where", "column", "message", "hint"),
     [
@@ -96,7 +98,7 @@ def test_every_kind_of_field_is_converted() -> None:
     ],
 )
 def test_a_wrong_value_is_told_with_place_and_hint(line: str, where: str, column: int, message: str, hint: str) -> None:
-    """CF06, CF07, CF13."""
+    """A wrong value is told with place and hint."""
     sample, problems = convert(f"text: x\n{line}\n")
     [error] = problems.errors
     assert (sample, error.path, error.where, error.source) == (None, "file.yaml", where, line)
@@ -106,7 +108,7 @@ def test_a_wrong_value_is_told_with_place_and_hint(line: str, where: str, column
 
 
 def test_a_missing_key_is_told() -> None:
-    """T58."""
+    """A missing key is told."""
     _, problems = convert("count: 1")
     assert [(error.where, error.message, error.hint) for error in problems.errors] == [
         ("text", "is missing", "add text:")
@@ -119,21 +121,22 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file() -> None:
     assert [error.line for error in problems.errors] == [1, 2, 3, 4]
 
 
+@pytest.mark.promise("P10")
 def test_the_number_of_mistakes_is_bounded() -> None:
-    """P10."""
+    """The number of mistakes is bounded."""
     _, problems = convert("".join(f"k{number}: 1\n" for number in range(1000)))
     assert len(problems.errors) == MAX_ERRORS
 
 
 def test_a_known_key_that_is_not_taken_says_why() -> None:
-    """Contracts: keys of later versions are refused, never ignored."""
+    """Keys of later versions are refused, never ignored."""
     shapes = TypeRules(refused={(Sample, "later"): ("later is not supported", "remove it")})
     _, problems = convert("text: x\nlater: 1", shapes)
     assert [(error.message, error.hint) for error in problems.errors] == [("later is not supported", "remove it")]
 
 
 def test_a_short_form_is_rewritten_before_conversion() -> None:
-    """Contracts section 1: short spellings."""
+    """contracts 1: short spellings."""
 
     def wrap(node: Node) -> Node:
         return node if isinstance(node, ListNode) else ListNode((node,), node.place)

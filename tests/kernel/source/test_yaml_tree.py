@@ -23,8 +23,9 @@ def read(data: bytes) -> None:
     problems.check()
 
 
+@pytest.mark.promise("CF06")
 def test_a_scalar_keeps_its_text_whatever_yaml_1_1_would_make_of_it() -> None:
-    """CF06."""
+    """A scalar keeps its text whatever yaml 1 1 would make of it."""
     node = tree("[no, 12:30:45, 010, 1e3, 2026-02-30, 0x1F, on]")
     assert isinstance(node, ListNode)
     assert [item.text for item in node.items if isinstance(item, ScalarNode)] == [
@@ -32,12 +33,13 @@ def test_a_scalar_keeps_its_text_whatever_yaml_1_1_would_make_of_it() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.promise("CF06")
 @pytest.mark.parametrize(
     ("text", "plain"),
     [("a: 1", True), ("{a: 1}", True), ('{"a":1}', True), ("a: '1'", False), ('{a: "1"}', False), ("a: |\n  1", False)],
 )
 def test_only_a_scalar_without_quotes_is_plain(text: str, plain: bool) -> None:
-    """CF06: a quoted number is a text in block and flow style alike."""
+    """A quoted number is a text in block and flow style alike."""
     node = tree(text)
     assert isinstance(node, MapNode)
     value = node.get("a")
@@ -45,8 +47,9 @@ def test_only_a_scalar_without_quotes_is_plain(text: str, plain: bool) -> None:
     assert value.plain == plain
 
 
+@pytest.mark.promise("CF05")
 def test_a_place_counts_lines_and_characters_from_one() -> None:
-    """CF05: an editor jumps to it."""
+    """An editor jumps to it."""
     node = tree("# comment\na:\n  - äöü: x\n")
     assert isinstance(node, MapNode)
     [(key, items)] = node.entries
@@ -66,14 +69,16 @@ def test_an_alias_repeats_its_anchor() -> None:
     assert node.get("a") == node.get("b")
 
 
+@pytest.mark.promise("CF05")
 def test_a_duplicate_key_names_both_lines_and_reading_goes_on() -> None:
-    """CF05."""
+    """A duplicate key names both lines and reading goes on."""
     first, second = errors("a: 1\nb: {c: 1, c: 2}\na: 3\n")
     assert (first.line, first.where, first.source) == (2, "b.c", "b: {c: 1, c: 2}")
     assert (second.line, second.column, second.where) == (3, 1, "a")
     assert "on line 1 and on line 3" in second.message
 
 
+@pytest.mark.promise("CF02", "CF04")
 @pytest.mark.parametrize(
     ("text", "line", "column", "part"),
     [
@@ -97,14 +102,14 @@ def test_a_duplicate_key_names_both_lines_and_reading_goes_on() -> None:
     ],
 )
 def test_what_is_refused_says_where_and_why(text: str, line: int, column: int, part: str) -> None:
-    """CF02, CF04, T58."""
+    """What is refused says where and why."""
     [error] = errors(text)
     assert (error.line, error.column) == (line, column)
     assert part in error.message
 
 
 def test_bytes_that_are_no_utf8_are_located() -> None:
-    """T58: never a UnicodeDecodeError."""
+    """Never a UnicodeDecodeError."""
     [error] = errors("a: ä\nb: ".encode() + b"\xff\n")
     assert (error.line, error.column) == (2, 4)
     assert "0xff" in error.message
@@ -122,6 +127,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
 )
 
 
+@pytest.mark.promise("CF01", "CF03")
 @pytest.mark.parametrize(
     ("name", "text", "part"),
     [
@@ -135,7 +141,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
     ],
 )
 def test_a_bomb_is_refused_while_it_is_read(name: str, text: str, part: str) -> None:
-    """CF01, CF03."""
+    """A bomb is refused while it is read."""
     assert part in errors(text)[-1].message, name
 
 

@@ -117,8 +117,9 @@ async def test_a_decision_that_a_waiting_call_has_not_heard_yet_is_its_own(house
     assert (await house.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)).first
 
 
+@pytest.mark.promise("P26")
 async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_again_shows(house: House) -> None:
-    """P26: a run must not go on for ever because another call of the dead attempt is still open."""
+    """A run must not go on for ever because another call of the dead attempt is still open."""
     await at_work(house)
     calls = [Call(key=f"toolu_{number}", tool="Bash", input=b"[%d]" % number, held=True) for number in range(3)]
     for call in calls:
@@ -160,8 +161,9 @@ async def crashed(house: House, epoch: int) -> None:
     house.clock.now_ms += 60_000
 
 
+@pytest.mark.promise("P4")
 async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_as_new(house: House) -> None:
-    """P4: begun under auto, broken off, then granted under ask: it would have run twice."""
+    """Begun under auto, broken off, then granted under ask: it would have run twice."""
     await at_work(house)
     await crashed(house, 1)
     await take(house)
@@ -172,8 +174,9 @@ async def test_what_an_attempt_may_have_begun_that_asked_nobody_is_not_as_good_a
     assert await ask_for(house, epoch=3) == Asked(1, "granted", "")
 
 
+@pytest.mark.promise("P4")
 async def test_what_was_granted_once_for_all_is_not_as_good_as_new_either(house: House) -> None:
-    """P4: the grant is there at once, and what broke off was asked nothing."""
+    """The grant is there at once, and what broke off was asked nothing."""
     await at_work(house)
     await ask_for(house, Call(key="9.9:c", tool="bash", input=PUSH.input))
     await house.writer.commit(approve, "a1", always="*")
@@ -183,8 +186,9 @@ async def test_what_was_granted_once_for_all_is_not_as_good_as_new_either(house:
     assert await ask_for(house, epoch=2) == Asked(2, "granted", "")
 
 
+@pytest.mark.promise("P4")
 async def test_what_is_allowed_meanwhile_and_breaks_off_is_in_doubt(house: House) -> None:
-    """P4: asked, then run under auto by an attempt that did not ask, then asked again."""
+    """Asked, then run under auto by an attempt that did not ask, then asked again."""
     await parked(house)
     await house.writer.commit(approve, "a1")
     await take(house)
@@ -307,8 +311,9 @@ async def test_a_kernel_that_died_meanwhile_loses_no_request_and_doubles_none(tm
         assert await ask_for(house, again, epoch=2) == Asked(1, "granted", "")
 
 
+@pytest.mark.promise("P26")
 async def test_a_call_that_is_kept_waiting_again_is_told_again(house: House) -> None:
-    """P26: nobody looks whether a run is over but after an event."""
+    """Nobody looks whether a run is over but after an event."""
     await at_work(house)
     await ask_for(house, HELD)
     await house.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash", not_before_ms=1))
@@ -319,8 +324,9 @@ async def test_a_call_that_is_kept_waiting_again_is_told_again(house: House) -> 
     assert first == again
 
 
+@pytest.mark.promise("P2")
 async def test_a_clock_that_was_set_between_two_kernels_moves_the_deadline(house: House) -> None:
-    """Promise P2: an hour stays an hour."""
+    """An hour stays an hour."""
     await parked(house)
     house.clock.now_ms += 60_000
     await house.writer.commit(recover, machine=HostClock("boot", 0))
@@ -402,10 +408,11 @@ async def test_a_paused_workflow_keeps_what_was_approved_back(house: House) -> N
     assert stands(house).kind == "runnable"
 
 
+@pytest.mark.promise("P26")
 @pytest.mark.parametrize("call", [PUSH, HELD], ids=["parked", "held"])
 @pytest.mark.parametrize("attended", [False, True], ids=["alone", "watched"])
 async def test_a_run_is_over_when_only_approvals_are_left(house: House, call: Call, *, attended: bool) -> None:
-    """P26: exit 7; one that somebody watches goes on until the deadline."""
+    """Exit 7; one that somebody watches goes on until the deadline."""
     await house.workflow("alice", kickoff="@alice go", attended=attended)
     await take(house)
     await ask_for(house, call)
@@ -420,8 +427,9 @@ async def test_a_run_is_over_when_only_approvals_are_left(house: House, call: Ca
         assert over.exit_code == 7
 
 
+@pytest.mark.promise("P6")
 async def test_an_attempt_that_is_over_asks_nothing(house: House) -> None:
-    """Promise P6."""
+    """An attempt that is over asks nothing."""
     await parked(house)
     for asked in (ask_for(house), house.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)):
         with pytest.raises(Refused) as refused:

@@ -100,7 +100,7 @@ def judged(house: House) -> RunCompletion | int:
 
 
 async def test_who_asked_holds_neither_a_worker_nor_its_agent(house: House) -> None:
-    """decisions.md: parked, no slot is held, no charge; the agent does other work meanwhile."""
+    """Parked, no slot is held, no charge; the agent does other work meanwhile."""
     await waiting(house)
     assert rows(house)["i1"] == ("waiting", "answer", "i2")
     charges = "SELECT attempts, crashes, preempted FROM instructions WHERE id = 1"
@@ -142,6 +142,7 @@ async def test_an_answer_that_came_first_is_told_when_who_asked_makes_room(when:
     assert len(notes(house)) == 1
 
 
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize("entry", [False, True])
 @pytest.mark.parametrize("parking", [
     Requeue(status="queued", outcome="crash", cause="crash", charge="crash", crash_jitter=0.0, not_before_ms=2**50),
@@ -150,7 +151,7 @@ async def test_an_answer_that_came_first_is_told_when_who_asked_makes_room(when:
 async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
     parking: Requeue, entry: bool, house: House
 ) -> None:
-    """Promise P4: the call is repeated under its key and asks nobody again; what was told before it stays told."""
+    """The call is repeated under its key and asks nobody again; what was told before it stays told."""
     alice = await asked(house)
     if entry:
         await step(house, alice, 0)
@@ -162,9 +163,10 @@ async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
     assert [text for _, text in notes(house)] == [ANSWER]
 
 
+@pytest.mark.promise("P4", "P5")
 @pytest.mark.parametrize("moment", ["asked", "entered", "parked", "answering", "answered first", "answered"])
 async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answer(moment: str, house: House) -> None:
-    """Promises P4, P5; promises.md 4.7: in every order."""
+    """In every order."""
     alice = await asked(house)
     if moment in ("entered", "answered first"):
         await step(house, alice, 0)
@@ -232,8 +234,9 @@ async def test_who_asked_two_goes_on_once_both_have_answered(house: House) -> No
     assert [text for _, text in notes(house)] == [ANSWER, "carol answers (i3):\n\n43"]
 
 
+@pytest.mark.promise("P4", "P6")
 async def test_a_repeated_call_asks_once_and_an_old_attempt_nobody(house: House) -> None:
-    """Promises P4, P6: the ledger, and the fence."""
+    """The ledger, and the fence."""
     await house.workflow("alice", "bob", kickoff="@alice go")
     alice = await take(house, "i1")
     made: list[str] = []
@@ -253,7 +256,7 @@ async def test_a_repeated_call_asks_once_and_an_old_attempt_nobody(house: House)
 
 
 async def test_a_circle_is_refused_and_ends_with_who_no_longer_waits(house: House) -> None:
-    """decisions.md: cycles are refused by causation; alice -> bob -> carol -> alice."""
+    """Cycles are refused by causation; alice -> bob -> carol -> alice."""
     await waiting(house, "carol")
     bob = await _again(house, "i2")
     assert await ask(house, bob, "carol") == "i3"
@@ -298,7 +301,7 @@ async def test_the_final_answer_wakes_nobody_twice(house: House) -> None:
 
 
 async def test_a_pause_in_between_holds_back_what_was_answered(house: House) -> None:
-    """contracts.md: paused work waits; a question that is open is not forgotten over it."""
+    """Paused work waits; a question that is open is not forgotten over it."""
     await waiting(house)
     await house.writer.commit(pause_workflow, "review:main")
     assert rows(house)["i1"] == ("waiting", "answer", "i2")
@@ -364,8 +367,9 @@ async def test_a_tool_that_asks_nobody_is_not_looked_at(house: House) -> None:
     assert await step(house, alice, 2) is None
 
 
+@pytest.mark.promise("P26")
 async def test_a_run_goes_on_while_who_was_asked_can(house: House) -> None:
-    """Promise P26: neither ended early for who waits, nor kept for it."""
+    """Neither ended early for who waits, nor kept for it."""
     await waiting(house)
     assert isinstance(judged(house), int)
     assert stands(house) == Readiness("runnable", "answer")
@@ -376,8 +380,9 @@ async def test_a_run_goes_on_while_who_was_asked_can(house: House) -> None:
     assert stands(house) == Readiness("time", "backoff", house.clock.now_ms + 9)
 
 
+@pytest.mark.promise("P26")
 async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(house: House) -> None:
-    """Promise P26: bob needs a credential, so exit 4; who asked is no reason of its own, however long the chain."""
+    """Bob needs a credential, so exit 4; who asked is no reason of its own, however long the chain."""
     await waiting(house, "carol")
     bob = await _again(house, "i2")
     await ask(house, bob, "carol")
@@ -392,7 +397,7 @@ async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(house: House) 
 
 
 async def test_who_waits_for_an_agent_without_a_key_is_told_which(house: House) -> None:
-    """promises 4.3: nobody refused anything; also through a chain of questions, and not where a provider was asked."""
+    """Nobody refused anything; also through a chain of questions, and not where a provider was asked."""
     await waiting(house, "carol")
     bob = await _again(house, "i2")
     missing = Requeue(
@@ -410,8 +415,9 @@ async def test_who_waits_for_an_agent_without_a_key_is_told_which(house: House) 
     assert house.reader.now(all_missing_credentials, ("i1", "i2")) == {}
 
 
+@pytest.mark.promise("P27")
 async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(house: House) -> None:
-    """Promise P27: exit 6; who asked is incomplete like what it asked for, not cancelled."""
+    """Exit 6; who asked is incomplete like what it asked for, not cancelled."""
     alice = await asked(house, limits=b'{"instructions":1}')
     assert await step(house, alice, 0) == "asked"
     await house.writer.commit(requeue, "i1", 1, YIELDED)

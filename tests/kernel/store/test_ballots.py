@@ -1,4 +1,4 @@
-"""Ballots in the store: who is woken by what, what is said, and that each ends once (promise P24, fault XF18)."""
+"""Ballots in the store: who is woken by what, what is said, and that each ends once."""
 
 from collections.abc import Iterator
 from typing import get_args
@@ -24,6 +24,8 @@ from protocol.ipc import Entry
 from protocol.names import InstructionId
 from protocol.voting import BALLOT_STATES, BallotType, Method, TieBreaker, Why
 from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
+
+pytestmark = pytest.mark.promise("P24", "XF18")
 
 COUNT = {
     "ballots": "SELECT count(*) FROM ballots",
@@ -62,8 +64,9 @@ def test_further_ballots_join_work_that_nobody_has_begun(hall: Hall) -> None:
     assert hall.create("alice", asked()).instruction_ids == first.instruction_ids
 
 
+@pytest.mark.promise("P24")
 def test_votes_are_counted_and_the_last_one_ends_it(hall: Hall) -> None:
-    """P24: one resolution, told by the system; its creator is woken by what others bring about."""
+    """One resolution, told by the system; its creator is woken by what others bring about."""
     hall.create("alice", asked())
     assert hall.vote("alice", "p1", "a").ballot.missing == ("bob", "carol")
     assert hall.vote("bob", "p1", "b", reason="it is\nnewer").ballot.state == "open"
@@ -91,6 +94,7 @@ def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(hall: Hall) -> None
     assert hall.woken_by("resolved") == []
 
 
+@pytest.mark.promise("XF18")
 @pytest.mark.parametrize(
     ("who", "name", "choice", "code"),
     [
@@ -101,7 +105,7 @@ def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(hall: Hall) -> None
     ],
 )
 def test_a_vote_that_cannot_be_changes_nothing(hall: Hall, who: str, name: str, choice: str, code: str) -> None:
-    """XF18: votes are final; a refusal leaves no message."""
+    """Votes are final; a refusal leaves no message."""
     hall.create("alice", asked())
     hall.vote("bob", "p1", "a")
     before = (hall.told(), hall.ballot("p1"))
@@ -112,7 +116,7 @@ def test_a_vote_that_cannot_be_changes_nothing(hall: Hall, who: str, name: str, 
 
 
 def test_the_same_vote_again_changes_nothing_and_is_no_fault(hall: Hall) -> None:
-    """decisions.md; also once it is over."""
+    """The same vote again changes nothing and is no fault."""
     hall.create("alice", asked())
     first = hall.vote("bob", "p1", "a")
     again = hall.vote("bob", "p1", "a")
@@ -122,8 +126,9 @@ def test_the_same_vote_again_changes_nothing_and_is_no_fault(hall: Hall) -> None
     assert [kind for kind, _, _ in hall.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
+@pytest.mark.promise("XF18")
 def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(hall: Hall) -> None:
-    """XF18: after close; and between its deadline and the alarm."""
+    """After close; and between its deadline and the alarm."""
     hall.create("alice", asked(quorum=1))
     hall.vote("bob", "p1", "a")
     with pytest.raises(Refused, match="a won"):
@@ -134,8 +139,9 @@ def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(hall: Hall) -> N
         hall.vote("carol", "p2", "a")
 
 
+@pytest.mark.promise("TF18")
 async def test_of_two_last_votes_at_once_one_ends_it(hall: Hall) -> None:
-    """TF18: both are with the writer before either is counted; the second finds it over."""
+    """Both are with the writer before either is counted; the second finds it over."""
     hall.create("alice", asked(quorum=2))
     hall.vote("alice", "p1", "a")
     refused: list[str] = []
@@ -157,8 +163,9 @@ async def test_of_two_last_votes_at_once_one_ends_it(hall: Hall) -> None:
     assert [kind for kind, _, _ in hall.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
+@pytest.mark.promise("XF18")
 def test_who_came_later_or_works_elsewhere_has_no_vote(hall: Hall) -> None:
-    """XF18: by a non-elector, and as another: who votes is whose attempt it is, in its own space."""
+    """By a non-elector, and as another: who votes is whose attempt it is, in its own space."""
     hall.create("alice", asked())
     hall.database.writer().execute("DELETE FROM electors WHERE name = 'carol'").fetchall()
     with pytest.raises(Refused) as caught:
@@ -185,8 +192,9 @@ def test_a_person_may_vote_once_and_nobody_waits_for_it(hall: Hall) -> None:
     assert hall.vote("carol", "p1", "a").ballot.winner is None
 
 
+@pytest.mark.promise("P24")
 def test_its_deadline_ends_it_though_a_voter_is_dead(hall: Hall) -> None:
-    """P24: a stored row; the votes that were cast decide, and its creator is woken."""
+    """A stored row; the votes that were cast decide, and its creator is woken."""
     hall.create("alice", asked())
     hall.vote("bob", "p1", "b")
     assert next_due_ms(hall.database.writer(), STARVATION_MS) == hall.now_ms + 60_000
@@ -208,8 +216,9 @@ def test_without_a_winner_its_deadline_says_expired(hall: Hall) -> None:
     assert hall.told()[-1][2] == "[EXPIRED:p1] Which one?"
 
 
+@pytest.mark.promise("P24")
 def test_a_deadline_that_came_while_no_kernel_ran_counts(hall: Hall) -> None:
-    """P24: honoured across restarts, once."""
+    """Honoured across restarts, once."""
     hall.create("alice", asked())
     hall.now_ms += 3_600_000
     hall.restart()
@@ -218,9 +227,10 @@ def test_a_deadline_that_came_while_no_kernel_ran_counts(hall: Hall) -> None:
     assert [kind for kind, _, _ in hall.told()].count("resolved") == 1
 
 
+@pytest.mark.promise("P21", "TF01", "TF14")
 @pytest.mark.parametrize("by_ms", [-86_400_000, 86_400_000])
 def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(hall: Hall, by_ms: int) -> None:
-    """P21, TF01, TF14: the wait stays as long as it was."""
+    """The wait stays as long as it was."""
     hall.commit(recover, machine=HostClock("boot", 0))
     hall.take_all()
     hall.create("alice", asked())
@@ -230,8 +240,9 @@ def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(hall: Hall, by_
     assert due_ms == hall.now_ms + 40_000
 
 
+@pytest.mark.promise("P24", "TF01")
 def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_anew(hall: Hall) -> None:
-    """P24, TF01: nobody knows by how much; it does not stay open for the day that comes twice."""
+    """Nobody knows by how much; it does not stay open for the day that comes twice."""
     hall.create("alice", asked())
     hall.now_ms -= 86_400_000
     hall.commit(recover, machine=HostClock("another boot", 0))
@@ -242,7 +253,7 @@ def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_ane
 
 
 def test_its_creator_breaks_a_tie_by_voting_once_more(hall: Hall) -> None:
-    """decisions.md: creator decides; it is told of the tie once, and woken by it."""
+    """Creator decides; it is told of the tie once, and woken by it."""
     hall.create("alice", asked("decision", "abc", tie_breaker="creator-decides"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
         hall.vote(name, "p1", choice)
@@ -258,7 +269,7 @@ def test_its_creator_breaks_a_tie_by_voting_once_more(hall: Hall) -> None:
 
 
 def test_a_tie_that_nobody_breaks_ends_at_the_deadline(hall: Hall) -> None:
-    """decisions.md: until the deadline."""
+    """Until the deadline."""
     hall.create("user", asked("decision", "abc", tie_breaker="creator-decides"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
         hall.vote(name, "p1", choice)
@@ -267,7 +278,7 @@ def test_a_tie_that_nobody_breaks_ends_at_the_deadline(hall: Hall) -> None:
 
 
 def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
-    """contracts section 5."""
+    """contracts 5: an assignment gives each option who chose it."""
     hall.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
         hall.vote(name, "p1", choice)
@@ -277,7 +288,7 @@ def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
 
 
 def test_an_election_is_between_the_members_and_an_approval_yes_or_no(hall: Hall) -> None:
-    """contracts section 5: options that go without saying."""
+    """contracts 5: options that go without saying."""
     assert [one.id for one in hall.create("alice", asked("election", "")).ballot.options] == list(MEMBERS)
     assert [one.id for one in hall.create("alice", asked("approval")).ballot.options] == ["yes", "no"]
 
@@ -323,8 +334,9 @@ def test_the_next_run_begins_with_none(hall: Hall) -> None:
     assert [(one.id, one.state) for one in everywhere.proposals] == [("release", "open"), ("release", "cancelled")]
 
 
+@pytest.mark.promise("P24")
 def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(hall: Hall) -> None:
-    """P24: its deadline came, though no alarm has told."""
+    """Its deadline came, though no alarm has told."""
     hall.create("alice", asked(seconds=5))
     hall.create("alice", asked(seconds=500))
     hall.vote("bob", "p1", "b")
@@ -356,8 +368,9 @@ def test_where_nobody_hears_each_other_nobody_votes(hall: Hall) -> None:
     assert caught.value.code == "workflow_not_running"
 
 
+@pytest.mark.promise("P4")
 def test_a_call_that_is_made_again_is_answered_as_it_was(hall: Hall) -> None:
-    """P4: create, vote and cancel after a crash; though the ballot has gone on meanwhile."""
+    """Create, vote and cancel after a crash; though the ballot has gone on meanwhile."""
     put = hall.create("alice", asked(), "0.0:c")
     voted = hall.vote("bob", "p1", "a", "0.0:v")
     gone = hall.cancel("alice", "p1", "0.1:x")
@@ -369,16 +382,18 @@ def test_a_call_that_is_made_again_is_answered_as_it_was(hall: Hall) -> None:
     assert hall.create("alice", asked(), "0.2:c").ballot.id == "p2"
 
 
+@pytest.mark.promise("P4")
 def test_a_call_without_a_key_is_made_once_too_after_an_interruption(hall: Hall) -> None:
-    """P4: a program that is resumed asks for the same again; in one attempt the same twice is meant."""
+    """A program that is resumed asks for the same again; in one attempt the same twice is meant."""
     assert hall.create("alice", asked()).ballot.id == "p1"
     hall.restart()
     assert hall.create("alice", asked()).ballot.id == "p1"
     assert hall.create("alice", asked()).ballot.id == "p2"
 
 
+@pytest.mark.promise("P4")
 def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(hall: Hall) -> None:
-    """P4: what was in an entry has been seen, and what is asked for after that is meant."""
+    """What was in an entry has been seen, and what is asked for after that is meant."""
     hall.create("alice", asked(tie_breaker="creator-decides", quorum=2))
     voted = hall.vote("alice", "p1", "a")
     author = hall.author("alice")
@@ -431,8 +446,9 @@ def test_the_seed_of_lots_is_the_ballots_own(hall: Hall) -> None:
     assert hall.ballot("p1").winner in {"a", "b", "c"}
 
 
+@pytest.mark.promise("P27")
 def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(hall: Hall) -> None:
-    """P27: their work is kept, and the channel says so once; the ballot ends all the same."""
+    """Their work is kept, and the channel says so once; the ballot ends all the same."""
     hall.database.writer().execute("UPDATE workflows SET instructions_limit = 3").fetchall()
     put = hall.create("alice", asked())
     rows = hall.database.writer().execute("SELECT state, waits_for FROM instructions WHERE id > 3").fetchall()
@@ -452,6 +468,6 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(hall: Hall) ->
     ],
 )
 def test_the_schema_knows_the_words_of_the_protocol(hall: Hall, column: str, words: tuple[str, ...]) -> None:
-    """style 32: the CHECK list is the enum."""
+    """The CHECK list is the enum."""
     schema = str(hall.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
     assert f"CHECK ({column} IN ({', '.join(repr(word) for word in words)}))" in schema

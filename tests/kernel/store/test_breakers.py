@@ -1,5 +1,7 @@
 """A provider's trouble in the store: who waits, who may try, and in which order they go on."""
 
+import pytest
+
 from kernel.store import circuit_breakers, instructions
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.circuit_breakers import ProviderFailure, record_answer
@@ -34,7 +36,7 @@ def statuses(house: House, *ids: str) -> list[str]:
 
 
 async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(house: House) -> None:
-    """decisions.md: a 429 pauses the provider, and uses up no attempt."""
+    """A 429 pauses the provider, and uses up no attempt."""
     await house.agents("alice", "bob")
     await house.said("dm:alice", "one")
     await house.said("dm:alice", "two")
@@ -48,7 +50,7 @@ async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(house: Ho
 
 
 async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House) -> None:
-    """promises.md 4.4: at most one probe, then two a second, in lane order."""
+    """At most one probe, then two a second, in lane order."""
     names = ("alice", "bob", "carol")
     await house.agents(*names)
     for number, name in enumerate(names, 1):
@@ -75,7 +77,7 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House)
 
 
 async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: House) -> None:
-    """promises.md 4.4: half open, refused: open again, for longer."""
+    """Half open, refused: open again, for longer."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -92,7 +94,7 @@ async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: 
 
 
 async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(house: House) -> None:
-    """promises.md 4.4: nobody waits for ever for a probe that is gone."""
+    """Nobody waits for ever for a probe that is gone."""
     await house.agents("alice", "bob")
     for number, name in enumerate(("alice", "bob"), 1):
         await house.said(f"dm:{name}", "x")
@@ -107,7 +109,7 @@ async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(
 
 
 async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> None:
-    """promises.md 4.3: auth, until something changes; no time brings it back."""
+    """Auth, until something changes; no time brings it back."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -127,7 +129,7 @@ async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> N
 
 
 async def test_a_wait_with_a_time_ends_by_itself(house: House) -> None:
-    """decisions.md: waiting until; nothing else has to happen."""
+    """Waiting until; nothing else has to happen."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -140,8 +142,9 @@ async def test_a_wait_with_a_time_ends_by_itself(house: House) -> None:
     assert ready(house) == ["i1"]
 
 
+@pytest.mark.promise("TF04")
 async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None:
-    """decisions.md: 5 minutes, as S0 says (fault TF04)."""
+    """5 minutes."""
     space = await house.workflow("bob")
     await house.said(space, "x", to=("bob",))
     assert house.reader.now(next_due_ms, STARVATION_MS) == START_MS + STARVATION_MS
@@ -154,7 +157,7 @@ async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None
 
 
 async def test_an_edited_definition_may_call_its_provider_again(house: House) -> None:
-    """promises.md 4.3: credentials, until configuration changes."""
+    """Credentials, until configuration changes."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -168,8 +171,9 @@ async def test_an_edited_definition_may_call_its_provider_again(house: House) ->
     assert ready(house) == ["i1"]
 
 
+@pytest.mark.promise("P27")
 async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(house: House) -> None:
-    """P27: what waits behind is looked at when there is money again, or when somebody edits the budget."""
+    """What waits behind is looked at when there is money again, or when somebody edits the budget."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.said("dm:alice", "two")

@@ -20,15 +20,16 @@ from protocol.instruction import STATUSES, DeliveryState
 from protocol.message import FACT_KINDS, MESSAGE_KINDS
 
 
+@pytest.mark.promise("P25")
 def test_each_migration_sets_its_own_number() -> None:
-    """Promise P25: the schema and its version change in one transaction."""
+    """The schema and its version change in one transaction."""
     for number, script in migrations().items():
         assert script.rstrip().endswith(f"PRAGMA user_version = {number};")
     assert list(migrations()) == list(range(1, len(migrations()) + 1))
 
 
 def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
-    """style.md 32."""
+    """Lists in the schema are those of the protocol."""
     script = "\n".join(migrations().values())
     found = {
         (name, tuple(re.findall(r"'(\w+)'", values)))
@@ -44,8 +45,9 @@ def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
     assert [set(re.findall(r"'(\w+)'", one)) for one in indexes.values()] == [FACT_KINDS, FACT_KINDS]
 
 
+@pytest.mark.promise("SF09")
 def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Fault SF09: names the file and the remedy."""
+    """Names the file and the remedy."""
     path = str(tmp_path / "store.db")
     open_database(path).close()
     other = apsw.Connection(path)
@@ -59,8 +61,9 @@ def test_a_newer_schema_is_refused_and_left_alone(tmp_path: Path) -> None:
     other.close()
 
 
+@pytest.mark.promise("SF07")
 def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Fault SF07."""
+    """A file that is no database is refused and left alone."""
     path = tmp_path / "store.db"
     path.write_bytes(b"something else entirely" * 100)
     with pytest.raises(CannotOpen, match=re.escape(str(path))):
@@ -68,8 +71,9 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     assert path.read_bytes() == b"something else entirely" * 100
 
 
+@pytest.mark.promise("P20")
 def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
-    """Promise P20: a restart is not a migration."""
+    """A restart is not a migration."""
     path = str(tmp_path / "store.db")
     open_database(path).close()
     database = open_database(path)
@@ -81,7 +85,7 @@ def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_statement_is_planned_once_and_not_for_each_value() -> None:
-    """architecture.md: planned anew for what is bound to it, one statement took as long as all others of a commit."""
+    """Planned anew for what is bound to it, one statement took as long as all others of a commit."""
     database = open_database(":memory:")
     for connection in (database.writer(), database.reader()):
         assert connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, -1) == 1
@@ -98,8 +102,9 @@ def test_databases_in_memory_are_strangers() -> None:
     second.close()
 
 
+@pytest.mark.promise("SF07")
 def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
-    """Fault SF07: a page overwritten; named with the remedy, not a byte changed, the next try the same."""
+    """A page overwritten; named with the remedy, not a byte changed, the next try the same."""
     path = tmp_path / "store.db"
     open_database(str(path)).close()
     content = bytearray(path.read_bytes())
@@ -112,8 +117,9 @@ def test_a_damaged_file_is_refused_and_left_alone(tmp_path: Path) -> None:
         assert path.read_bytes() == content
 
 
+@pytest.mark.promise("SF08")
 async def test_a_log_that_was_deleted_keeps_nobody_from_starting(tmp_path: Path) -> None:
-    """Fault SF08: killed, and its -wal removed: what had been copied back is there and the file is whole."""
+    """Killed, and its -wal removed: what had been copied back is there and the file is whole."""
     path = tmp_path / "store.db"
     before = open_database(str(path))
     before.writer().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -127,8 +133,9 @@ async def test_a_log_that_was_deleted_keeps_nobody_from_starting(tmp_path: Path)
     after.close()
 
 
+@pytest.mark.promise("SF18")
 async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault SF18: a reader that stays would keep the log from being copied back, and it would grow without end."""
+    """A reader that stays would keep the log from being copied back, and it would grow without end."""
     monkeypatch.setattr("kernel.store.reader.LONGEST_SECONDS", 0.05)
     database = open_database(str(tmp_path / "store.db"))
     reader = Reader(database=database)
@@ -142,10 +149,11 @@ async def test_a_question_that_takes_too_long_is_given_up(tmp_path: Path, monkey
     database.close()
 
 
+@pytest.mark.promise("SF11")
 async def test_a_database_that_somebody_has_locked_is_waited_for_and_told_of(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Fault SF11: whoever is told to restore a backup, or to move the file away, loses what is in it, for nothing."""
+    """Whoever is told to restore a backup, or to move the file away, loses what is in it, for nothing."""
     monkeypatch.setattr(database, "TOLD_SECONDS", 0.0)
     path = str(tmp_path / "store.db")
     open_database(path).close()

@@ -35,8 +35,9 @@ async def flood(house: House, agent: str, count: int) -> None:
     await house.writer.commit(say)
 
 
+@pytest.mark.promise("SF14")
 async def test_names_that_look_alike_to_a_pattern_share_nothing(house: House) -> None:
-    """Fault SF14: ``_`` and ``%`` are wildcards to SQL, ``'`` and ``"`` ends of text; here they are characters."""
+    """``_`` and ``%`` are wildcards to SQL, ``'`` and ``"`` ends of text; here they are characters."""
     names = ("a_b", "axb", "a-b", "a", "ab")
     await house.agents(*names)
     space = await house.workflow(*names)
@@ -51,8 +52,9 @@ async def test_names_that_look_alike_to_a_pattern_share_nothing(house: House) ->
             await house.said(f"dm:{nobody}", "x")
 
 
+@pytest.mark.promise("SF15")
 async def test_ten_thousand_messages_in_one_millisecond_keep_their_order(house: House) -> None:
-    """Fault SF15: order is by number, not by time; one delivery and one instruction each."""
+    """Order is by number, not by time; one delivery and one instruction each."""
     await house.agents("alice")
     await flood(house, "alice", MANY)
     conn = house.database.reader()
@@ -87,8 +89,9 @@ def work_of(conn: apsw.Connection) -> int:
     return count
 
 
+@pytest.mark.promise("SF13")
 async def test_an_inbox_costs_what_is_in_it_and_a_message_has_a_largest_size(house: House) -> None:
-    """Fault SF13: neither what others were told nor what was handled long ago is looked at; 100 MB are refused."""
+    """Neither what others were told nor what was handled long ago is looked at; 100 MB are refused."""
     await house.agents("alice", "bob")
     await flood(house, "alice", 3)
     little = work_of(house.database.reader())
@@ -102,8 +105,9 @@ async def test_an_inbox_costs_what_is_in_it_and_a_message_has_a_largest_size(hou
     assert caught.value.code == "too_large"
 
 
+@pytest.mark.promise("TF10")
 async def test_what_arrives_while_an_agent_works_is_work_of_its_own(house: House) -> None:
-    """Fault TF10: neither acknowledged nor swallowed by what was there before; later mentions join each other."""
+    """Neither acknowledged nor swallowed by what was there before; later mentions join each other."""
     space = await house.workflow("alice", kickoff="@alice go")
     leased = await house.take("i1")
     during = await house.said(space, "@alice also this")

@@ -1,5 +1,6 @@
 """The feed and the wake."""
 
+import pytest
 import trio
 import trio.testing
 
@@ -11,8 +12,9 @@ def event(seq: int, kind: str = "instruction.step") -> Event:
     return Event(type=kind, at="2026-11-21T00:00:00.000Z", seq=seq)
 
 
+@pytest.mark.promise("P22")
 async def test_a_reader_gets_every_event_in_order() -> None:
-    """Promise P22."""
+    """A reader gets every event in order."""
     feed = Feed()
     with feed.subscribe() as watched, trio.fail_after(5):
         feed.publish([event(1), event(2)])
@@ -20,8 +22,9 @@ async def test_a_reader_gets_every_event_in_order() -> None:
         assert [(await anext(watched)).seq for _ in range(3)] == [1, 2, None]
 
 
+@pytest.mark.promise("LF05")
 async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing() -> None:
-    """contracts.md section 4: lagged{n}, never silent; others notice nothing (fault LF05)."""
+    """contracts 4: lagged{n}, never silent; others notice nothing."""
     feed = Feed()
     with feed.subscribe(capacity=2) as slow, feed.subscribe() as quick, trio.fail_after(5):
         feed.publish([event(number) for number in range(1, 6)])
@@ -33,8 +36,9 @@ async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing()
         assert [(await anext(quick)).seq for _ in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
+@pytest.mark.promise("LF04")
 async def test_who_wants_few_types_is_not_even_asked_about_the_others() -> None:
-    """LF04: a hundred who wait for an answer cost next to nothing for what none of them waits for."""
+    """A hundred who wait for an answer cost next to nothing for what none of them waits for."""
     feed, asked = Feed(), list[int | None]()
 
     def wanted(one: Event) -> bool:
@@ -47,8 +51,9 @@ async def test_who_wants_few_types_is_not_even_asked_about_the_others() -> None:
     assert asked == [2]
 
 
+@pytest.mark.promise("P10")
 async def test_a_reader_that_left_is_forgotten() -> None:
-    """Promise P10: nothing is kept for who is gone."""
+    """Nothing is kept for who is gone."""
     feed = Feed()
     with feed.subscribe() as left:
         pass
@@ -58,8 +63,9 @@ async def test_a_reader_that_left_is_forgotten() -> None:
     assert nothing.cancelled_caught
 
 
+@pytest.mark.promise("TF09")
 async def test_a_wake_between_the_check_and_the_wait_is_not_lost() -> None:
-    """Fault TF09."""
+    """A wake between the check and the wait is not lost."""
     feed = Feed()
     wake = feed.new_wake()
     wake.clear()
@@ -79,8 +85,9 @@ async def test_each_who_waits_has_a_wake_of_its_own() -> None:
         await other.wait()
 
 
+@pytest.mark.promise("LF01")
 async def test_what_changes_nothing_to_lease_wakes_nobody() -> None:
-    """LF01: no wake-up without a reason."""
+    """No wake-up without a reason."""
     feed = Feed()
     wake = feed.new_wake()
     feed.publish([event(1, "worker.log")])

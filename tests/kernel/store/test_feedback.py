@@ -1,13 +1,16 @@
 """What was said about the work: kept, and told as far as one answer goes."""
 
+import pytest
+
 from kernel.store import feedback
 from kernel.store.feedback import add_feedback
 from kernel.store.page import Page
 from tests.kernel.store.house import House
 
 
+@pytest.mark.promise("P10")
 async def test_an_answer_has_the_newest_and_is_bounded(house: House) -> None:
-    """P10: agents write as much of it as they like; one alone is told whatever its length."""
+    """Agents write as much of it as they like; one alone is told whatever its length."""
     half = feedback.LIMIT_CHARACTERS // 2
     for text in ("a" * half, "b" * half, "c" * half, "d"):
         await house.writer.commit(add_feedback, text)

@@ -1,4 +1,4 @@
-"""What a worker is told of the attempts before it: whether a call may have been under way when one broke off (P4)."""
+"""What a worker is told of the attempts before it: whether a call may have been under way when one broke off."""
 
 from typing import Final
 
@@ -9,6 +9,8 @@ from kernel.store.transitions.journal import journal
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
 from tests.kernel.store.house import House
+
+pytestmark = pytest.mark.promise("P4")
 
 ENTRY: Final = Entry(k=0, kind="reply", stop_reason="tool_use")
 
@@ -58,8 +60,9 @@ async def test_the_next_entry_ends_the_doubt(house: House) -> None:
     assert (second.interrupted, (await house.take("i1")).interrupted) == (True, False)
 
 
+@pytest.mark.promise("P5")
 async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(house: House) -> None:
-    """Incomplete because its time was over while a tool ran: to continue is not to run that again unseen (P5)."""
+    """Incomplete because its time was over while a tool ran: to continue is not to run that again unseen."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     first = await house.take("i1")

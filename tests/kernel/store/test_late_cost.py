@@ -1,4 +1,4 @@
-"""Promise P27: what an attempt spent is booked, also where somebody took its instruction back meanwhile."""
+"""What an attempt spent is booked, also where somebody took its instruction back meanwhile."""
 
 import pytest
 
@@ -9,6 +9,8 @@ from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry
 from tests.kernel.store.house import open_house
+
+pytestmark = pytest.mark.promise("P27")
 
 SPENT = Usage(input_tokens=2000, output_tokens=10, cache_write_tokens=5, cost_usd=0.5)
 TOLD_LATE = Entry(k=1, kind="session", session="s", usage=SPENT)

@@ -1,4 +1,4 @@
-"""Any sequence of commits leaves the store as a plain model says (promises P2, P3, P11; method 5.2)."""
+"""Any sequence of commits leaves the store as a plain model says."""
 
 from typing import Final
 
@@ -14,6 +14,8 @@ from kernel.store.transitions import requeue as park_module
 from tests.kernel.store import soak
 from tests.kernel.store.machine import FileMachine, StoreMachine
 
+pytestmark = pytest.mark.promise("P2", "P3", "P11")
+
 _SETTINGS: Final = settings(
     deadline=None,
     derandomize=True,
@@ -23,13 +25,15 @@ _SETTINGS: Final = settings(
 )
 
 
+@pytest.mark.promise("P2", "P3", "P11")
 def test_any_sequence_of_commits_agrees_with_the_model() -> None:
-    """P2, P3, P11: send, mention, ack, lease, entry, preempt, crash, wait, cancel, retry, stop, restart, advance."""
+    """Send, mention, ack, lease, entry, preempt, crash, wait, cancel, retry, stop, restart, advance."""
     run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=60, stateful_step_count=60))
 
 
+@pytest.mark.promise("P1", "P2", "P3")
 def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
-    """P1, P2, P3: what is in the file is all there is."""
+    """What is in the file is all there is."""
     run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=60))
 
 
@@ -70,7 +74,7 @@ EARLY: Final = 4
 
 @pytest.mark.parametrize("what", SABOTAGE)
 def test_a_store_that_breaks_a_promise_is_found_out(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """5.2: a model that agrees with everything proves nothing."""
+    """A model that agrees with everything proves nothing."""
     module, name, right, wrong = SABOTAGE[what]
     statement = str(getattr(module, name))
     assert statement.count(right) == 1

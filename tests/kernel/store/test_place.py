@@ -57,9 +57,10 @@ def opened(folder: Path) -> tuple[Database, Path]:
 HARMS = [remove, replace, remove_the_log, rename_the_folder]
 
 
+@pytest.mark.promise("SF21", "P1")
 @pytest.mark.parametrize("harm", HARMS)
 async def test_nothing_is_accepted_that_would_not_be_found_again(tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    """Fault SF21, promise P1: no answer to what was committed after it, the writer ends, and says where it is."""
+    """No answer to what was committed after it, the writer ends, and says where it is."""
     database, path = opened(tmp_path)
     writer = Writer(database=database, clock_ms=lambda: 0, publish=lambda _events: None)
     with pytest.RaisesGroup(pytest.RaisesExc(StorageFailed, match=r"while it was open.*(fd/|elsewhere|$)")):
@@ -73,11 +74,12 @@ async def test_nothing_is_accepted_that_would_not_be_found_again(tmp_path: Path,
     database.close()
 
 
+@pytest.mark.promise("P23")
 @pytest.mark.parametrize("harm", HARMS)
 async def test_it_is_noticed_also_where_nobody_writes(
     tmp_path: Path, harm: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Promise P23: so that a kernel that was begun beside it is soon alone."""
+    """So that a kernel that was begun beside it is soon alone."""
     monkeypatch.setattr(writing, "PLACE_SECONDS", 0.05)
     database, path = opened(tmp_path)
     writer = Writer(database=database, clock_ms=lambda: 0, publish=lambda _events: None)
@@ -89,9 +91,10 @@ async def test_it_is_noticed_also_where_nobody_writes(
     database.close()
 
 
+@pytest.mark.promise("P1")
 @pytest.mark.parametrize("harm", [remove, replace, remove_the_log])
 def test_what_no_name_leads_to_is_copied_before_the_process_ends(tmp_path: Path, harm: Callable[[Path], None]) -> None:
-    """Promise P1: the copy is whole, and nobody's file is written over."""
+    """The copy is whole, and nobody's file is written over."""
     database, path = opened(tmp_path)
     database.writer().execute(INSERT)
     assert database.save() is None
@@ -109,8 +112,9 @@ def test_what_no_name_leads_to_is_copied_before_the_process_ends(tmp_path: Path,
     assert (path.parent / "agent-worker.db.saved-1").read_text() == "somebody's"
 
 
+@pytest.mark.promise("P1")
 def test_what_was_saved_is_told_of_until_it_is_in_use_or_gone(tmp_path: Path) -> None:
-    """Promise P1: who starts again with an empty database learns where the other one is; the words restore it."""
+    """Who starts again with an empty database learns where the other one is; the words restore it."""
     database, path = opened(tmp_path)
     assert database.saved_notice() is None
     database.writer().execute(INSERT)

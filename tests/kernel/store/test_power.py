@@ -1,4 +1,4 @@
-"""Promise P1 on a disk that is honest about syncs and about nothing else."""
+"""Nothing accepted is lost on a disk that is honest about syncs and about nothing else."""
 
 import random
 from collections.abc import AsyncGenerator, Iterator
@@ -24,6 +24,8 @@ from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.kernel.store.faulty_disk import Cut, FaultyDisk
 from tests.kernel.store.house import Clock, token_hash
+
+pytestmark = pytest.mark.promise("P1")
 
 CLIENTS = 4
 
@@ -109,8 +111,9 @@ def after(cuts: list[Cut], folder: Path, told: list[str], seed: int) -> Iterator
                 yield f"cut {number} ({kind} survived, seed {seed}): {fault}"
 
 
+@pytest.mark.promise("P1", "SF02")
 async def test_a_power_cut_at_any_sync_loses_nothing_that_was_answered(tmp_path: Path) -> None:
-    """Promise P1, fault SF02: drop all, or keep a random part of what was not synced; accepted present, torn 0."""
+    """Drop all, or keep a random part of what was not synced; accepted present, torn 0."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
     await written(disk, tmp_path / "store.db", 8, told)
@@ -120,7 +123,7 @@ async def test_a_power_cut_at_any_sync_loses_nothing_that_was_answered(tmp_path:
 
 
 async def test_the_judge_sees_a_store_that_does_not_sync(tmp_path: Path) -> None:
-    """promises 5.3: with synchronous=OFF the same trial must find lost messages, or it proves nothing."""
+    """With synchronous=OFF the same trial must find lost messages, or it proves nothing."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
     await written(disk, tmp_path / "store.db", 3, told, honest=False)
@@ -128,8 +131,9 @@ async def test_the_judge_sees_a_store_that_does_not_sync(tmp_path: Path) -> None
     assert any("lost" in fault or "cannot" in fault for fault in after(disk.cuts[-1:], tmp_path, told, seed=7))
 
 
+@pytest.mark.promise("SF04")
 async def test_a_failing_sync_ends_the_writer_and_is_not_tried_again(tmp_path: Path) -> None:
-    """Fault SF04: no answer, no second sync; what was answered before is there after a restart."""
+    """No answer, no second sync; what was answered before is there after a restart."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
     database = open_database(str(tmp_path / "store.db"), disk.name)
@@ -158,8 +162,9 @@ async def test_a_failing_sync_ends_the_writer_and_is_not_tried_again(tmp_path: P
     assert disk.syncs == syncs
 
 
+@pytest.mark.promise("SF03")
 async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
-    """Fault SF03: 507, nothing of it kept, reads fine; the same writer goes on."""
+    """507, nothing of it kept, reads fine; the same writer goes on."""
     told: list[str] = []
     disk = FaultyDisk()
     disk.remembers = False
@@ -183,11 +188,12 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
     assert broken(tmp_path, told) == []
 
 
+@pytest.mark.promise("SF10", "P25")
 @pytest.mark.parametrize("number", list(migrations()))
 def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault SF10, promise P25: killed before any of its writes (the cache survives), or by a power cut."""
+    """Killed before any of its writes (the cache survives), or by a power cut."""
     path = tmp_path / "store.db"
     scripts = migrations()
     if number > 1:

@@ -32,7 +32,7 @@ def ready(house: House) -> list[str]:
 
 
 async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(house: House) -> None:
-    """Issue point 7: FIFO inside a lane; decisions.md: a mention is immediate, a direct send to a workspace normal."""
+    """FIFO inside a lane; a mention is immediate, a direct send to a workspace normal."""
     space = await house.workflow("alice", "bob")
     await house.said(space, "one", to=("alice",))
     await house.said(space, "two", to=("alice",))
@@ -43,7 +43,7 @@ async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(house: Hou
 
 
 async def test_a_parked_instruction_keeps_its_place(house: House) -> None:
-    """decisions.md: requeued in its lane, before what came later."""
+    """Requeued in its lane, before what came later."""
     await house.agents("alice")
     for text in ("one", "two"):
         await house.said("dm:alice", text)
@@ -58,7 +58,7 @@ async def test_a_parked_instruction_keeps_its_place(house: House) -> None:
 
 
 async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -> None:
-    """architecture.md: retry and backoff are a not_before column."""
+    """Retry and backoff are a not_before column."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
@@ -85,7 +85,7 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -
 async def test_an_attempt_is_charged_where_it_belongs(
     house: House, cause: str, charge: str, expected: tuple[int, int, int]
 ) -> None:
-    """promises.md 4.2: counters that are never mixed."""
+    """Counters that are never mixed."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
@@ -96,7 +96,7 @@ async def test_an_attempt_is_charged_where_it_belongs(
 
 
 async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(house: House) -> None:
-    """decisions.md: states of an agent."""
+    """States of an agent."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.writer.commit(set_agent_state, AgentKey("alice"), "paused", "asked")
@@ -106,7 +106,7 @@ async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(house: House) -> 
 
 
 async def test_usage_is_the_sum_of_what_was_booked(house: House) -> None:
-    """Issue point 7: result, reply, acks and usage in one transaction."""
+    """Result, reply, acks and usage in one transaction."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
@@ -120,8 +120,9 @@ async def test_usage_is_the_sum_of_what_was_booked(house: House) -> None:
     assert process.shown.usage == result.usage
 
 
+@pytest.mark.promise("P6")
 async def test_an_agent_speaks_only_as_itself(house: House) -> None:
-    """Promise P6."""
+    """An agent speaks only as itself."""
     space = await house.workflow("alice", "bob", kickoff="@alice go")
     leased = await house.take("i1")
     author = Author(leased.instruction, leased.epoch)
@@ -132,7 +133,7 @@ async def test_an_agent_speaks_only_as_itself(house: House) -> None:
 
 
 async def test_an_agent_acknowledges_only_what_reached_it_here(house: House) -> None:
-    """decisions.md, who acks: explicit ids, its own."""
+    """Explicit ids, its own."""
     space = await house.workflow("alice", "bob", kickoff="@alice @bob go")
     leased = await house.take("i1")
     kickoff = leased.message_seq
@@ -143,8 +144,9 @@ async def test_an_agent_acknowledges_only_what_reached_it_here(house: House) -> 
     assert len(house.reader.now(messages.inbox, "bob@review:main", space)) == 1
 
 
+@pytest.mark.promise("P26")
 async def test_a_run_knows_when_it_is_quiet(house: House) -> None:
-    """Promise P26: one question, one snapshot."""
+    """One question, one snapshot."""
     space = await house.workflow("alice", kickoff="@alice go")
     (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
     assert (progress.space, progress.waits, progress.failed) == (space, None, 0)
@@ -154,8 +156,9 @@ async def test_a_run_knows_when_it_is_quiet(house: House) -> None:
     assert (progress.waits, progress.failed, progress.limited) == (RunWaits(), 1, False)
 
 
+@pytest.mark.promise("P27", "TF12")
 async def test_a_limit_is_told_once_and_marks_the_run(house: House) -> None:
-    """Promise P27, fault TF12."""
+    """A limit is told once and marks the run."""
     space = await house.workflow("alice", kickoff="@alice go", limits=b'{"instructions":1}')
     for number in (2, 3):
         appended = await house.said(space, "@alice more")
@@ -168,8 +171,9 @@ async def test_a_limit_is_told_once_and_marks_the_run(house: House) -> None:
     assert len(notices) == 1
 
 
+@pytest.mark.promise("HF26")
 async def test_the_roster_tells_changes_only_and_keeps_who_has_work(house: House) -> None:
-    """Fault HF26: deleting an agent that has work is refused."""
+    """Deleting an agent that has work is refused."""
     await house.agents("alice", "bob")
     told = len(house.told)
     await house.agents("alice", "bob")
@@ -198,8 +202,9 @@ def steps_of(conn: apsw.Connection, now_ms: int) -> int:
     return count
 
 
+@pytest.mark.promise("LF07")
 async def test_asking_who_is_ready_does_not_depend_on_the_length_of_the_queue(house: House) -> None:
-    """Fault LF07."""
+    """Asking who is ready does not depend on the length of the queue."""
     await house.agents("alice", *(f"idle{number}" for number in range(20)))
 
     def queue(tx: Transaction, count: int) -> None:
@@ -225,7 +230,7 @@ async def test_an_answer_about_events_reads_messages_where_they_are(house: House
 
 
 async def test_putting_the_same_agents_again_leaves_their_state(house: House) -> None:
-    """decisions.md: attempts and budget are stored, so a reboot does not launder them."""
+    """Attempts and budget are stored, so a reboot does not launder them."""
     await house.agents("alice")
     await house.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     await house.writer.commit(put_agents, [])
@@ -237,7 +242,7 @@ async def test_putting_the_same_agents_again_leaves_their_state(house: House) ->
 
 @pytest.mark.parametrize("state", STATUSES)
 async def test_every_commit_does_what_the_table_of_states_says(house: House, state: Status) -> None:
-    """style.md 32: guarded writes; the guards in SQL and the table in policy are one."""
+    """Guarded writes; the guards in SQL and the table in policy are one."""
 
     def force(tx: Transaction) -> None:
         tx.conn.execute("UPDATE instructions SET state = ?, epoch = 1 WHERE id = 1", (state,))

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import apsw
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -119,6 +120,7 @@ def store(pieces: list[Piece], votes: list[tuple[str, int]], deadline_ms: int | 
 DATABASE = open_database(":memory:")
 
 
+@pytest.mark.promise("P26")
 @settings(max_examples=300, deadline=None)
 @given(
     PIECES,
@@ -128,7 +130,7 @@ DATABASE = open_database(":memory:")
 def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
     pieces: list[Piece], votes: list[tuple[str, int]], deadline_ms: int | None
 ) -> None:
-    """Promise P26: early exits 0, hangs 0, whatever an agent is stuck on; what is put to the vote is told in time."""
+    """Early exits 0, hangs 0, whatever an agent is stuck on; what is put to the vote is told in time."""
     conn = DATABASE.writer()
     store(pieces, votes, deadline_ms, conn)
     moments = {NOW_MS, *(at for one in pieces for at in (one.not_before_ms, one.hold_until_ms, one.resume_at_ms))}
@@ -156,5 +158,5 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
 
 
 def _closed(one: Piece) -> Status:
-    """What becomes of an instruction that is open when its run ends (contracts.md section 9)."""
+    """What becomes of an instruction that is open when its run ends (contracts 9)."""
     return "incomplete" if one.state == "waiting" and one.waits_for in ("budget", "hops") else "cancelled"

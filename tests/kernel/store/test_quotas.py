@@ -1,4 +1,4 @@
-"""What one instruction may do through the kernel's tools, and how much may wait for an agent (P10)."""
+"""What one instruction may do through the kernel's tools, and how much may wait for an agent."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -20,6 +20,8 @@ from kernel.store.transitions.voting import vote
 from protocol.errors import Refused
 from protocol.names import AgentKey
 from tests.kernel.store.house import House, open_house
+
+pytestmark = pytest.mark.promise("P10")
 
 
 @pytest.fixture
@@ -78,8 +80,9 @@ async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(house: Hou
         await says(house, Author(author.instruction, again.epoch), "n21")
 
 
+@pytest.mark.promise("P4")
 async def test_a_call_that_is_made_again_counts_once(house: House) -> None:
-    """P4: its first answer is given."""
+    """Its first answer is given."""
     author = await at_work(house, messages=1)
     for _ in range(3):
         await says(house, author, key="k1")
@@ -146,8 +149,9 @@ async def test_a_full_queue_takes_no_more_until_something_is_done(house: House) 
     assert (await house.said("dm:alice", "four")).instruction_ids == ("i4",)
 
 
+@pytest.mark.promise("P10")
 async def test_what_waits_for_others_fills_no_queue_of_its_own(house: House) -> None:
-    """P10: nor does it matter for what something waits, or for how long."""
+    """Nor does it matter for what something waits, or for how long."""
     await at_work(house, queue=2)
     await house.agents("bob")
     await house.said("dm:alice", "one")

@@ -1,4 +1,4 @@
-"""What a new kernel makes of what the last one left (promises.md 4.2 and 4.7)."""
+"""What a new kernel makes of what the last one left."""
 
 from collections.abc import Callable, Collection
 from typing import cast
@@ -53,8 +53,9 @@ def status(house: House, instruction: str) -> str:
     return house.reader.now(instructions.results, [instruction])[0].status
 
 
+@pytest.mark.promise("P13")
 async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_given_up(house: House) -> None:
-    """Promise P13: dead as suspect_kernel_crash, told once; nobody is charged; what got further goes on."""
+    """Dead as suspect_kernel_crash, told once; nobody is charged; what got further goes on."""
     recovered = await boot(house)
     await house.agents("alice", "bob")
     for name in ("alice", "bob"):
@@ -74,8 +75,9 @@ async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_gi
     assert house.reader.now(asked("SELECT crash_streak, restarts, state FROM agents")) == [(0, 0, "active")] * 2
 
 
+@pytest.mark.promise("P13")
 async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for(house: House) -> None:
-    """Promise P13: who waited for a model meanwhile is put back, as often as it takes."""
+    """Who waited for a model meanwhile is put back, as often as it takes."""
     await house.agents("alice", "bob")
     for name in ("alice", "bob"):
         await house.said(f"dm:{name}", "work")
@@ -90,7 +92,7 @@ async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for
 
 
 async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(house: House) -> None:
-    """promises.md 4.2: so kernels that a broken service ends, one after the other, are a loop too."""
+    """So kernels that a broken service ends, one after the other, are a loop too."""
     await house.agents("alice")
     boots = []
     for _ in range(4):
@@ -100,7 +102,7 @@ async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(house: House)
 
 
 async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> None:
-    """promises.md 4.2: stopped in a hurry, its work is put back, and no death is counted."""
+    """Stopped in a hurry, its work is put back, and no death is counted."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     for _ in range(4):
@@ -112,8 +114,9 @@ async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> Non
     assert [one.data.get("died") for one in house.told if one.type == "kernel.started"] == [None] * 5
 
 
+@pytest.mark.promise("PF24")
 async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(house: House) -> None:
-    """Fault PF24: whoever killed it is among them, or nobody of ours."""
+    """Whoever killed it is among them, or nobody of ours."""
     await house.agents("alice", "bob")
     await house.said("dm:alice", "work")
     await house.said("dm:bob", "rest")
@@ -125,7 +128,7 @@ async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(house: Hous
 
 
 async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: House) -> None:
-    """promises.md 4.2: three unclean boots in five minutes; it is left by a clean stop."""
+    """Three unclean boots in five minutes; it is left by a clean stop."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     assert [(await boot(house)).safe_mode for _ in range(5)] == [False, False, False, True, True]
@@ -137,7 +140,7 @@ async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: Hous
 
 
 async def test_kernels_that_die_but_get_something_done_go_on(house: House) -> None:
-    """promises.md 4.2: nothing journalled or closed is part of what makes a loop."""
+    """Nothing journalled or closed is part of what makes a loop."""
     await working(house, "alice")
     for number in range(6):
         await step(house, "i1", number + 1, number)
@@ -145,8 +148,9 @@ async def test_kernels_that_die_but_get_something_done_go_on(house: House) -> No
         await house.take("i1")
 
 
+@pytest.mark.promise("P13")
 async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_of(house: House) -> None:
-    """Promise P13: without it the next kernel may live, so it tries."""
+    """Without it the next kernel may live, so it tries."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     seen = []
@@ -157,8 +161,9 @@ async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_o
     assert [(one.given_up, one.safe_mode) for one in seen] == [((), False)] * 3 + [(("i1",), False)]
 
 
+@pytest.mark.promise("TF14", "TF01")
 async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer(house: House) -> None:
-    """Faults TF14, TF01: not_before is kept; a year back, the wait begins anew at most."""
+    """not_before is kept; a year back, the wait begins anew at most."""
     await working(house, "alice", "bob")
     now = house.clock.now_ms
     for number in (1, 2):
@@ -172,8 +177,9 @@ async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer
     assert house.reader.now(due) == [(house.clock.now_ms + 5000,)] * 2
 
 
+@pytest.mark.promise("TF14", "P21")
 async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(house: House) -> None:
-    """Fault TF14; promise P21."""
+    """Agents in backoff stay so and no longer than the longest."""
     await house.agents("alice")
 
     def back_off(tx: Transaction) -> None:
@@ -189,8 +195,9 @@ async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(house: H
     assert house.reader.now(resume) == [(house.clock.now_ms + 30_000,)]
 
 
+@pytest.mark.promise("TF01")
 async def test_a_schedule_is_no_further_off_than_its_interval(house: House) -> None:
-    """Fault TF01: a clock put back by a year does not put a wakeup off by a year."""
+    """A clock put back by a year does not put a wakeup off by a year."""
     await house.agents("alice")
 
     def schedule(tx: Transaction) -> None:
@@ -210,7 +217,7 @@ async def test_a_schedule_is_no_further_off_than_its_interval(house: House) -> N
 async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
     cause: str, reason: str, house: House
 ) -> None:
-    """promises.md 4.3: the environment may have changed; the breaker is forgotten and its waiters go on."""
+    """The environment may have changed; the breaker is forgotten and its waiters go on."""
     await working(house, "alice")
     failure = ProviderFailure("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
     parking = Requeue(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
@@ -223,8 +230,9 @@ async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
     assert house.reader.now(asked("SELECT hold_key, hold_until_ms FROM agents")) == [(None, 0)]
 
 
+@pytest.mark.promise("P12", "TF14")
 async def test_a_provider_that_said_when_is_left_alone_until_then(house: House) -> None:
-    """Promise P12, fault TF14: Retry-After is a floor also for the next kernel; a probe that died is taken back."""
+    """Retry-After is a floor also for the next kernel; a probe that died is taken back."""
     await working(house, "alice")
     failure = ProviderFailure("openai#1/m", "rate_limited", 60.0, 0.0)
     await house.writer.commit(
@@ -240,7 +248,7 @@ async def test_a_provider_that_said_when_is_left_alone_until_then(house: House) 
 
 
 async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> None:
-    """promises.md 4.7: the asked instruction ended and nobody told; one that is still open is waited for."""
+    """The asked instruction ended and nobody told; one that is still open is waited for."""
     await working(house, "alice", "bob", "carol")
     for number, key in ((1, "i2"), (3, "i1")):
         parking = Requeue(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
@@ -252,7 +260,7 @@ async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> No
 
 
 async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
-    """contracts.md: what was running when the kernel died does not slip through a pause."""
+    """What was running when the kernel died does not slip through a pause."""
     space = await house.workflow("alice", kickoff="@alice go")
     await house.take("i1")
     await house.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET paused = 1 WHERE space = ?", (space,)))
@@ -261,7 +269,7 @@ async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
 
 
 async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> None:
-    """Issue point 8: it is one transaction; the next kernel does the same from the start."""
+    """It is one transaction; the next kernel does the same from the start."""
     await working(house, "alice", "bob")
     before = house.reader.now(feed.event_range), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
 
@@ -276,9 +284,10 @@ async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> 
     assert (await boot(house)).requeued == ("i1", "i2")
 
 
+@pytest.mark.promise("P2", "P12", "P21")
 @pytest.mark.parametrize("days", [-400, -1, 1, 400])
 async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_window(house: House, days: int) -> None:
-    """P2, P12, P21: on the same boot of the machine it is known by how much it was set."""
+    """On the same boot of the machine it is known by how much it was set."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     key = RequestKey("admin", "k1", b"hash")

@@ -1,5 +1,7 @@
 """The restart policy's memory: crashes are counted where they were made, and stored."""
 
+import pytest
+
 from kernel.store import agents, instructions
 from kernel.store.transitions.requeue import Requeue, requeue
 from tests.kernel.store.house import House
@@ -14,7 +16,7 @@ async def crash(house: House, number: int, epoch: int) -> None:
 
 
 async def test_an_agent_that_crashed_is_restarted_later_and_later(house: House) -> None:
-    """promises.md 4.2: 1, 2, 4 ... seconds, half of it by chance; the delay is stored."""
+    """1, 2, 4 ... seconds, half of it by chance; the delay is stored."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     for epoch, seconds in enumerate((0.5, 1.0, 2.0), 1):
@@ -26,8 +28,9 @@ async def test_an_agent_that_crashed_is_restarted_later_and_later(house: House) 
         house.clock.now_ms = due
 
 
+@pytest.mark.promise("P13")
 async def test_the_fifth_crash_within_a_minute_stops_the_agent_and_keeps_its_queue(house: House) -> None:
-    """Promise P13: the restarts are exactly the budget, and the reason is shown."""
+    """The restarts are exactly the budget, and the reason is shown."""
     await house.agents("alice", "bob")
     await house.said("dm:alice", "one")
     await house.said("dm:alice", "two")

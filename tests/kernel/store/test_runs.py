@@ -1,4 +1,4 @@
-"""P30: each start of a workflow is a run with an empty space; what earlier ones left stays, and reaches nobody."""
+"""Each start of a workflow is a run with an empty space; what earlier ones left stays, and reaches nobody."""
 
 from typing import Any
 
@@ -13,6 +13,8 @@ from kernel.store.transitions.steering import retry
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
 from tests.kernel.store.house import House, member
+
+pytestmark = pytest.mark.promise("P30")
 
 HERE = "review:main"
 

@@ -6,8 +6,9 @@ from tests.contracts.check_timers import CHECKS, Check
 from tests.kernel.store.house import open_house
 
 
+@pytest.mark.promise("P21", "TF19")
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 async def test_the_store_keeps_timers_as_promised(check: Check, place: str) -> None:
-    """Promise P21, fault TF19: one contract suite runs on a file and in memory."""
+    """One contract suite runs on a file and in memory."""
     async with open_house(place) as house:
         await check(house)

@@ -105,8 +105,9 @@ async def test_a_target_is_all_that_is_counted(house: House, asked: dict[str, An
     assert found.total.instructions == len(keys)
 
 
+@pytest.mark.promise("P9")
 async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> None:
-    """P9: a name for each run of a CI; what took a second for each thousand of them kept the kernel from its work."""
+    """A name for each run of a CI; what took a second for each thousand of them kept the kernel from its work."""
 
     def many(tx: Transaction) -> None:
         rows = [(f"alice@ci:{n}", f"ci:{n}", n) for n in range(10_000)]
@@ -119,8 +120,9 @@ async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> 
     assert (len(found.rows), len(found.workflows), found.total.instructions) == (10_000, 10_000, 10_000)
 
 
+@pytest.mark.promise("P10")
 async def test_the_largest_numbers_add_up_to_the_largest(house: House) -> None:
-    """P10: what one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
+    """What one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
     await house.workflow("bob")
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     for _ in range(3):

@@ -1,15 +1,19 @@
-"""A kernel that dies at any write of a vote: one vote each, one resolution, and every call answered as before (P24)."""
+"""A kernel that dies at any write of a vote: one vote each, one resolution, and every call answered as before."""
 
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from kernel.store import voting
 from kernel.store.database import open_database
 from protocol.voting import BallotInfo
 from tests.kernel.store.faulty_disk import FaultyDisk
 from tests.kernel.store.hall import SPACE, Hall, asked
+
+pytestmark = pytest.mark.promise("P24")
 
 Step = Callable[[Hall], object]
 
@@ -95,8 +99,9 @@ FINAL: Final[list[tuple[object, ...]]] = [
 ]
 
 
+@pytest.mark.promise("P24", "P4", "P1")
 def test_a_kernel_may_die_at_any_write_of_a_vote(tmp_path: Path) -> None:
-    """P24, P4, P1: killed before each write (the cache survives), and by a power cut at each sync.
+    """Killed before each write (the cache survives), and by a power cut at each sync.
 
     What is written to the log are frames, a head and a page each: between the two there is nothing to be found.
     """

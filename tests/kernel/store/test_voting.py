@@ -1,4 +1,4 @@
-"""Any sequence of votes, deadlines, restarts and stops leaves ballots as a plain model says (promise P24)."""
+"""Any sequence of votes, deadlines, restarts and stops leaves ballots as a plain model says."""
 
 from typing import Final
 
@@ -13,6 +13,8 @@ from kernel.store.transitions import due
 from kernel.store.transitions import voting as ballot_commits
 from tests.kernel.store.voting_machine import VotingMachine
 
+pytestmark = pytest.mark.promise("P24")
+
 _SETTINGS: Final = settings(
     deadline=None,
     derandomize=True,
@@ -22,8 +24,9 @@ _SETTINGS: Final = settings(
 )
 
 
+@pytest.mark.promise("P24", "XF18")
 def test_any_sequence_of_votes_agrees_with_the_model() -> None:
-    """P24, XF18: create, vote, vote again, cancel, call again, let time pass, restart, stop."""
+    """Create, vote, vote again, cancel, call again, let time pass, restart, stop."""
     run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=25, stateful_step_count=40))
 
 
@@ -46,8 +49,9 @@ def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: py
         run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))
 
 
+@pytest.mark.promise("XF18")
 def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """XF18: votes are final."""
+    """Votes are final."""
 
     def lenient(code: str, text: str, hint: str | None = None) -> Refuse | WriteRow:
         return WriteRow(RecordTie(ballot=1)) if "a vote is final" in text else Refuse(code, text, hint)

@@ -60,7 +60,7 @@ async def together(house: House, jobs: Sequence[Callable[[], Awaitable[object]]]
 
 
 async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
-    """architecture.md: group commit."""
+    """Group commit."""
     await house.agents("alice")
     frames: list[int] = []
 
@@ -79,7 +79,7 @@ async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
 
 
 async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
-    """architecture.md: a savepoint per job; nothing of the failed one is kept or told."""
+    """A savepoint per job; nothing of the failed one is kept or told."""
     await house.agents("alice")
 
     def broken(tx: Transaction) -> None:
@@ -104,7 +104,7 @@ async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
 
 
 async def test_jobs_run_again_only_where_one_of_their_group_failed(house: House) -> None:
-    """architecture.md: a group is run without savepoints first; each answer is of the run that was kept."""
+    """A group is run without savepoints first; each answer is of the run that was kept."""
     await house.agents("alice")
     runs: list[str] = []
 
@@ -129,7 +129,7 @@ async def test_jobs_run_again_only_where_one_of_their_group_failed(house: House)
 
 
 async def test_events_are_published_after_the_commit_and_before_the_answer(house: House) -> None:
-    """architecture.md: nothing outside the database changes before COMMIT."""
+    """Nothing outside the database changes before COMMIT."""
     await house.agents("alice")
     order: list[str] = []
 
@@ -143,8 +143,9 @@ async def test_events_are_published_after_the_commit_and_before_the_answer(house
     assert order == ["published, stored True", "answered"]
 
 
+@pytest.mark.promise("SF03")
 async def test_a_full_disk_refuses_and_recovers(house: House) -> None:
-    """Fault SF03: not accepted, reads fine, recovers by itself; those that still fit are accepted."""
+    """Not accepted, reads fine, recovers by itself; those that still fit are accepted."""
     await house.agents("alice")
     await house.said("dm:alice", "before")
     conn = house.database.writer()
@@ -166,10 +167,11 @@ async def test_a_full_disk_refuses_and_recovers(house: House) -> None:
     assert [one.seq for one in house.reader.now(feed.since, 0)] == [one.seq for one in house.told]
 
 
+@pytest.mark.promise("SF03")
 async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fault SF03: it says that it cannot until it can, also where something small would still find room."""
+    """It says that it cannot until it can, also where something small would still find room."""
     room = [False]
     monkeypatch.setattr(house.database, "has_room", lambda: room[0])
     writer = Writer(database=house.database, clock_ms=house.clock, publish=lambda _events: None)
@@ -191,8 +193,9 @@ async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write
         writer.close()
 
 
+@pytest.mark.promise("HF21")
 async def test_who_gives_up_waiting_does_not_undo_the_commit(house: House) -> None:
-    """Fault HF21: fully committed or absent."""
+    """Fully committed or absent."""
     await house.agents("alice")
     gate = Gate()
     async with trio.open_nursery() as nursery:
@@ -210,7 +213,7 @@ async def test_who_gives_up_waiting_does_not_undo_the_commit(house: House) -> No
 async def test_a_full_queue_refuses_after_a_while(
     house: House, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """architecture.md: a bounded queue in front; when it is full callers wait, then get 503."""
+    """A bounded queue in front; when it is full callers wait, then get 503."""
     monkeypatch.setattr("kernel.store.writer.ADMISSION_SECONDS", 0.01)
     database = open_database(str(tmp_path_factory.mktemp("full") / "store.db"))
     writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None, capacity=1)
@@ -228,8 +231,9 @@ async def test_a_full_queue_refuses_after_a_while(
     database.close()
 
 
+@pytest.mark.promise("SF11")
 async def test_a_lock_held_by_another_process_is_busy_not_fatal(house: House) -> None:
-    """Fault SF11."""
+    """A lock held by another process is busy not fatal."""
     await house.agents("alice")
     house.database.writer().set_busy_timeout(1)
     other = apsw.Connection(house.database.path)
@@ -242,8 +246,9 @@ async def test_a_lock_held_by_another_process_is_busy_not_fatal(house: House) ->
     await house.said("dm:alice", "hello")
 
 
+@pytest.mark.promise("SF04")
 async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(house: House) -> None:
-    """Fault SF04: no ack, no second try; whoever waits is told."""
+    """No ack, no second try; whoever waits is told."""
     database = open_database(":memory:")
     writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None)
 
@@ -266,8 +271,9 @@ async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(house: H
     database.close()
 
 
+@pytest.mark.promise("SF03")
 async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(house: House) -> None:
-    """Faults SF03 and SF04 in one group: each caller has exactly one answer."""
+    """Each caller has exactly one answer."""
     database = open_database(":memory:")
     writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None)
     gate = Gate()
@@ -300,8 +306,9 @@ async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(house:
     database.close()
 
 
+@pytest.mark.promise("P1")
 async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path: object) -> None:
-    """Promise P1 at shutdown; the WAL is empty after a clean close."""
+    """At shutdown nothing is lost; the WAL is empty after a clean close."""
     database = open_database(f"{tmp_path}/store.db")
     writer = Writer(database=database, clock_ms=lambda: 1, publish=Feed().publish)
     done: list[int] = []

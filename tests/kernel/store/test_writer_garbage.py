@@ -14,8 +14,9 @@ class Payload:
     """Something large."""
 
 
+@pytest.mark.promise("IF15", "HF18")
 async def test_what_a_refused_job_was_given_is_gone_with_its_answer(house: House) -> None:
-    """IF15, HF18: job, answer, error and traceback must be no cycle: each held a body of up to four megabytes."""
+    """Job, answer, error and traceback must be no cycle: each held a body of up to four megabytes."""
 
     def refuse(_tx: Transaction, payload: Payload) -> None:
         raise Refused("conflict", f"no {type(payload).__name__}")

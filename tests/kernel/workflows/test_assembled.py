@@ -41,6 +41,7 @@ YIELDED = Requeue(status="yielded", outcome="yielded")
 PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 
 
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize(
     ("parking", "asks", "words"),
     [
@@ -52,7 +53,7 @@ PAUSED = Requeue(status="waiting", outcome="x", waits_for="paused")
 async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
     tmp_path: Path, parking: Requeue, words: str, *, asks: bool
 ) -> None:
-    """P4: nine messages to an agent that waits for approval led to nine requests for the first one's call."""
+    """Nine messages to an agent that waits for approval led to nine requests for the first one's call."""
     async with open_house(str(tmp_path / "store.db")) as house:
         await put_back(house, parking, asks=asks)
         made = opening(house, tmp_path, await house.take("i2"))

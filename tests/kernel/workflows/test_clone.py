@@ -1,4 +1,4 @@
-"""P29: the branch of a confined agent: what it may bring back, judged by git's own verification, in a real sandbox."""
+"""The branch of a confined agent: what it may bring back, judged by git's own verification, in a real sandbox."""
 
 import os
 import shutil
@@ -20,7 +20,10 @@ from protocol.ipc import Sandbox
 from tests.kernel.workflows.git_ground import Ground, at, ground_in, planned, repository
 
 BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
-pytestmark = pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
+pytestmark = [
+    pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)"),
+    pytest.mark.promise("P29"),
+]
 
 
 @dataclass

@@ -39,10 +39,11 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     return Catalog(root)
 
 
+@pytest.mark.promise("CF06", "CF07", "CF08", "CF09", "CF10", "CF21")
 @settings(max_examples=300, deadline=500, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
-    """CF06-CF10, CF21."""
+    """Any workflow file loads or is refused."""
     (catalog.root / ".workflows" / "x.yaml").write_bytes(msgspec.json.encode(document))
     try:
         load_workflow(catalog, "x")
@@ -51,10 +52,11 @@ def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[
         assert refused.text  # noqa: PT017  (success is as good)
 
 
+@pytest.mark.promise("CF07")
 @settings(max_examples=150, deadline=500, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_project_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
-    """CF07."""
+    """Any project file loads or is refused."""
     path = catalog.root / "moniro.yaml"
     path.write_bytes(msgspec.json.encode(document))
     try:

@@ -1,4 +1,4 @@
-"""P28: other people's git data: a repository that was copied with its ``.git``, or that brings one along, runs nothing.
+"""Other people's git data: a repository that was copied with its ``.git``, or that brings one along, runs nothing.
 
 Each attack is told to the user's own git afterwards, which falls for it: what does not work there would prove nothing.
 """
@@ -15,6 +15,8 @@ import pytest
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
+
+pytestmark = pytest.mark.promise("P28")
 
 NAMES: Final = ("xy", "x=y", "=", "a.b", "x=y.clean", 'q"u', "back\\slash", "-c", "é=", "lfs")
 
@@ -59,7 +61,7 @@ async def use(git: Repository, ground: Ground) -> str:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["clean", "smudge", "process"])
 async def test_no_filter_of_the_repository_runs_whatever_its_name(ground: Ground, name: str, kind: str) -> None:
-    """T50: git splits what ``-c`` is given at the first ``=``; nothing of ours depends on a filter's name."""
+    """git splits what ``-c`` is given at the first ``=``; nothing of ours depends on a filter's name."""
     ground.write(".gitattributes", f"*.txt filter={name}\n")
     ground.write("b.txt", "two\n")
     ground.commit()
@@ -220,7 +222,7 @@ ATTACKS: Final = (
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=[attack.plant.__name__ for attack in ATTACKS])
 async def test_nothing_of_its_configuration_runs(ground: Ground, attack: Attack) -> None:
-    """T50: monitors, hooks, includes, drivers, signatures, transports, submodules."""
+    """Monitors, hooks, includes, drivers, signatures, transports, submodules."""
     attack.plant(ground)
     async with repository(ground) as git:
         assert (await use(git, ground)).partition(":")[0].startswith(attack.why.partition(":")[0])
@@ -291,7 +293,7 @@ REDIRECTIONS: Final = (
 async def test_a_git_directory_that_is_not_the_projects_own_is_not_used(
     ground: Ground, plant: Callable[[Ground], None], why: str
 ) -> None:
-    """T50: by a file, a link, a setting, as tracked files; said, and nothing is made."""
+    """By a file, a link, a setting, as tracked files; said, and nothing is made."""
     plant(ground)
     async with repository(ground) as git:
         with pytest.raises(Refused, match=why) as caught:

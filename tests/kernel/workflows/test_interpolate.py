@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from kernel.workflows.templates import expand, expand_shell, variables
 
 
+@pytest.mark.promise("CF14")
 def test_every_variable_is_replaced_once() -> None:
-    """CF14: what a value says is not expanded again."""
+    """What a value says is not expanded again."""
     assert expand("${{ a }}-${{b}}-${{ a }}", {"a": "${{ b }}", "b": "x"}) == "${{ b }}-x-${{ b }}"
 
 
@@ -23,7 +24,7 @@ def test_other_dollars_and_braces_stay() -> None:
 
 @given(st.text(alphabet="ab$ {}.\n'\"", max_size=40))
 def test_any_text_has_variables_in_order_that_tell_where_they_are(text: str) -> None:
-    """Promises 5.8: fuzz of interpolation."""
+    """Fuzz of interpolation."""
     position = 0
     for variable in variables(text):
         assert variable.start >= position
@@ -42,7 +43,7 @@ def run(command: str, value: str) -> str:
 
 @pytest.mark.parametrize("command", ['printf %s "${{ x }}"', "printf %s '${{ x }}'", 'printf %s "it\'s ${{ x }}"'])
 def test_a_value_in_a_command_is_one_word_of_data(command: str) -> None:
-    """T49: a hostile diff or parameter runs nothing, however the author quoted it."""
+    """A hostile diff or parameter runs nothing, however the author quoted it."""
     hostile = "a'b\"c $(touch x) `id` ; echo \\ *\n${x} %s"
     assert run(command, hostile).removeprefix("it's ") == hostile
 
@@ -55,7 +56,7 @@ def test_a_value_without_quotes_splits_as_a_shell_variable_does() -> None:
 @settings(max_examples=15, deadline=None)
 @given(st.text(alphabet="'\"\\$ ab", max_size=6), st.text(alphabet="'\"\\$ ab", max_size=6))
 def test_no_quoting_of_the_author_turns_a_value_into_code(before: str, after: str) -> None:
-    """T49: whatever the guess about quotes, the marker is never executed."""
+    """Whatever the guess about quotes, the marker is never executed."""
     text = expand_shell(f"printf %s {before}${{{{ x }}}}{after}", {"x": "$(echo EXECUTED | tr A-Z a-z)"})
     argv = ["/bin/sh", "-c", text.command]
     done = subprocess.run(argv, env=text.environment, capture_output=True, check=False, timeout=10)

@@ -66,7 +66,7 @@ def refused(catalog: Catalog, asked: str, cwd: Path | None = None) -> Refused:
 
 
 def test_a_workflow_file_becomes_a_definition_with_its_members(catalog: Catalog) -> None:
-    """Contracts section 1: Workflow."""
+    """contracts 1: Workflow."""
     loaded = load_workflow(catalog, "review")
     definition = loaded.definition
     assert (definition.name, loaded.path) == ("review", ".workflows/review.yaml")
@@ -82,7 +82,7 @@ def test_a_workflow_file_becomes_a_definition_with_its_members(catalog: Catalog)
 
 
 def test_a_ref_overrides_what_it_may_and_keeps_the_rest(catalog: Catalog) -> None:
-    """T58: a ref with prompt.append keeps its overrides; the soul stays the agent's."""
+    """A ref with prompt.append keeps its overrides; the soul stays the agent's."""
     reviewer, coder = load_workflow(catalog, "review").members
     assert reviewer.definition.prompt == Prompt(system="You are Alice", append="Mind the tests")
     assert (reviewer.definition.max_steps, reviewer.definition.timeouts.total) == (5, 3600.0)
@@ -93,6 +93,7 @@ def test_a_ref_overrides_what_it_may_and_keeps_the_rest(catalog: Catalog) -> Non
 ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
 
 
+@pytest.mark.promise("CF07", "CF08", "CF09", "CF10", "CF13", "CF14", "CF21", "P15")
 @pytest.mark.parametrize(
     ("text", "where", "place", "message", "hint"),
     [
@@ -177,7 +178,7 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
 def test_a_wrong_workflow_says_where_and_what_to_do(
     catalog: Catalog, text: str, where: str, place: tuple[int, int], message: str, hint: str
 ) -> None:
-    """CF07-CF10, CF13, CF14, CF21; P15: workspaces stay inside the project."""
+    """Workspaces stay inside the project."""
     (catalog.root / "out").symlink_to(catalog.root.parent)
     [error] = errors(catalog, text)
     assert error.where == where
@@ -186,8 +187,9 @@ def test_a_wrong_workflow_says_where_and_what_to_do(
     assert hint in (error.hint or "")
 
 
+@pytest.mark.promise("CF10")
 def test_all_mistakes_of_all_files_are_told_at_once(catalog: Catalog) -> None:
-    """CF10: all or nothing, in one round."""
+    """All or nothing, in one round."""
     (catalog.root / ".agents" / "broken.yaml").write_text("model: openai/x\npromt: x\n")
     text = "agents:\n  a: {ref: broken}\n  b: {ref: nobody}\n  c: {backend: mokc}\nkickof: x\n"
     found = [(error.path, error.line, error.where) for error in errors(catalog, text)]
@@ -200,7 +202,7 @@ def test_all_mistakes_of_all_files_are_told_at_once(catalog: Catalog) -> None:
 
 
 def test_a_workflow_is_found_by_name_or_by_path(catalog: Catalog, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Plan: a name, a path in the project, or an explicit path anywhere; its refs are the project's."""
+    """A name, a path in the project, or an explicit path anywhere; its refs are the project's."""
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "mine.yaml").write_text(REVIEW)
     (catalog.root / "flows").mkdir()
@@ -220,8 +222,9 @@ def test_a_workflow_is_found_by_name_or_by_path(catalog: Catalog, tmp_path_facto
     assert refused(catalog, "out").code == "bad_definition"
 
 
+@pytest.mark.promise("CF09")
 def test_two_files_of_one_name_are_both_named(catalog: Catalog) -> None:
-    """CF09: neither is run in place of the other; one file under two spellings is one."""
+    """Neither is run in place of the other; one file under two spellings is one."""
     (catalog.root / "moniro.yaml").write_text("workflows: {review: other.yaml}\n")
     write(catalog, ONE, "other.yaml")
     with pytest.raises(BadDefinition, match=r"defined twice: here, as the project file .* in \.workflows/review\.yaml"):
@@ -231,8 +234,9 @@ def test_two_files_of_one_name_are_both_named(catalog: Catalog) -> None:
     assert load_workflow(catalog, "review").definition.name == "review"
 
 
+@pytest.mark.promise("CF08")
 def test_a_path_gives_the_name_unless_the_file_does(catalog: Catalog) -> None:
-    """CF08: a file may be called anything, a workflow may not."""
+    """A file may be called anything, a workflow may not."""
     write(catalog, ONE, "My.Flow.yaml")
     assert "add name: to the file" in (refused(catalog, "My.Flow.yaml").hint or "")
     write(catalog, ONE + "name: mine\n", "My.Flow.yaml")
@@ -241,7 +245,7 @@ def test_a_path_gives_the_name_unless_the_file_does(catalog: Catalog) -> None:
 
 @pytest.mark.parametrize("asked", ["reveiw", "Review", "dm", "", "a" * 300, "rev iew", "revi\0ew"])
 def test_an_unknown_workflow_lists_those_there_are(catalog: Catalog, asked: str) -> None:
-    """Contracts section 7: exit 5."""
+    """contracts 7: exit 5."""
     error = refused(catalog, asked)
     assert error.code == "unknown_workflow"
     assert "review" in (error.hint or "")
@@ -253,7 +257,8 @@ def test_a_missing_file_and_a_remote_one_are_told_apart(catalog: Catalog) -> Non
     assert refused(catalog, "github:owner/repo@main/x.yaml").code == "bad_request"
 
 
+@pytest.mark.promise("CF11")
 def test_a_workflow_file_that_is_a_pipe_is_refused(catalog: Catalog) -> None:
-    """CF11: an explicit path may be anything."""
+    """An explicit path may be anything."""
     os.mkfifo(catalog.root / "pipe.yaml")
     assert refused(catalog, "pipe.yaml").code == "bad_definition"

@@ -88,9 +88,10 @@ def read(root: Path, text: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+@pytest.mark.promise("CF05", "CF06", "CF07", "CF08", "CF10", "CF13", "CF14")
 @pytest.mark.parametrize(("text", "expected"), [(FILE, EXPECTED), (SECOND, EXPECTED_SECOND)])
 def test_every_mistake_reads_as_a_sentence_with_its_line_and_a_way_out(
     text: str, expected: str, tmp_path: Path
 ) -> None:
-    """CF05-CF08, CF10, CF13, CF14; contracts section 7: errors."""
+    """contracts 7: errors."""
     assert read(tmp_path, text) == expected

@@ -18,7 +18,7 @@ SCHEMA: dict[str, Any] = {
     ("text", "value"), [('{"a": 1}', {"a": 1}), (" [] ", []), ("```json\n[1]\n```\n", [1]), ("````\n2\n````", 2)]
 )
 def test_an_answer_is_json_by_itself_or_in_one_fence(text: str, value: Any) -> None:
-    """Contracts: run --json gains output. Models like fences."""
+    """Run --json gains output. Models like fences."""
     assert read_output(text) == value
 
 

@@ -28,7 +28,7 @@ NEEDED = (Param(name="pr", required=True), Param(name="repo", required=True))
     ],
 )
 def test_words_become_typed_values(words: str, values: dict[str, Value]) -> None:
-    """Contracts section 1: params."""
+    """contracts 1: params."""
     assert parse_params(PARAMS, words.split()) == values
 
 
@@ -45,7 +45,7 @@ def test_words_become_typed_values(words: str, values: dict[str, Value]) -> None
     ],
 )
 def test_wrong_words_are_a_usage_error_with_all_that_is_wrong(words: str, message: str) -> None:
-    """Contracts section 7: exit 2."""
+    """contracts 7: exit 2."""
     with pytest.raises(Refused) as caught:
         parse_params(PARAMS, words.split())
     assert (caught.value.code, caught.value.text) == ("bad_request", message)

@@ -117,8 +117,9 @@ async def test_a_remote_workflow_is_fetched_pinned_and_told_where_it_came_from(t
         assert lock == {f"github:{SERVED}@v1": {"commit": commit, "digest": found.digest}}
 
 
+@pytest.mark.promise("P19", "XF06")
 async def test_a_moved_tag_changes_nothing_until_it_is_asked_for_and_agreed_to(tmp_path: Path, host: GitHost) -> None:
-    """P19, XF06, T50: pinned by commit; what an update brings is asked about anew."""
+    """Pinned by commit; what an update brings is asked about anew."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         with pytest.raises(Untrusted, match=first.commit) as caught:
@@ -152,8 +153,9 @@ async def test_a_pinned_commit_is_fetched_again_where_it_is_not_here(tmp_path: P
         assert (again.commit, again.digest, again.folder != first.folder) == (first.commit, first.digest, True)
 
 
+@pytest.mark.promise("P19")
 async def test_what_was_fetched_and_changed_since_is_not_used(tmp_path: Path, host: GitHost) -> None:
-    """P19: consent is for the content; a file that an agent edited there is fetched again."""
+    """Consent is for the content; a file that an agent edited there is fetched again."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         pin(on.root, first)
@@ -166,8 +168,9 @@ async def test_what_was_fetched_and_changed_since_is_not_used(tmp_path: Path, ho
         assert not (first.folder / "more").is_symlink()
 
 
+@pytest.mark.promise("XF05")
 async def test_a_repository_cannot_have_anything_followed_or_run(tmp_path: Path, host: GitHost) -> None:
-    """XF05: links, submodules, hooks, filters, attributes: only plain files come of it."""
+    """Links, submodules, hooks, filters, attributes: only plain files come of it."""
     canary = tmp_path / "pwned"
     host.write(".gitattributes", "*.md filter=evil\n*.txt filter=lfs export-ignore ident eol=crlf\n")
     host.write(".lfsconfig", f"[lfs]\n url = file://{tmp_path}\n")
@@ -221,8 +224,9 @@ async def test_a_private_repository_is_fetched_with_what_the_users_git_knows(tmp
         assert not any(b"secret" in data or b"YW5uYTpzZWNyZXQ=" in data for data in kept)
 
 
+@pytest.mark.promise("XF05")
 async def test_a_configuration_of_the_project_is_not_asked_for_passwords(tmp_path: Path, host: GitHost) -> None:
-    """XF05: only the user's own says who is asked; a folder above the state directory is no part of it."""
+    """Only the user's own says who is asked; a folder above the state directory is no part of it."""
     host.authorization = "Basic YW5uYTpzZWNyZXQ="
     canary = tmp_path / "pwned"
     host.git("init", "--quiet", str(tmp_path))
@@ -252,6 +256,7 @@ async def test_what_nobody_used_for_a_month_is_removed_and_what_is_pinned_stays(
         assert sorted(path.name for path in on.folder.glob("state/remotes/*")) == ["owner"]
 
 
+@pytest.mark.promise("XF04")
 @pytest.mark.parametrize(
     ("name", "code"),
     [
@@ -264,7 +269,7 @@ async def test_what_nobody_used_for_a_month_is_removed_and_what_is_pinned_stays(
 async def test_what_is_not_there_is_said_and_leaves_nothing(
     tmp_path: Path, host: GitHost, name: str, code: str
 ) -> None:
-    """XF04: what is no name is refused before git starts."""
+    """What is no name is refused before git starts."""
     async with stage(tmp_path, host) as on:
         with pytest.raises(Refused) as caught:
             await on.fetch(name)
@@ -273,8 +278,9 @@ async def test_what_is_not_there_is_said_and_leaves_nothing(
         assert [path for path in (on.folder / "state").rglob("*") if path.name != "remotes"] == []
 
 
+@pytest.mark.promise("XF04")
 async def test_no_other_transport_is_taken_even_where_a_url_asks_for_one(tmp_path: Path, host: GitHost) -> None:
-    """XF04: the second wall, behind the names."""
+    """The second wall, behind the names."""
     canary, folder = tmp_path / "pwned", tmp_path / "workshop"
     folder.mkdir()
     async with stage(tmp_path, host) as on:
@@ -292,8 +298,9 @@ async def test_no_other_transport_is_taken_even_where_a_url_asks_for_one(tmp_pat
     assert not canary.exists()
 
 
+@pytest.mark.promise("XF04")
 async def test_a_host_cannot_send_git_elsewhere(tmp_path: Path, host: GitHost) -> None:
-    """XF04: no redirect is followed: what is fetched comes from where it was shown to come from."""
+    """No redirect is followed: what is fetched comes from where it was shown to come from."""
     with git_host(tmp_path / "other") as other:
         other.write("flows/review.yaml", REVIEW)
         other.publish("v1")
@@ -305,7 +312,7 @@ async def test_a_host_cannot_send_git_elsewhere(tmp_path: Path, host: GitHost) -
 
 
 async def test_a_lock_that_says_something_else_is_not_passed_over(tmp_path: Path, host: GitHost) -> None:
-    """T50: the lock is a file of the project: wrong, forged, or no file at all."""
+    """The lock is a file of the project: wrong, forged, or no file at all."""
     async with stage(tmp_path, host) as on:
         first = await on.fetch()
         pin(on.root, first)
@@ -339,28 +346,31 @@ def _tree(*entries: bytes) -> dict[str, GitObject]:
     return objects | {"a" * 40: GitObject(b"tree", b"".join(entries)), "b" * 40: GitObject(b"blob", b"x")}
 
 
+@pytest.mark.promise("XF05")
 @pytest.mark.parametrize("name", [b"..", b".", b"", b"a/b", b"/etc/passwd", b".git", b".GIT"])
 def test_a_tree_with_a_name_that_leads_elsewhere_is_refused(name: bytes) -> None:
-    """XF05: git itself would not write such a tree; somebody else's program may."""
+    """git itself would not write such a tree; somebody else's program may."""
     blob = bytes.fromhex("bb" * 20)
     with pytest.raises(BadObjects):
         files_of("c" * 40, _tree(b"100644 " + name + b"\0" + blob))
     assert [file.path for file in files_of("c" * 40, _tree(b"100644 ok\0" + blob))] == [b"ok"]
 
 
+@pytest.mark.promise("XF05")
 @pytest.mark.parametrize(
     "data", [b"100644 ok\0short", b"100644", b"100644 ok", b"40000 loop\0" + bytes.fromhex("aa" * 20)]
 )
 def test_a_tree_that_is_broken_or_endless_is_refused(data: bytes) -> None:
-    """XF05: bounded, and an error of its own."""
+    """Bounded, and an error of its own."""
     with pytest.raises(BadObjects):
         files_of("c" * 40, _tree(data))
     with pytest.raises(BadObjects):
         parse_objects(b"no such\nthing")
 
 
+@pytest.mark.promise("XF05")
 def test_a_few_objects_that_pretend_to_be_billions_are_refused() -> None:
-    """XF05: folders that hold the same folder many times, and files that are the same large one."""
+    """Folders that hold the same folder many times, and files that are the same large one."""
     objects = {"c" * 40: GitObject(b"commit", b"tree " + b"%040d" % 0 + b"\n")}
     for depth in range(60):
         below = bytes.fromhex(f"{depth + 1:040d}")

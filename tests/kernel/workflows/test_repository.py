@@ -73,9 +73,10 @@ async def test_a_changed_tree_is_not_removed_whoever_asks(ground: Ground) -> Non
         assert at(tree, "new.txt").exists()
 
 
+@pytest.mark.promise("P1")
 @pytest.mark.parametrize("left", ["lock", "branch", "half", "locked", "folder", "whole"])
 async def test_what_an_interrupted_try_left_is_made_anew(ground: Ground, left: str) -> None:
-    """P1: killed at any point between the plan and the commit that hands the tree out."""
+    """Killed at any point between the plan and the commit that hands the tree out."""
     async with repository(ground) as git:
         tree = planned(await git.base(), git)
         if left == "lock":
@@ -101,9 +102,10 @@ async def test_what_an_interrupted_try_left_is_made_anew(ground: Ground, left: s
         assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 2
 
 
+@pytest.mark.promise("P1")
 @pytest.mark.parametrize("left", [["a.txt"], ["a.txt", ".git"], [".git"]])
 async def test_a_removal_that_was_interrupted_goes_on(ground: Ground, left: list[str]) -> None:
-    """P1: killed while files go, one after the other; what somebody wrote there meanwhile is not removed."""
+    """Killed while files go, one after the other; what somebody wrote there meanwhile is not removed."""
     async with repository(ground) as git:
         tree = msgspec.structs.replace(await made(git, planned(await git.base(), git)), state="removing")
         for name in left:
@@ -143,8 +145,9 @@ async def test_a_branch_of_somebody_else_is_not_taken(ground: Ground) -> None:
             await git.add(tree)
 
 
+@pytest.mark.promise("P28")
 async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -> None:
-    """P28, T50: hooks, filters, monitors, diffs of its own configuration; not even by way of a forged .git."""
+    """Hooks, filters, monitors, diffs of its own configuration; not even by way of a forged .git."""
     canary = ground.folder / "pwned"
     evil = f"touch {canary}; cat"
     hook = ground.root / ".git/hooks/post-checkout"

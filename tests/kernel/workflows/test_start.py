@@ -106,8 +106,9 @@ async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
         nursery.cancel_scope.cancel()
 
 
+@pytest.mark.promise("CF16", "P19")
 async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catalog, tmp_path: Path) -> None:
-    """CF16: @bob came out of setup and is not woken. P19: a value is data in a command."""
+    """@bob came out of setup and is not woken. a value is data in a command."""
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog, asked("--who", '$(id) @bob "x"', tag="t1")))
         assert (started.space, started.place) == ("review:t1#1", "review:t1")
@@ -121,10 +122,11 @@ async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catal
         assert kickoff.to == ("alice",)
 
 
+@pytest.mark.promise("CF18")
 async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workflow(
     catalog: Catalog, tmp_path: Path
 ) -> None:
-    """CF18: read again at each lease; an inline agent is what the start kept."""
+    """Read again at each lease; an inline agent is what the start kept."""
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog))
 
@@ -144,6 +146,7 @@ async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workf
 STEP = "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ out }}'\nsetup:\n  - "
 
 
+@pytest.mark.promise("CF15")
 @pytest.mark.parametrize(
     ("step", "why", "hint"),
     [
@@ -155,7 +158,7 @@ STEP = "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ out }}'\nsetup:\n  -
     ],
 )
 async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, step: str, why: str, hint: str) -> None:
-    """CF15, T49."""
+    """A failed step starts nothing."""
     write(catalog, STEP + step)
     async with stage(tmp_path) as on:
         error = await on.refused(checked(catalog))
@@ -164,8 +167,9 @@ async def test_a_failed_step_starts_nothing(catalog: Catalog, tmp_path: Path, st
     assert error.hint == hint
 
 
+@pytest.mark.promise("P18", "CF15")
 async def test_a_step_sees_the_project_and_little_else(catalog: Catalog, tmp_path: Path) -> None:
-    """Contracts section 1: working directory; P18: no secret of the kernel; CF15: stdin ends at once."""
+    """contracts 1: working directory; no secret of the kernel; stdin ends at once."""
     write(catalog, STEP + "{shell: 'pwd; cat; echo ${CANARY:-none}', as: out}")
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog))
@@ -174,7 +178,7 @@ async def test_a_step_sees_the_project_and_little_else(catalog: Catalog, tmp_pat
 
 
 async def test_a_second_start_of_a_running_workflow_is_refused(catalog: Catalog, tmp_path: Path) -> None:
-    """Contracts section 7: exit 2; by the commit even if two raced past the first check."""
+    """contracts 7: exit 2; by the commit even if two raced past the first check."""
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
     async with stage(tmp_path) as on:
         prepared = checked(catalog)
@@ -186,6 +190,7 @@ async def test_a_second_start_of_a_running_workflow_is_refused(catalog: Catalog,
     assert (caught.value.code, caught.value.meaning.exit_code) == ("already_running", 2)
 
 
+@pytest.mark.promise("CF14", "CF20", "P19")
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -199,7 +204,7 @@ async def test_a_second_start_of_a_running_workflow_is_refused(catalog: Catalog,
     ],
 )
 def test_what_a_repository_could_abuse_waits_for_trust(catalog: Catalog, text: str, reason: str) -> None:
-    """CF14, CF20, P19: exit 7, and how to grant it."""
+    """Exit 7, and how to grant it."""
     write(catalog, text)
     error = refusal(catalog, asked(trusted=False))
     assert (error.code, error.meaning.exit_code) == ("untrusted", 7)
@@ -208,14 +213,16 @@ def test_what_a_repository_could_abuse_waits_for_trust(catalog: Catalog, text: s
     assert "AGENT_WORKER_TRUST=1" in (error.hint or "")
 
 
+@pytest.mark.promise("CF20")
 def test_a_workflow_that_could_abuse_nothing_needs_no_trust(catalog: Catalog) -> None:
-    """CF20 the other way round."""
+    """A workflow that could abuse nothing needs no trust, the other way round."""
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
     assert checked(catalog, asked(trusted=False)).place == "review:main"
 
 
+@pytest.mark.promise("CF21")
 def test_a_run_needs_a_kickoff_and_somebody_to_begin(catalog: Catalog) -> None:
-    """CF21; contracts section 7: run without kickoff is exit 2. A start may wait for messages."""
+    """contracts 7: run without kickoff is exit 2. A start may wait for messages."""
     write(catalog, "agents: {alice: {ref: alice}}\n")
     assert refusal(catalog).code == "no_kickoff"
     assert prepare(catalog, StartRequest(workflow="review"), environ={}).spec.options.timeout_seconds is None
@@ -226,7 +233,7 @@ def test_a_run_needs_a_kickoff_and_somebody_to_begin(catalog: Catalog) -> None:
 
 
 def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
-    """Contracts section 7: exit 4."""
+    """contracts 7: exit 4."""
     write(catalog, "agents: {b: {model: openai/m, prompt: {system: s}}}\nkickoff: '@b go'\n")
     error = refusal(catalog)
     assert (error.code, error.meaning.exit_code) == ("no_credentials", 4)
@@ -234,15 +241,16 @@ def test_missing_keys_are_told_before_anything_runs(catalog: Catalog) -> None:
     assert checked(catalog, environ={"OPENAI_API_KEY": "k"}).place == "review:main"
 
 
+@pytest.mark.promise("CF14")
 def test_a_variable_of_the_environment_that_is_not_set_is_an_error(catalog: Catalog) -> None:
-    """CF14."""
+    """A variable of the environment that is not set is an error."""
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice ${{ env.PR }}'\n")
     assert "needs $PR, which is not set" in refusal(catalog).text
     assert checked(catalog, environ={"PR": "7"}).values["env.PR"] == "7"
 
 
 def test_wrong_words_and_tags_are_usage_errors(catalog: Catalog) -> None:
-    """Contracts section 7: exit 2."""
+    """contracts 7: exit 2."""
     assert refusal(catalog, asked("--hwo", "x")).code == "bad_request"
     assert refusal(catalog, asked(tag="../x")).code == "bad_request"
     assert refusal(catalog, asked(timeout=0.0)).code == "bad_request"
@@ -269,7 +277,7 @@ def test_a_run_ends_at_the_earlier_of_its_two_deadlines(
 async def test_of_two_budgets_the_stricter_holds(
     file: str, flags: RunBudget, holds: RunBudget, catalog: Catalog, tmp_path: Path
 ) -> None:
-    """Contracts section 7: --max-cost and --max-tokens beside what the file says."""
+    """contracts 7: --max-cost and --max-tokens beside what the file says."""
     write(catalog, f"agents: {{alice: {{ref: alice}}}}\nkickoff: '@alice go'\n{file}")
     async with stage(tmp_path) as on:
         begun = await on.start(
@@ -314,8 +322,9 @@ def test_a_mock_that_books_tokens_says_what_they_cost_where_a_limit_is_in_usd(ca
     assert checked(catalog, limited).spec.options.budget == RunBudget(usd=1.0)
 
 
+@pytest.mark.promise("P15")
 async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(catalog: Catalog, tmp_path: Path) -> None:
-    """Contracts section 1: workspace.dir; P15: a link in its place is an error, and nothing starts."""
+    """contracts 1: workspace.dir; a link in its place is an error, and nothing starts."""
     write(catalog, STEP + "{shell: 'echo hi > ${{ workspace.dir }}/made', as: out}")
     async with stage(tmp_path) as on:
         await on.start(checked(catalog, asked(tag="t1")))
@@ -342,7 +351,7 @@ async def test_without_a_workspace_a_kickoff_is_for_those_it_names_or_for_all(
 
 
 def test_whose_exit_code_counts_must_be_somebody_of_the_workflow(catalog: Catalog) -> None:
-    """Contracts section 7: --exit-code-from; exit 5, told before anything has run."""
+    """contracts 7: --exit-code-from; exit 5, told before anything has run."""
     error = refusal(catalog, RunRequest(trust=True, exit_code_from="alcie"))
     assert (error.code, error.meaning.exit_code, error.hint) == ("not_a_participant", 5, "did you mean alice?")
 
@@ -365,7 +374,7 @@ def in_git(catalog: Catalog, *words: str) -> str:
 
 
 async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog: Catalog, tmp_path: Path) -> None:
-    """Contracts 1: one branch and tree a member; no repository is said before setup has run; a dirty one is noted."""
+    """contracts 1: one branch and tree a member; no repository is said before setup has run; a dirty one is noted."""
     write(catalog, TREES)
     async with stage(tmp_path) as on:
         repository = Repository(
@@ -396,8 +405,9 @@ async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog:
         assert [note.endswith("changed files that are not committed stay behind: 1") for note in notes] == [True]
 
 
+@pytest.mark.promise("P19")
 def test_what_trees_run_needs_trust_and_their_tag_a_branch_can_have(catalog: Catalog) -> None:
-    """P19: verbatim. And a mistake in it is found before anything starts."""
+    """verbatim. And a mistake in it is found before anything starts."""
     write(catalog, TREES)
     text = refusal(catalog, asked(trusted=False)).text
     assert "each working tree's setup runs: npm ci" in text

@@ -37,5 +37,5 @@ def found(workspace: Any, project: ProjectDefinition = PLAIN) -> WorkspaceSettin
 def test_the_workflow_file_goes_before_the_project_file(
     workspace: Any, project: ProjectDefinition, expected: WorkspaceSettings
 ) -> None:
-    """Contracts sections 1 and 3; S0: bind persists where it says, dir is made up unless given."""
+    """contracts 1 and 3: bind persists where it says, dir is made up unless given."""
     assert found(workspace, project) == expected

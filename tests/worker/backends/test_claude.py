@@ -81,8 +81,9 @@ def result(**fields: Any) -> dict[str, Any]:
     return {"type": "result", "subtype": "success", "is_error": False, "result": "fine", **fields}
 
 
+@pytest.mark.promise("P18")
 def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> None:
-    """Promise P18: they lie in files of the attempt that nobody else reads; the key until the first reply."""
+    """They lie in files of the attempt that nobody else reads; the key until the first reply."""
     program = Claude(job(tmp_path))
     launch = program.launch()
     for secret in (KEY, "token-canary"):
@@ -94,6 +95,7 @@ def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> Non
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY in path.read_text()] == []
 
 
+@pytest.mark.promise("P27")
 @pytest.mark.parametrize(
     ("model", "left", "given"),
     [
@@ -106,7 +108,7 @@ def test_no_secret_is_in_its_arguments_or_its_environment(tmp_path: Path) -> Non
 def test_what_may_be_spent_is_its_own_limit_too(
     tmp_path: Path, model: str, left: float | None, given: tuple[str, ...]
 ) -> None:
-    """Promise P27: a second fence, for what agents below it spend; where it knows the price of its model."""
+    """A second fence, for what agents below it spend; where it knows the price of its model."""
     argv = Claude(job(tmp_path, model=model, budget_usd=left)).launch().argv
     assert tuple(argv[at + 1] for at, word in enumerate(argv) if word == "--max-budget-usd") == given
 
@@ -197,7 +199,7 @@ COMPLAINT = {"type": "assistant", "message": {"content": []}}
 def test_what_went_wrong_is_told_by_structure_alone(
     tmp_path: Path, complaint: dict[str, Any], last: dict[str, Any], cause: Cause
 ) -> None:
-    """decisions, Failure: a table of what it says; ``subtype: success`` with ``is_error`` is none."""
+    """A table of what it says; ``subtype: success`` with ``is_error`` is none."""
     program = Claude(job(tmp_path))
     heard(program, INIT, COMPLAINT | complaint, result(is_error=True) | last)
     with pytest.raises(Failed) as failed:
@@ -206,7 +208,7 @@ def test_what_went_wrong_is_told_by_structure_alone(
 
 
 def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> None:
-    """facts, 2.1 to 2.3: both, or it is not done. Who was made to leave after the result has no exit of its own."""
+    """Both, or it is not done. Who was made to leave after the result has no exit of its own."""
     program = Claude(job(tmp_path))
     with pytest.raises(Failed, match="before it said that it was done"):
         program.conclude(WELL)
@@ -218,15 +220,16 @@ def test_neither_the_result_nor_the_exit_is_success_alone(tmp_path: Path) -> Non
 
 
 def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
-    """facts, 2.7: the first sign of it is enough."""
+    """The first sign of it is enough."""
     refused = {"type": "system", "subtype": "api_retry", "error_status": 401, "error": "authentication_failed"}
     (event,) = heard(Claude(job(tmp_path)), refused)
     assert isinstance(event, GiveUp) and event.why.cause == "auth"
 
 
+@pytest.mark.promise("P14", "P18")
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
-    """Promises P14, P18: project and HOME are as they were; its shells see no key, and find none on the disk."""
+    """Project and HOME are as they were; its shells see no key, and find none on the disk."""
     look = f"env > seen; grep -rl 'sk-se[c]ret' {tmp_path}/run* {tmp_path}/session > found; true"
     async with made(CLAUDE, "real", "trace", tmp_path) as bed:
         bed.script(Shell(look), Tell("hello"), Reply("done"))
@@ -239,9 +242,10 @@ async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
     assert list((tmp_path / "home").iterdir()) == []
 
 
+@pytest.mark.promise("P27")
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 async def test_the_real_one_stops_at_its_own_count_of_this_run_alone(tmp_path: Path) -> None:
-    """Promise P27: what its session cost before counts for nothing; of 0.0001 USD a call, two are too much."""
+    """What its session cost before counts for nothing; of 0.0001 USD a call, two are too much."""
     async with made(CLAUDE, "real", "fence", tmp_path) as bed:
         bed.script(otherwise=Tell("again"))
         before = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
@@ -267,11 +271,12 @@ async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: boo
     assert (bed.cwd / "asked").exists() == granted
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize(("approval", "allowed"), [("ask", True), ("deny", True), ("all", False)])
 def test_tools_that_the_agents_file_calls_read_only_are_allowed(
     tmp_path: Path, approval: Approval, allowed: bool
 ) -> None:
-    """P19: those, and no other of their server."""
+    """Those, and no other of their server."""
     own = {"mine": McpServer(command="serve")}
     made = job(tmp_path, approval=approval, mcp_servers=own, read_only=("mcp__mine__look",))
     found = flag(Claude(made).launch().argv, "--allowedTools").split(",")

@@ -31,8 +31,9 @@ def settings(job: BackendJob) -> dict[str, Any]:
     return tomllib.loads((job.home / "config.toml").read_text("utf-8"))
 
 
+@pytest.mark.promise("P18")
 def test_secrets_are_in_its_own_environment_alone_under_names_its_shells_do_not_get(tmp_path: Path) -> None:
-    """P18, contracts 6: never in argv, nor in a file that outlives the attempt."""
+    """contracts 6: never in argv, nor in a file that outlives the attempt."""
     job = make_job("codex", tmp_path)
     launch = codex(job).launch()
     assert {launch.env[KEY_VARIABLE], launch.env[TOKEN_VARIABLE]} == {KEY, TOKEN}
@@ -44,7 +45,7 @@ def test_secrets_are_in_its_own_environment_alone_under_names_its_shells_do_not_
 
 
 def test_the_prompt_is_input_and_the_agents_own_prompt_is_in_its_configuration(tmp_path: Path) -> None:
-    """decisions: the prompt on stdin, always; a system prompt of any size, with whatever in it."""
+    """The prompt on stdin, always; a system prompt of any size, with whatever in it."""
     job = make_job("codex", tmp_path, system='You are "Alice".\n\x7f' + "x" * 200_000)
     launch = codex(job).launch()
     assert launch.stdin == b"do it"
@@ -78,7 +79,7 @@ def test_what_would_be_asked_about_is_refused(tmp_path: Path, approval: Approval
 
 
 def test_it_does_not_begin_without_the_kernels_tools(tmp_path: Path) -> None:
-    """clis.md, trap 1: else it would go on without them and exit with 0."""
+    """Else it would go on without them and exit with 0."""
     daemon = settings(make_job("codex", tmp_path))["mcp_servers"]["daemon"]
     assert daemon["required"] is True
     assert daemon["tool_timeout_sec"] == 5.0
@@ -124,7 +125,7 @@ def test_only_entries_of_the_same_thread_were_booked_for_it(tmp_path: Path) -> N
 
 
 def test_an_answer_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
-    """promises 4.3: max_tokens is no failure; it can be gone on with."""
+    """max_tokens is no failure; it can be gone on with."""
     program = codex(make_job("codex", tmp_path))
     message = "Incomplete response returned, reason: max_output_tokens"
     list(program.read(b'{"type":"thread.started","thread_id":"t"}'))
@@ -144,8 +145,9 @@ def test_a_turn_that_completed_is_not_enough(tmp_path: Path) -> None:
     assert program.conclude(WELL).status == "done"
 
 
+@pytest.mark.promise("P18")
 def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) -> None:
-    """P18: what was filled in for a server is in no file that stays, in no argv, and not in its shells."""
+    """What was filled in for a server is in no file that stays, in no argv, and not in its shells."""
     servers = {
         "files": McpServer(command="serve", args=("--fast",), env={"SERVER_KEY": "canary-one"}),
         "web": McpServer(url="https://x.example/mcp", headers={"Authorization": "canary-two"}),
@@ -161,8 +163,9 @@ def test_its_own_servers_get_their_secrets_and_nobody_else_does(tmp_path: Path) 
     assert all(any(fnmatch(name, one) for one in kept) for name, value in launch.env.items() if "canary" in value)
 
 
+@pytest.mark.promise("P18")
 def test_servers_with_variables_of_one_name_get_each_its_own(tmp_path: Path) -> None:
-    """P18: no server sees what another was given, and codex itself follows none of it."""
+    """No server sees what another was given, and codex itself follows none of it."""
     show = ("-c", 'echo "$0 $TOKEN $HTTPS_PROXY"; env', "it's")
     servers = {
         "one": McpServer(command="sh", args=show, env={"TOKEN": "first $HOME", "HTTPS_PROXY": "http://x"}),
@@ -192,6 +195,7 @@ def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: App
     assert modes == {"files": mode, "daemon": "approve"}
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize(
     ("approval", "read_only", "mode", "tools"),
     [
@@ -205,7 +209,7 @@ def test_its_own_servers_are_bound_by_the_approval(tmp_path: Path, approval: App
 def test_tools_that_the_agents_file_calls_read_only_are_not_refused(
     tmp_path: Path, approval: Approval, read_only: tuple[str, ...], mode: str, tools: object
 ) -> None:
-    """P19: by their names; what a server says of itself ("writes") is not believed."""
+    """By their names; what a server says of itself ("writes") is not believed."""
     files = McpServer(command="serve")
     job = make_job("codex", tmp_path, approval=approval, mcp_servers={"files": files}, read_only=read_only)
     server = settings(job)["mcp_servers"]["files"]

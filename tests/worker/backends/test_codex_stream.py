@@ -55,7 +55,7 @@ def test_a_tool_that_never_said_it_began_is_told_all_the_same() -> None:
 
 
 def test_a_warning_is_no_failure_and_a_thought_no_reply() -> None:
-    """clis.md, trap 15."""
+    """A warning is no failure and a thought no reply."""
     events = heard(
         {"type": "item.completed", "item": {"id": "0", "type": "error", "message": "no metadata"}},
         {"type": "item.completed", "item": {"id": "1", "type": "reasoning", "text": "hm"}},
@@ -82,7 +82,7 @@ def test_a_thread_that_begins_has_its_servers() -> None:
     ],
 )
 def test_what_was_booked_is_not_booked_again(booked: Usage, expected: Usage) -> None:
-    """clis.md, trap 5: its counts are of the whole thread, over all processes that worked on it."""
+    """Its counts are of the whole thread, over all processes that worked on it."""
     assert turns(heard(completed(44, 4, 20), booked=booked))[0].usage == expected
 
 
@@ -93,8 +93,9 @@ def counted(*, read: int, cached: int, written: int) -> str:
     return json.dumps({"type": "event_msg", "payload": {"type": "token_count", "info": info}}) + "\n"
 
 
+@pytest.mark.promise("P11")
 def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(tmp_path: Path) -> None:
-    """Promise P11: limits act between two replies. What comes late is booked with the next; nothing twice, nor lost."""
+    """Limits act between two replies. What comes late is booked with the next; nothing twice, nor lost."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     path = folder / "rollout-2026-11-21T10-00-00-t-1.jsonl"
@@ -117,8 +118,9 @@ def test_each_reply_is_booked_as_far_as_the_record_of_the_thread_counts_by_then(
     assert turns(told(completed(55, 10, 9)))[0].usage == Usage(input_tokens=10, output_tokens=3)
 
 
+@pytest.mark.promise("P27")
 def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
-    """Promise P27: it names no count at such an end; its record does."""
+    """It names no count at such an end; its record does."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     (folder / "rollout-2026-11-21T10-00-00-t-1.jsonl").write_text(counted(read=25, cached=0, written=3))
@@ -127,8 +129,9 @@ def test_what_a_turn_that_failed_has_spent_is_booked(tmp_path: Path) -> None:
     assert events[2:] == [Spent(Usage(input_tokens=25, output_tokens=3)), LastEvent()]
 
 
+@pytest.mark.promise("P15")
 def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_waited_for(tmp_path: Path) -> None:
-    """P15: a link leads nowhere, and a pipe that nobody writes to holds nothing up."""
+    """A link leads nowhere, and a pipe that nobody writes to holds nothing up."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     (tmp_path / "theirs").write_text(counted(read=25, cached=0, written=3))
@@ -137,8 +140,9 @@ def test_what_its_programs_put_in_place_of_a_record_is_neither_followed_nor_wait
     assert TokenCount(tmp_path).count("t-1") is None
 
 
+@pytest.mark.promise("P9")
 def test_a_record_that_is_one_endless_line_is_neither_kept_nor_read_again(tmp_path: Path) -> None:
-    """P9: whatever lies there in its place. What comes after its end counts."""
+    """Whatever lies there in its place. What comes after its end counts."""
     folder = tmp_path / "sessions/2026/11/21"
     folder.mkdir(parents=True)
     path = folder / "rollout-1-t-1.jsonl"
@@ -187,7 +191,7 @@ def record(home: Path, info: object, thread: str = "t-1") -> None:
 def test_a_failure_is_known_by_the_code_in_its_record(
     tmp_path: Path, info: object, cause: Cause, status: int | None
 ) -> None:
-    """decisions, Failure: structured signals; its prose here would say something else."""
+    """Structured signals; its prose here would say something else."""
     record(tmp_path, info)
     found = turn_failure(tmp_path, "t-1", "unexpected status 418 I'm a teapot")
     assert (found.cause, found.status) == (cause, status)

@@ -38,11 +38,12 @@ CASES: Final = [
 ]
 
 
+@pytest.mark.promise("IF08")
 @pytest.mark.parametrize(("subject", "where", "scenario"), CASES)
 async def test_a_backend_keeps_its_contract(
     subject: Subject, where: Where, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """IF08 among them. One suite over all backends; what one lacks is written down, and is true."""
+    """One suite over all backends; what one lacks is written down, and is true."""
     if where == "real" and isinstance(subject, ProgramSubject):
         if subject.installed() is None:
             pytest.skip(f"{subject.name} is not installed: AGENT_WORKER_TEST_CLIS")

@@ -74,7 +74,7 @@ def said(text: str) -> dict[str, Any]:
 
 
 def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
-    """decisions: a HOME of its own; the token is in a file of the attempt, and no secret in an argument."""
+    """A HOME of its own; the token is in a file of the attempt, and no secret in an argument."""
     launch = cursor(folder, token="tok_secret").launch()
     config = folder / "home/.cursor/mcp.json"
     assert (config.resolve(), stat.S_IMODE(config.stat().st_mode)) == (folder / "place/mcp.json", 0o600)
@@ -87,8 +87,9 @@ def test_all_it_needs_lies_in_folders_of_ours(folder: Path) -> None:
     assert (launch.stdin, {"--trust", "--approve-mcps"} <= set(launch.argv)) == (b"You are Alice.\n\ndo it", True)
 
 
+@pytest.mark.promise("P15")
 def test_a_link_in_its_home_leads_us_nowhere(folder: Path) -> None:
-    """P15: it may write to its home from a sandbox, and what prepares the home is outside of that."""
+    """It may write to its home from a sandbox, and what prepares the home is outside of that."""
     theirs = folder / "theirs"
     theirs.mkdir()
     (theirs / "cli-config.json").write_text("mine", "utf-8")
@@ -164,7 +165,7 @@ def test_a_run_is_replies_and_what_came_back(folder: Path) -> None:
 
 
 def test_older_and_newer_spellings_are_read(folder: Path) -> None:
-    """facts: ids beside the call, servers of a plugin, tools without a kind, usage beside the result."""
+    """Ids beside the call, servers of a plugin, tools without a kind, usage beside the result."""
     body = {"args": {"toolName": "ping", "serverIdentifier": "plugin:daemon"}, "result": {"success": {"content": []}}}
     named = {"tool_call": {"toolCallId": "c9", "mcpToolCall": body}}
     function = {"tool_call": {"toolCallId": "c8", "function": {"name": "grep", "arguments": '{"x":1}'}}}
@@ -191,7 +192,7 @@ def test_a_session_that_it_replaced_is_lost(folder: Path) -> None:
 
 
 def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
-    """facts: it says so in prose, and exits with 0."""
+    """It says so in prose, and exits with 0."""
     program = cursor(folder)
     assert list(program.read("⚠ Workspace Trust Required".encode())) == []
     with pytest.raises(Failed) as caught:
@@ -211,7 +212,7 @@ def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
 def test_a_failure_is_no_success_whatever_says_so(
     folder: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
 ) -> None:
-    """decisions, Failure: terminal event and exit; prose names no cause."""
+    """Terminal event and exit; prose names no cause."""
     program = cursor(folder)
     heard(program, *lines)
     with pytest.raises(Failed) as caught:
@@ -225,10 +226,11 @@ def test_what_a_failed_run_cost_is_booked(folder: Path) -> None:
     assert heard(cursor(folder), end) == [Spent(Usage(input_tokens=4)), LastEvent()]
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize("name", ["mcp.json", "hooks.json", "rules/always.mdc"])
 @pytest.mark.parametrize("where", ["", "above/", "above/further/"])
 def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, where: str, name: str) -> None:
-    """P19: it is started with all servers approved; what would be approved is the repository's, or its parent's."""
+    """It is started with all servers approved; what would be approved is the repository's, or its parent's."""
     home, cwd = tmp_path / "home", tmp_path / "home" / where / "project"
     cwd.mkdir(parents=True)
     folder = {"": cwd, "above/": cwd.parent, "above/further/": cwd.parent.parent}[where]
@@ -242,8 +244,9 @@ def test_a_project_that_brings_something_for_it_is_not_opened(tmp_path: Path, wh
     assert refused.value.cause == "untrusted"
 
 
+@pytest.mark.promise("P9")
 def test_what_is_the_users_own_or_empty_is_no_reason(tmp_path: Path) -> None:
-    """P9: its owner's home is no part of a project; the sandbox has an empty folder where there is none."""
+    """Its owner's home is no part of a project; the sandbox has an empty folder where there is none."""
     home, cwd = tmp_path / "home", tmp_path / "home/project"
     (home / ".cursor").mkdir(parents=True)
     (home / ".cursor/mcp.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Promise P27, between a program and its provider: what an answer cost is counted, and what nobody can pay for is not
+"""What an answer cost is counted, and what nobody can pay for is not
 asked."""
 
 from typing import Any
@@ -12,6 +12,8 @@ from protocol.instruction import Usage
 from protocol.ipc import Limits
 from tests.worker.scripted_api import Events, Fail, Move, Say, ScriptedApi
 from worker.backends.meter import Meter, metered
+
+pytestmark = pytest.mark.promise("P27")
 
 SPENT = Say("hello", input_tokens=10, output_tokens=5, cached_tokens=3)
 LIMITS = Limits(idle_seconds=5.0)

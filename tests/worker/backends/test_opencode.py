@@ -68,8 +68,9 @@ def heard(*lines: bytes) -> list[Event]:
     return [event for one in lines if (parsed := parse(one)) is not None for event in replies.take(parsed)]
 
 
+@pytest.mark.promise("P18")
 def test_key_and_token_are_files_of_the_attempt_and_nothing_else_has_them(tmp_path: Path) -> None:
-    """P18: its shells inherit its environment, and its home outlives the attempt."""
+    """Its shells inherit its environment, and its home outlives the attempt."""
     job = make_job("opencode", tmp_path)
     launch = opencode(job).launch()
     seen = repr(launch.argv) + repr(dict(launch.env)) + repr(written(job.home))
@@ -83,7 +84,7 @@ def test_key_and_token_are_files_of_the_attempt_and_nothing_else_has_them(tmp_pa
 
 
 def test_it_lives_in_a_home_of_its_own_and_its_shells_in_the_users(tmp_path: Path) -> None:
-    """decisions: no file of the user changes; what a person's git is told holds for the agent's too."""
+    """No file of the user changes; what a person's git is told holds for the agent's too."""
     job = make_job("opencode", tmp_path)
     env = opencode(job).launch().env
     assert env["HOME"] == "/home/user"
@@ -91,8 +92,9 @@ def test_it_lives_in_a_home_of_its_own_and_its_shells_in_the_users(tmp_path: Pat
     assert env["OPENCODE_DISABLE_PROJECT_CONFIG"] == env["OPENCODE_PURE"] == "1"
 
 
+@pytest.mark.promise("P15")
 def test_a_link_in_its_home_leads_us_nowhere(tmp_path: Path) -> None:
-    """P15: it may write to its home from a sandbox, and what prepares the home is outside of that."""
+    """It may write to its home from a sandbox, and what prepares the home is outside of that."""
     job = make_job("opencode", tmp_path)
     theirs = tmp_path / "theirs/opencode"
     theirs.mkdir(parents=True)
@@ -173,7 +175,7 @@ def test_a_reply_is_whole_at_its_end_with_its_calls_and_what_came_of_them() -> N
 def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
     tmp_path: Path, lines: list[bytes], ended: Ended, status: str | None
 ) -> None:
-    """clis.md, trap 4: it also leaves with 0 after a refused tool, with nothing said."""
+    """It also leaves with 0 after a refused tool, with nothing said."""
     program = opencode(make_job("opencode", tmp_path))
     for one in lines:
         list(program.read(one))
@@ -199,7 +201,7 @@ def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
     ],
 )
 def test_every_error_has_its_cause(name: str, data: dict[str, Any], cause: Cause, status: int | None) -> None:
-    """decisions, Failure: by status and code, never by prose."""
+    """By status and code, never by prose."""
     parsed = parse(line("error", error={"name": name, "data": data}))
     assert parsed is not None
     assert parsed.error is not None
@@ -235,17 +237,18 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
     ],
 )
 def test_its_log_is_none_of_its_last_words(text: bytes, log: bool, told: bool) -> None:
-    """decisions, Failure: a reason for people is what it says of its end, not a page of its log."""
+    """A reason for people is what it says of its end, not a page of its log."""
     found = LOG.match(text)
     assert (found is not None) == log
     assert (found is not None and found["told"] is not None) == told
 
 
+@pytest.mark.promise("P12")
 @pytest.mark.skipif(OPENCODE.installed() is None, reason="opencode is not installed: AGENT_WORKER_TEST_CLIS")
 async def test_the_real_one_is_not_waited_for_where_its_provider_says_an_hour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """P12: a Retry-After is a matter of the kernel's, whose breaker counts it; nobody sits it out with a worker."""
+    """A Retry-After is a matter of the kernel's, whose breaker counts it; nobody sits it out with a worker."""
     monkeypatch.setattr(opencode_stream, "PAUSE_SECONDS", 2.0)
     async with made(OPENCODE, "real", "hour", tmp_path) as bed:
         bed.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "3600"}))
@@ -255,7 +258,7 @@ async def test_the_real_one_is_not_waited_for_where_its_provider_says_an_hour(
 
 
 def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) -> None:
-    """clis.md, trap 1: it has no sign of its own for that."""
+    """It has no sign of its own for that."""
     job = make_job("opencode", tmp_path)
     program = opencode(job)
     program.launch()
@@ -276,7 +279,7 @@ def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) ->
     ],
 )
 def test_a_project_whose_code_it_would_run_is_not_opened(tmp_path: Path, name: str) -> None:
-    """decisions, Trust: a repository's files run nothing unasked. Measured: no switch of its own prevents it."""
+    """A repository's files run nothing unasked. Measured: no switch of its own prevents it."""
     (tmp_path / ".git").mkdir()
     path = tmp_path / "project" / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -297,8 +300,9 @@ def test_what_is_not_the_projects_or_no_code_does_not_matter(tmp_path: Path) -> 
     assert executable_config(project) is None
 
 
+@pytest.mark.promise("P18")
 def test_its_own_servers_are_told_in_a_file_that_goes_with_the_attempt(tmp_path: Path) -> None:
-    """P18: with what was filled in for them; and only an agent that may do all is let to their tools."""
+    """With what was filled in for them; and only an agent that may do all is let to their tools."""
     servers = {"files": McpServer(command="serve", env={"SERVER_KEY": "canary"})}
     job = make_job("opencode", tmp_path, mcp_servers=servers)
     launch = opencode(job).launch()
@@ -311,7 +315,7 @@ def test_its_own_servers_are_told_in_a_file_that_goes_with_the_attempt(tmp_path:
 
 @pytest.mark.parametrize("linked", [False, True])
 def test_what_it_leaves_in_a_repository_is_taken_away(tmp_path: Path, linked: bool) -> None:
-    """decisions: no file of the project changes; from a worktree, where git's folder is somewhere else, too."""
+    """No file of the project changes; from a worktree, where git's folder is somewhere else, too."""
     job = make_job("opencode", tmp_path)
     git = (tmp_path / "main" if linked else tmp_path / "project") / ".git"
     git.mkdir(parents=True)
@@ -336,11 +340,12 @@ def test_what_the_user_had_there_stays(tmp_path: Path) -> None:
     assert note.read_text("utf-8") == "mine"
 
 
+@pytest.mark.promise("P19")
 @pytest.mark.parametrize(("approval", "verdict"), [("ask", "allow"), ("deny", "allow"), ("all", None), ("auto", None)])
 def test_tools_that_the_agents_file_calls_read_only_are_offered(
     tmp_path: Path, approval: Approval, verdict: str | None
 ) -> None:
-    """P19: the rule for them comes after the one for their server: of those that fit, the last counts."""
+    """The rule for them comes after the one for their server: of those that fit, the last counts."""
     files = {"files": McpServer(command="serve")}
     job = make_job("opencode", tmp_path, approval=approval, mcp_servers=files, read_only=("mcp__files__look",))
     rules: Mapping[str, str] = settings(job)["permission"]

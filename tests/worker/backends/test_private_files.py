@@ -62,9 +62,10 @@ async def shell(bed: Bed, command: str) -> str:
     return tool.text
 
 
+@pytest.mark.promise("P18")
 @pytest.mark.parametrize("subject", PROGRAMS)
 async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp_path: Path) -> None:
-    """P18: a variable that was let through for them is there, ours are not."""
+    """A variable that was let through for them is there, ours are not."""
     async with made(subject, "real", "private", tmp_path) as bed:
         bed.daemon.token = "canary-token"
         seen = await shell(bed, "env")
@@ -79,7 +80,7 @@ async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp
 async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_changes(
     subject: ProgramSubject, tmp_path: Path
 ) -> None:
-    """decisions, Trust and Workers: instructions of a repository need trust; HOME and project stay as they are."""
+    """Instructions of a repository need trust; HOME and project stay as they are."""
     async with made(subject, "real", "private", tmp_path) as bed:
         folders = bed.cwd, bed.folder / "home"
         for folder in folders:
@@ -97,7 +98,7 @@ async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_change
 
 @pytest.mark.parametrize("subject", PROGRAMS)
 async def test_three_at_once_in_one_project_do_not_meet(subject: ProgramSubject, tmp_path: Path) -> None:
-    """Each has a home of its own (clis.md, trap 10)."""
+    """Each has a home of its own."""
     ended: list[str] = []
 
     async def one(name: str) -> None:

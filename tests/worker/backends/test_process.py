@@ -60,7 +60,7 @@ async def lines(made: Process) -> list[bytes]:
 
 
 async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
-    """facts, 2.8: whoever waits for the end of an open input hangs; the last line may have no end."""
+    """Whoever waits for the end of an open input hangs; the last line may have no end."""
     async with run("import sys; print(sys.stdin.read()); sys.stdout.write('last'); sys.exit(3)") as made:
         assert await lines(made) == [b"the prompt", b"last"]
         ended = await made.ended()
@@ -68,7 +68,7 @@ async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
 
 
 async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
-    """decisions, Failure: a reason for people; not all that a program can write."""
+    """A reason for people; not all that a program can write."""
     async with run("import sys; sys.stderr.write('x' * 100_000 + 'that is why')") as made:
         assert await lines(made) == []
         stderr = (await made.ended()).stderr
@@ -117,9 +117,10 @@ async def test_one_that_ignores_sigterm_is_killed_with_its_group(run: Run) -> No
 TIDY = "trap 'sleep 0.2; echo tidied > tidy; exit 7' TERM; echo up; while :; do sleep 0.05; done"
 
 
+@pytest.mark.promise("P8")
 @real
 async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tmp_path: Path) -> None:
-    """P8: SIGTERM is the program's, not bubblewrap's; how it ends is told, and nothing of it is left."""
+    """SIGTERM is the program's, not bubblewrap's; how it ends is told, and nothing of it is left."""
     place = Place(tmp_path)
     start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
     made = await launched(Launch(argv=("/bin/sh", "-c", TIDY), env=start.env, stdin=b""), start)
@@ -134,9 +135,10 @@ async def test_one_in_a_sandbox_is_asked_to_leave_and_waited_for_as_any_other(tm
     assert [one for one in psutil.Process().children(recursive=True) if "tidied" in " ".join(one.cmdline())] == []
 
 
+@pytest.mark.promise("P7")
 @real
 async def test_a_sandbox_that_has_nothing_in_it_yet_is_killed(tmp_path: Path) -> None:
-    """P7: one that is stopped in the moment of its start runs nothing afterwards."""
+    """One that is stopped in the moment of its start runs nothing afterwards."""
     place = Place(tmp_path)
     start = msgspec.structs.replace(place.start, attempt_dir=str(place.attempt), session_dir=str(place.attempt))
     made = await launched(Launch(argv=("/bin/sh", "-c", "echo ran > ran; sleep 60"), env=start.env, stdin=b""), start)
@@ -158,8 +160,9 @@ async def test_one_that_stays_after_its_last_word_is_pushed_out(run: Run) -> Non
     assert (ended.signal, ended.pushed, ended.well) == (15, True, True)
 
 
+@pytest.mark.promise("PF22")
 async def test_nobody_who_inherited_its_output_holds_it_open(run: Run) -> None:
-    """fault PF22: what it left behind is not waited for."""
+    """What it left behind is not waited for."""
     async with run("import os, time\nif os.fork() == 0: time.sleep(60)\nprint('done')") as made:
         assert await lines(made) == [b"done"]
         assert (await made.ended()).code == 0
@@ -182,8 +185,9 @@ async def test_what_it_leaves_outside_is_removed_even_if_we_were_killed_with_it(
     assert left(tmp_path) == []
 
 
+@pytest.mark.promise("P15")
 async def test_what_a_program_writes_there_itself_removes_nothing(run: Run, tmp_path: Path) -> None:
-    """P15: its home is the one place outside of its project that it may write to, sandbox or not."""
+    """Its home is the one place outside of its project that it may write to, sandbox or not."""
     precious = tmp_path / "precious"
     precious.touch()
     for said in (str(precious), "../precious", f"1\n{precious}\n"):
@@ -197,8 +201,9 @@ def left(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 
 
+@pytest.mark.promise("PF16")
 async def test_what_cannot_be_started_is_named(tmp_path: Path) -> None:
-    """fault PF16: permanent, and it says which file."""
+    """Permanent, and it says which file."""
     start = make_start(cwd=str(tmp_path), attempt_dir=str(tmp_path))
     with pytest.raises(Failed, match="/nowhere/claude could not be started") as failed:
         await launched(Launch(argv=("/nowhere/claude",), env={}, stdin=b""), start)
@@ -212,8 +217,9 @@ async def test_a_session_is_resumed_where_it_was_made_or_not_at_all(tmp_path: Pa
     assert ended.error.cause == "session_lost" and "/elsewhere" in ended.error.text
 
 
+@pytest.mark.promise("P18")
 async def test_no_secret_is_in_what_is_said_of_a_failure(tmp_path: Path) -> None:
-    """P18: a program may complain of anything, with all it was given."""
+    """A program may complain of anything, with all it was given."""
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\necho not-for-you sk-of-header 12345678 /a/long/path >&2; exit 3\n")
     program.chmod(0o700)
@@ -241,8 +247,9 @@ END
 """
 
 
+@pytest.mark.promise("P11")
 async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
-    """P11: every resume gets on by a step, and a session is not left before there is anything in it."""
+    """Every resume gets on by a step, and a session is not left before there is anything in it."""
     program = tmp_path / "claude"
     program.write_text(LIVES)
     program.chmod(0o700)
@@ -255,8 +262,9 @@ async def test_it_makes_no_room_before_its_first_turn(tmp_path: Path) -> None:
     assert (ended.result.status, ended.result.text) == ("done", "all done")
 
 
+@pytest.mark.promise("IF01")
 def test_lines_are_cut_where_they_are_too_long() -> None:
-    """fault IF01: a line over the limit is dropped, and the next one is heard."""
+    """A line over the limit is dropped, and the next one is heard."""
     made = Lines(limit_bytes=10)
     assert made.feed(b"one\r\n\ntw") == [b"one"]
     assert made.feed(b"o\n" + b"x" * 11) == [b"two"]
@@ -275,6 +283,7 @@ BOTH_BACK = Entry(k=2, kind="tool", call_id="a", name="one")
 GO = Go(k=0)
 
 
+@pytest.mark.promise("P9", "P11")
 @pytest.mark.parametrize(
     ("entries", "answer", "steps", "stops"),
     [
@@ -290,13 +299,14 @@ GO = Go(k=0)
 def test_it_is_stopped_between_two_turns_alone(
     entries: tuple[Entry, ...], answer: Go | Yield, steps: int, stops: str | None
 ) -> None:
-    """Promises P9, P11: all calls are back first, and a last turn is not cut off."""
+    """All calls are back first, and a last turn is not cut off."""
     ended = ended_between_turns(conversation(*entries), Limits(max_steps=steps), answer)
     assert (ended and (ended.cause or ended.status)) == stops
 
 
+@pytest.mark.promise("XF07")
 def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
-    """fault XF07: what was said before cannot pass for what is asked."""
+    """What was said before cannot pass for what is asked."""
     before = (Turn(role="user", text="# hello\nyou"), Turn(role="assistant", text="hi"))
     text = backend.first_prompt(conversation(messages=before, message="look"))
     assert "> # hello\n> you" in text and text.endswith("# And now, for you\n\nlook")
@@ -304,7 +314,7 @@ def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
 
 
 def test_the_word_to_go_on_carries_what_was_added() -> None:
-    """decisions, State: what was added since is told; what the session has is not told again."""
+    """What was added since is told; what the session has is not told again."""
     note = Entry(k=1, kind="note", text="continue, but quickly")
     told = backend.resume_prompt(conversation(Entry(k=0, kind="reply", text="half"), note))
     assert told == f"{backend.GO_ON}\n\ncontinue, but quickly"
@@ -317,8 +327,9 @@ def test_arguments_of_any_size_fit() -> None:
     assert len(brief(call).args) < ARGUMENTS_BYTES + 100
 
 
+@pytest.mark.promise("P9")
 async def test_what_its_log_tells_while_nobody_reads_it_is_left_out(run: Run) -> None:
-    """P9: the worker waits for the kernel, and a program may write faster than that."""
+    """The worker waits for the kernel, and a program may write faster than that."""
     flood = "import sys; sys.stderr.write('log: again\\n' * 100_000); sys.stderr.write('the end')"
     async with run(flood, re.compile(rb"log: (?P<told>again)")) as made:
         ended = await made.ended()

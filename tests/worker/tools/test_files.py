@@ -52,9 +52,10 @@ CALLS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.promise("XF01", "XF05")
 @pytest.mark.parametrize("path", OUTSIDE)
 async def test_no_path_leads_out(root: Path, path: str) -> None:
-    """XF01, XF05: by dots, absolute, through a link to a folder or to a file: refused, and nothing outside changes."""
+    """By dots, absolute, through a link to a folder or to a file: refused, and nothing outside changes."""
     before = sorted(os.listdir(root.parent))
     for name, args in CALLS.items():
         outcome = await do(root, name, path=path, **args)
@@ -63,31 +64,34 @@ async def test_no_path_leads_out(root: Path, path: str) -> None:
     assert sorted(os.listdir(root.parent)) == before
 
 
+@pytest.mark.promise("CF11", "XF01")
 @pytest.mark.parametrize(
     "path", ["pipe", "loop", "src", "state/token", "no\0name", "x" * 300, "a/" * 5000 + "x", "no\ud800text"]
 )
 async def test_what_is_no_file_for_tools_is_told_without_blocking(root: Path, path: str) -> None:
-    """CF11, XF01: a pipe, a loop of links, a folder, the kernel's own state, a name that is none."""
+    """A pipe, a loop of links, a folder, the kernel's own state, a name that is none."""
     for name in ("read", "write", "edit"):
         outcome = await do(root, name, path=path, **CALLS[name])
         assert outcome.is_error and SECRET not in outcome.text
 
 
+@pytest.mark.promise("XF03")
 @pytest.mark.parametrize(
     "path",
     [".git/hooks/pre-commit", "src/.git/config", ".agents/alice.yaml", ".workflows/w.yaml", "moniro.yaml", ".mcp.json",
      ".GIT/config", "hook", ".agent\u017f/alice.yaml", ".g\u200cit/config", ".worktreeinclude"],
 )  # fmt: skip
 async def test_what_decides_what_is_run_here_is_not_written(root: Path, path: str) -> None:
-    """XF03: a tool that only writes files does not become one that runs commands."""
+    """A tool that only writes files does not become one that runs commands."""
     (root / "hook").symlink_to(".git/hooks/post-commit")
     outcome = await do(root, "write", path=path, content="x")
     assert outcome.is_error and "decides what is run here" in outcome.text
     assert list((root / ".git/hooks").iterdir()) == []
 
 
+@pytest.mark.promise("XF01")
 async def test_who_swaps_what_is_on_the_way_gains_nothing(root: Path) -> None:
-    """XF01: what a path means is decided once, and every part is opened as what it was then."""
+    """What a path means is decided once, and every part is opened as what it was then."""
     outside = root.parent / "elsewhere"
     outside.mkdir()
     (outside / "x").write_text(SECRET)
@@ -129,8 +133,9 @@ async def test_a_file_is_read_by_lines(root: Path) -> None:
     assert (await do(root, "read", path="image")).text == "[a binary file of 9 bytes]"
 
 
+@pytest.mark.promise("P10")
 async def test_a_file_that_is_too_large_is_told(root: Path) -> None:
-    """P10."""
+    """A file that is too large is told."""
     with (root / "large").open("wb") as file:
         file.truncate(LIMIT_BYTES + 1)
     for name in ("read", "edit"):
@@ -138,16 +143,18 @@ async def test_a_file_that_is_too_large_is_told(root: Path) -> None:
     assert (await do(root, "grep", pattern="x", path=".", glob="large")).text == "[nothing found]"
 
 
+@pytest.mark.promise("P10")
 async def test_a_file_does_not_grow_without_bound(root: Path) -> None:
-    """P10: a short passage that is everywhere, and a long one in its place, would not fit into any memory."""
+    """A short passage that is everywhere, and a long one in its place, would not fit into any memory."""
     (root / "many").write_text("a" * 1_000_000)
     outcome = await do(root, "edit", path="many", old="a", new="b" * 100_000, all=True)
     assert outcome.is_error and "would become larger than 16 MiB" in outcome.text
     assert (root / "many").stat().st_size == 1_000_000
 
 
+@pytest.mark.promise("P10")
 async def test_folders_without_end_are_gone_through_to_a_depth(root: Path) -> None:
-    """P10: each on the way is held open, and Python goes a thousand deep at most; what was left out is said."""
+    """Each on the way is held open, and Python goes a thousand deep at most; what was left out is said."""
     folder = os.open(root / "src/deep", os.O_RDONLY)
     for _ in range(1100):
         os.mkdir("d", dir_fd=folder)
@@ -174,8 +181,9 @@ def _remove(top: Path) -> None:
             below.rename(top)
 
 
+@pytest.mark.promise("SF19")
 async def test_a_file_is_written_whole_and_keeps_its_mode(root: Path) -> None:
-    """SF19: another name in the same folder, then renamed; a hard link to elsewhere is not written through."""
+    """Another name in the same folder, then renamed; a hard link to elsewhere is not written through."""
     os.link(root.parent / "secret", root / "hard")
     (root / "src/a.py").chmod(0o751)
     assert (await do(root, "write", path="src/a.py", content="new\n")).text == "wrote src/a.py, 4 bytes"
@@ -232,8 +240,9 @@ async def test_lines_are_found_in_text_files(root: Path) -> None:
     assert (await do(root, "grep", pattern="nobody")).text == "[nothing found]"
 
 
+@pytest.mark.promise("XF23")
 async def test_a_pattern_costs_what_the_text_is_long(root: Path) -> None:
-    """XF23: google-re2; what takes another engine for ever is over at once."""
+    """google-re2; what takes another engine for ever is over at once."""
     (root / "bomb").write_text("a" * 200_000 + "!\n")
     assert (await do(root, "grep", pattern="(a+)+$", path="bomb")).text == "[nothing found]"
     assert "not a regular expression" in (await do(root, "grep", pattern="(")).text

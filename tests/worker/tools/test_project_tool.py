@@ -42,8 +42,9 @@ async def test_a_mock_runs_nothing(programs: Subprocesses) -> None:
     assert (await use(canned)).text == "the arguments of count do not fit: path is missing"
 
 
+@pytest.mark.promise("P19")
 async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) -> None:
-    """P19: an agent that writes files does not come to run what it likes; nor does a server start so."""
+    """An agent that writes files does not come to run what it likes; nor does a server start so."""
     (tmp_path / "run.sh").write_text("echo mine\n")
     trusted = hashlib.sha256(b"echo mine\n").hexdigest()
     start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": trusted})
@@ -58,12 +59,14 @@ async def test_a_script_that_is_not_what_was_trusted_is_not_run(tmp_path: Path) 
     assert not (tmp_path / "owned").exists()
 
 
+@pytest.mark.promise("PF16")
 async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) -> None:
-    """PF16: the path is named."""
+    """The path is named."""
     outcome = await use(tool(programs, command=("/no/such/program",)), path="x")
     assert outcome.is_error and "/no/such/program" in outcome.text
 
 
+@pytest.mark.promise("HF18")
 @pytest.mark.parametrize(
     ("args", "fault"),
     [
@@ -75,7 +78,7 @@ async def test_one_that_cannot_be_started_is_a_result(programs: Subprocesses) ->
     ],
 )
 def test_arguments_are_checked_as_far_as_a_command_would_trip(args: dict[str, object], fault: str | None) -> None:
-    """HF18."""
+    """Arguments are checked as far as a command would trip."""
     assert argument_fault(input_schema(SCHEMA), args) == fault
 
 
@@ -95,16 +98,18 @@ def test_only_a_whole_word_is_replaced() -> None:
     assert filled(command, {"a": [1]}) == ["x", "[1]", "--b=${a}"]
 
 
+@pytest.mark.promise("P19")
 async def test_a_value_is_no_option(programs: Subprocesses) -> None:
-    """P19: nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
+    """Nobody is asked before a read-only tool; a model must not reach options that nobody agreed to."""
     outcome = await use(tool(programs, command=("echo", "${path}")), path="--output=/etc/passwd")
     assert outcome.is_error and "path begins with -" in outcome.text and "--" in outcome.text
     assert (await use(tool(programs, command=("printf", "%s", "--", "${path}")), path="-n")).text.endswith("-n")
     assert (await use(tool(programs, command=("cat",)), path="-n")).text == '{"path":"-n"}\n'
 
 
+@pytest.mark.promise("P19")
 async def test_a_script_that_was_not_there_when_it_was_trusted_is_not_run(tmp_path: Path) -> None:
-    """P19: who writes the file that a command names would run what it likes; a pipe in its place holds nobody up."""
+    """Who writes the file that a command names would run what it likes; a pipe in its place holds nobody up."""
     start = msgspec.structs.replace(BLANK, cwd=str(tmp_path), pinned={"run.sh": "", "out": "", "was.sh": "0" * 64})
     programs = Subprocesses(start, {"PATH": "/usr/bin:/bin"})
     (tmp_path / "out").mkdir()

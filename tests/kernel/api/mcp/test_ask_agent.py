@@ -23,9 +23,10 @@ async def asked(kernel: ServedKernel, agent: str, *, to: str = "alice@review", k
     return result
 
 
+@pytest.mark.promise("P4")
 @pytest.mark.parametrize("name", ["bob", "@Bob"])
 async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: ServedKernel, name: str) -> None:
-    """Contracts section 5: the answer follows; a repeated call asks nobody again (P4)."""
+    """contracts 5: the answer follows; a repeated call asks nobody again."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     first = await asked(kernel, name)
     content = first["structuredContent"]
@@ -50,7 +51,7 @@ async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: ServedKernel, n
 async def test_what_cannot_be_asked_is_a_result_that_says_what_to_do(
     kernel: ServedKernel, agent: str, to: str, code: str
 ) -> None:
-    """Contracts section 5: a refusal is a result with a code; nobody is woken."""
+    """contracts 5: a refusal is a result with a code; nobody is woken."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     result = await asked(kernel, agent, to=to)
     content = result["structuredContent"]
@@ -61,7 +62,7 @@ async def test_what_cannot_be_asked_is_a_result_that_says_what_to_do(
 
 
 async def test_people_see_for_what_the_asker_waits(kernel: ServedKernel) -> None:
-    """contracts section 7: show and queue; once answered it is in its lane."""
+    """contracts 7: show and queue; once answered it is in its lane."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await asked(kernel, "bob")
     await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
@@ -76,8 +77,9 @@ async def test_people_see_for_what_the_asker_waits(kernel: ServedKernel) -> None
     assert (await kernel.ask("GET", "/instructions/i1")).json["status"] == "queued"
 
 
+@pytest.mark.promise("P26")
 async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_person(kernel: ServedKernel) -> None:
-    """P26: POST /serve of alice neither returns while bob can go on, nor hangs once only a person can help it."""
+    """POST /serve of alice neither returns while bob can go on, nor hangs once only a person can help it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     commit = kernel.services.store.writer.commit
     async with trio.open_nursery() as nursery:

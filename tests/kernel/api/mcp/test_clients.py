@@ -1,4 +1,4 @@
-"""The SDK's own client, in the modern revision and in the handshake ones (contracts section 5)."""
+"""The SDK's own client, in the modern revision and in the handshake ones (contracts 5)."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -69,7 +69,7 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
 
 @pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
 async def test_every_handshake_revision_is_spoken(kernel: ServedKernel, revision: str) -> None:
-    """Facts 0: the CLIs in the field speak several; each keeps the one it asked for. No session is opened."""
+    """The CLIs in the field speak several; each keeps the one it asked for. No session is opened."""
     await kernel.attempt()
     headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
     params = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
@@ -85,9 +85,10 @@ async def test_every_handshake_revision_is_spoken(kernel: ServedKernel, revision
     assert (result.status, result.json["result"]["isError"]) == (200, False)
 
 
+@pytest.mark.promise("HF06")
 @pytest.mark.parametrize("mode", MODES)
 async def test_a_client_is_shut_out_the_moment_its_attempt_ends(kernel: ServedKernel, mode: str) -> None:
-    """HF06: in the middle of a connection, whatever it negotiated."""
+    """In the middle of a connection, whatever it negotiated."""
     instruction = await kernel.attempt()
     async with client(kernel, mode) as mcp:
         assert not (await mcp.call_tool("team_members", {})).is_error

@@ -1,5 +1,7 @@
 """feedback_submit, GET and POST /feedback: what is said about the work itself."""
 
+import pytest
+
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
@@ -21,8 +23,9 @@ async def test_what_agents_and_people_say_is_kept_and_wakes_nobody(kernel: Serve
     assert [row["lane"] for row in queue if row["status"] == "queued" and "grep" in str(row)] == []
 
 
+@pytest.mark.promise("P4")
 async def test_a_repeated_call_is_one(kernel: ServedKernel) -> None:
-    """P4: by the call's key; without one each is a call of its own."""
+    """By the call's key; without one each is a call of its own."""
     await kernel.attempt()
     answers = [await call(kernel, "feedback_submit", {"text": "x"}, **{CALL_KEY: "k1"}) for _ in range(2)]
     assert answers[0] == answers[1]
@@ -31,8 +34,9 @@ async def test_a_repeated_call_is_one(kernel: ServedKernel) -> None:
     assert len((await kernel.ask("GET", "/feedback")).json["feedback"]) == 3
 
 
+@pytest.mark.promise("HF18", "P10")
 async def test_nothing_and_too_much_are_refused(kernel: ServedKernel) -> None:
-    """HF18, P10."""
+    """Nothing and too much are refused."""
     await kernel.attempt()
     for text in ("", "x" * 20_001, 7):
         assert (await call(kernel, "feedback_submit", {"text": text}))["isError"]

@@ -1,4 +1,4 @@
-"""Bad JSON-RPC, wrong types, unknown tools, old and unknown revisions: spec errors, never a 5xx (HF17-HF19)."""
+"""Bad JSON-RPC, wrong types, unknown tools, old and unknown revisions: spec errors, never a 5xx."""
 
 import subprocess
 import sys
@@ -13,6 +13,8 @@ from kernel.api.mcp.calls import ToolDispatcher, find
 from protocol.message import TEXT_LIMIT_BYTES
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
+
+pytestmark = pytest.mark.promise("HF17", "HF18", "HF19")
 
 BAD_BODIES: list[bytes] = [
     b"",
@@ -38,9 +40,10 @@ BAD_BODIES: list[bytes] = [
 ]
 
 
+@pytest.mark.promise("HF17")
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
 async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, revision: str | None) -> None:
-    """HF17: in every revision."""
+    """In every revision."""
     await kernel.attempt()
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
     if revision is not None:
@@ -52,6 +55,7 @@ async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, re
         assert "Traceback" not in answer.body.decode()
 
 
+@pytest.mark.promise("HF18")
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -76,7 +80,7 @@ async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, re
 async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     kernel: ServedKernel, tool: str, arguments: Any
 ) -> None:
-    """HF18: isError with a code the model can read; no partial effect."""
+    """isError with a code the model can read; no partial effect."""
     await kernel.attempt(text="work")
     import json
 
@@ -91,9 +95,10 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
     assert [message["text"] for message in channel] == ["work"]
 
 
+@pytest.mark.promise("XF15", "HF05")
 @pytest.mark.parametrize("name", ["agents_delete", "shutdown", "", "channel_send ", "x" * 100_000, "__class__"])
 async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, name: str) -> None:
-    """XF15, HF05: what is not listed cannot be called."""
+    """What is not listed cannot be called."""
     await kernel.attempt()
     answer = await post(kernel, call_of(name, {}), Mcp_Name=name[:1000].strip() or "-")
     assert answer.status == 400
@@ -101,8 +106,9 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, 
     assert len(answer.body) < 1000
 
 
+@pytest.mark.promise("HF18")
 async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
-    """HF18: up to the limit of a message nothing is cut; over it nothing is said."""
+    """Up to the limit of a message nothing is cut; over it nothing is said."""
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
@@ -112,8 +118,9 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) ->
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
 
+@pytest.mark.promise("HF19")
 async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: ServedKernel) -> None:
-    """HF19."""
+    """A revision we do not speak is refused with those we do."""
     await kernel.attempt()
     body = call_of("team_members", {})
     body["params"]["_meta"] = ENVELOPE | {"io.modelcontextprotocol/protocolVersion": "2099-01-01"}
@@ -122,26 +129,28 @@ async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: Se
     assert "2026-07-28" in answer.json["error"]["data"]["supported"]
 
 
+@pytest.mark.promise("HF19")
 @pytest.mark.parametrize(
     "headers", [{"Mcp_Method": "tools/list"}, {"Mcp_Name": "channel_send"}, {"MCP_Protocol_Version": "2099-01-01"}]
 )
 async def test_headers_that_contradict_the_body_are_refused(kernel: ServedKernel, headers: dict[str, str]) -> None:
-    """HF19: two readers of one request must not see two requests."""
+    """Two readers of one request must not see two requests."""
     await kernel.attempt()
     answer = await post(kernel, call_of("team_members", {}), **headers)
     assert answer.status == 400
     assert "error" in answer.json
 
 
+@pytest.mark.promise("P17")
 async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKernel) -> None:
-    """P17: what a page can send without asking is not taken."""
+    """What a page can send without asking is not taken."""
     await kernel.attempt()
     answer = await post(kernel, call_of("channel_send", {"message": "x"}), Content_Type="text/plain")
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
 
 
 async def test_the_admin_token_is_not_for_mcp(kernel: ServedKernel) -> None:
-    """Contracts section 5: management tools come later; until then there is nothing for it here."""
+    """contracts 5: management tools come later; until then there is nothing for it here."""
     answer = await post(kernel, call_of("team_members", {}), "admin-token-of-the-tests")
     assert (answer.status, answer.code) == (403, "forbidden")
 
@@ -188,6 +197,7 @@ async def test_what_is_listed_is_the_same_both_ways(kernel: ServedKernel, method
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
 
 
+@pytest.mark.promise("HF19")
 @pytest.mark.parametrize(
     "message",
     [
@@ -205,7 +215,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
     kernel: ServedKernel, message: dict[str, Any]
 ) -> None:
-    """HF19: a greeting, a ping, a list or a call answered without the SDK is the SDK's answer, key for key."""
+    """A greeting, a ping, a list or a call answered without the SDK is the SDK's answer, key for key."""
     await kernel.attempt()
     headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
     for revision in (None, *HANDSHAKE_PROTOCOL_VERSIONS):
@@ -234,7 +244,7 @@ async def test_a_tool_that_is_not_there_is_told_without_the_sdk(
 
 
 def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
-    """Architecture: it takes more than half a second, which every start of a kernel would pay."""
+    """It takes more than half a second, which every start of a kernel would pay."""
     code = "import sys, kernel.app; print([name for name in ('mcp', 'mcp_types', 'quart') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-I", "-c", code], check=True, capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""The context tools: what they do, in the name of exactly the attempt that calls (promises P4, P6)."""
+"""The context tools: what they do, in the name of exactly the attempt that calls."""
 
 import msgspec
 import pytest
@@ -10,6 +10,8 @@ from protocol.names import AgentKey
 from protocol.tools import OFFERED_TO, TO_MODEL
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, post
+
+pytestmark = pytest.mark.promise("P4", "P6")
 
 
 async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
@@ -31,7 +33,7 @@ async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(k
 
 
 async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
-    """Contracts section 2."""
+    """contracts 2: a ninth mention is reported to the sender."""
     names = [f"n{number}" for number in range(9)]
     root = kernel.services.files.catalog.root
     members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
@@ -43,8 +45,9 @@ async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -
     assert (len(content["instruction_ids"]), content["not_woken"]) == (8, ["n8"])
 
 
+@pytest.mark.promise("P4")
 async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
-    """P4: the effects ledger; ten at once are one."""
+    """The effects ledger; ten at once are one."""
     await kernel.attempt()
     results = []
 
@@ -58,8 +61,9 @@ async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer
     assert [text for _, text in await said(kernel, "dm:alice")].count("once") == 1
 
 
+@pytest.mark.promise("P4")
 async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) -> None:
-    """P4: legitimate repeats are not lost; a client that names no calls gets no ledger."""
+    """Legitimate repeats are not lost; a client that names no calls gets no ledger."""
     await kernel.attempt()
     for _ in range(2):
         await call(kernel, "channel_send", {"message": "again"})
@@ -138,8 +142,9 @@ async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_nam
     assert [row["text"] for row in rows] == ["the work"]
 
 
+@pytest.mark.promise("P6", "XF16")
 async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel) -> None:
-    """P6, XF16: another's delivery is as if it did not exist."""
+    """another's delivery is as if it did not exist."""
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
     await kernel.services.store.writer.commit(put_agents, [carol])
     theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
@@ -160,8 +165,9 @@ async def test_team_members_are_listed_with_their_state_on_request(kernel: Serve
     assert full["members"] == [{"name": "alice", "state": "running"}, {"name": "bob", "state": "idle"}]
 
 
+@pytest.mark.promise("HF04", "HF20")
 async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) -> None:
-    """HF04, HF20: X-Agent-Id, session ids, arguments and client info are not believed."""
+    """X-Agent-Id, session ids, arguments and client info are not believed."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review", token="alice-token")
     await kernel.attempt("bob@review", token="bob-token")
@@ -178,8 +184,9 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) 
     assert {sender for sender, text in await said(kernel, "review:main") if text.startswith("who")} == {"alice"}
 
 
+@pytest.mark.promise("HF07")
 async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKernel) -> None:
-    """HF07: attempt k while k+1 runs; its token is refused at the door."""
+    """Attempt k while k+1 runs; its token is refused at the door."""
     from kernel.store.transitions.lease import lease
     from kernel.store.transitions.requeue import Requeue, requeue
 
@@ -192,8 +199,9 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
     assert (answer.status, answer.code) == (401, "stale_attempt")
 
 
+@pytest.mark.promise("HF06", "HF21")
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
-    """HF06, HF21: fenced again inside the transaction; whole or absent."""
+    """Fenced again inside the transaction; whole or absent."""
     from kernel.api.mcp.calls import ToolDispatcher, find
     from kernel.api.mcp.tool import Caller
     from kernel.store.attempts import Identity

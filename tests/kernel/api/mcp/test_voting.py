@@ -33,7 +33,7 @@ async def given(kernel: ServedKernel, tool: str, arguments: Any, token: str = "w
 
 
 async def test_a_vote_from_its_beginning_to_its_end(team: ServedKernel) -> None:
-    """Contracts section 5: create, status, vote, the outcome in the answer to the deciding vote."""
+    """contracts 5: create, status, vote, the outcome in the answer to the deciding vote."""
     put = await given(team, "team_proposal_create", CREATE)
     assert put["message_id"].startswith("m")
     assert (put["proposal"]["id"], put["proposal"]["electors"]) == ("p1", ["alice", "bob"])
@@ -57,8 +57,9 @@ async def test_a_vote_from_its_beginning_to_its_end(team: ServedKernel) -> None:
     assert [(vote["voter"], vote["reason"]) for vote in one["votes"]] == [("bob", "red"), ("alice", "")]
 
 
+@pytest.mark.promise("P4")
 async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) -> None:
-    """P4: the first answer once more."""
+    """The first answer once more."""
     first = await given(team, "team_proposal_create", CREATE, key="0.0:c")
     vote = {"proposal": "p1", "choice": "b"}
     voted = await given(team, "team_vote", vote, key="0.1:v")
@@ -68,6 +69,7 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) 
     assert (await given(team, "team_vote", vote, key="0.2:v"))["again"] is True
 
 
+@pytest.mark.promise("P6")
 @pytest.mark.parametrize(
     ("tool", "arguments", "code"),
     [
@@ -89,7 +91,7 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) 
     ],
 )
 async def test_a_refusal_is_a_result_with_a_code(team: ServedKernel, tool: str, arguments: Any, code: str) -> None:
-    """Contracts section 5, P6: nobody votes or cancels as another; bounds are checked."""
+    """contracts 5: nobody votes or cancels as another; bounds are checked."""
     await given(team, "team_proposal_create", CREATE)
     result = await call(team, tool, arguments, "bobs-token")
     assert (result["isError"], result["structuredContent"]["code"]) == (True, code)
@@ -103,7 +105,7 @@ async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
 
 
 def test_the_tools_say_of_themselves_what_they_change() -> None:
-    """Contracts section 5: annotations, a schema in and one out."""
+    """contracts 5: annotations, a schema in and one out."""
     tools = {one["name"]: one for one in LISTED}
     hints = {
         name: (tools[name]["annotations"]["readOnlyHint"], tools[name]["annotations"]["idempotentHint"])

@@ -14,7 +14,7 @@ MOCK = "backend: mock\nmock:\n  - text: hi\n"
 
 
 @dataclass(frozen=True)
-class Bed:
+class MeasuredProject:
     """The project, and where its kernel listens."""
 
     project: Project
@@ -51,7 +51,7 @@ def empty_project() -> Generator[Project]:
 
 
 @contextmanager
-def running(files: dict[str, str], env: dict[str, str] | None = None) -> Generator[Bed]:
+def running(files: dict[str, str], env: dict[str, str] | None = None) -> Generator[MeasuredProject]:
     """A kernel for a project of ``files`` (path -> text), started as a user starts it."""
     with empty_project() as project:
         for path, text in files.items():
@@ -60,4 +60,4 @@ def running(files: dict[str, str], env: dict[str, str] | None = None) -> Generat
         if started.code:
             raise RuntimeError(started.err)
         record = project.record()
-        yield Bed(project, record["port"], record["token"], record["pid"])
+        yield MeasuredProject(project, record["port"], record["token"], record["pid"])

@@ -1,0 +1,26 @@
+"""The shape of the code stays in the ranges in which it can be read: sizes, imports, names, docstrings."""
+
+import pytest
+
+from tests.architecture.structure import LIMITS, Figure, holds, measure, told
+
+
+@pytest.fixture(scope="module")
+def figures() -> dict[str, Figure]:
+    """All figures of the product as it is."""
+    return measure()
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_figure_is_in_its_range(name: str, figures: dict[str, Figure]) -> None:
+    """``scripts/structure NAME`` lists the findings behind it."""
+    value, findings = figures[name]
+    assert holds(name, value), "\n".join([f"{name} is {value}, wanted {told(name)}", *findings[:20]])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("files", 401), ("file-median", 79), ("file-median", 251), ("used-once", 13)]
+)
+def test_what_is_out_of_range_is_found(name: str, value: float) -> None:
+    """A range that holds everything judges nothing."""
+    assert not holds(name, value)
