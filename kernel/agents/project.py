@@ -69,7 +69,8 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
                 own.add(entry.place, entry.where, str(error), "an agent is called by its name, or by its file's")
             else:
                 value = _value(entry, definition, own)
-                found |= {} if value is None else {entry.name: value}
+                if value is not None:
+                    found[entry.name] = value
         if own.errors:
             broken[entry.name or entry.where] = own.errors
     sound = {name: value for name, value in found.items() if name not in broken}
@@ -77,10 +78,7 @@ def with_agents(definition: ProjectDefinition, node: Node | None, problems: Diag
 
 
 def place_of(node: Node, name: str) -> Location:
-    """The place where the project file, as the tree ``node``, declares the agent ``name``.
-
-    Its beginning where it does not.
-    """
+    """The place where the project file, as the tree ``node``, declares the agent ``name``; else its beginning."""
     agents = node.get("agents") if isinstance(node, MapNode) else None
     entries = () if agents is None else _entries(agents, Diagnostics(""))
     return next((entry.place for entry in entries if entry.name == name), node.place)

@@ -96,7 +96,7 @@ def assemble(
         ("verdict", _verdict(context.verdict, context.electors)),
         ("answer", _ANSWER.format(context.answer_schema) if context.answer_schema else ""),
     )
-    sections = [(sections_title, sections_text) for sections_title, sections_text in every if sections_text]
+    sections = [(title, text) for title, text in every if text]
     recent = (
         tuple(said for said in thread if said.text.strip())[-definition.context.thin_thread :]
         if definition.context.thin_thread
@@ -105,9 +105,9 @@ def assemble(
     # Alternating groups that begin with the user's: a model's thread may not begin with its own words.
     groups: list[tuple[Role, list[Message]]] = []
     for said in recent:
-        groups_role: Role = "assistant" if said.sender == context.name else "user"
-        if not groups or groups[-1][0] != groups_role:
-            groups.append((groups_role, []))
+        speaker: Role = "assistant" if said.sender == context.name else "user"
+        if not groups or groups[-1][0] != speaker:
+            groups.append((speaker, []))
         groups[-1][1].append(said)
     groups = groups[1:] if groups and groups[0][0] == "assistant" else groups
     unanswered = groups.pop()[1] if groups and groups[-1][0] == "user" else ()

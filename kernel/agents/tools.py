@@ -1,6 +1,6 @@
-"""``tools``: what an agent's key may name, and what a tool of the project file has to be.
+"""The key ``tools`` of an agent: the names it may have, and the rules for a tool of the project file.
 
-What is wrong with one key of an agent, before it is known where in a file that stands.
+A KeyFault is a mistake in one key of an agent, before it is known where in a file that stands.
 """
 
 from collections.abc import Iterator, Mapping

@@ -29,7 +29,7 @@ from protocol.project import ProjectDefinition
 _NO_PROVIDER: Final = "unknown provider"
 _NO_TOOL: Final = "unknown tool"
 _NO_AGENT: Final = re.compile(r"there is no agent '([^']*)'")
-"""How mistakes begin that may only follow from a project file that could not be read."""
+"""Beginnings of mistakes that may only follow from a project file that could not be read."""
 
 
 class PartialCatalog(Catalog):

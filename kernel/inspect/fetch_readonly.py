@@ -1,4 +1,4 @@
-"""Workflows of other repositories for who only wants to look: fetched as a kernel would, and kept where it would.
+"""Fetches workflows of other repositories to look at them: as a kernel would, and kept where it would keep them.
 
 Nothing of what is fetched is run or believed, and nothing is pinned: that comes with the first run.
 """

@@ -1,4 +1,4 @@
-"""Programs for who only looks: a launcher that runs for as long as something is looked up."""
+"""A launcher of programs for a process without a kernel, which runs for as long as something is looked up."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager

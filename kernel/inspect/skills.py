@@ -1,4 +1,4 @@
-"""Skills of a project, as they are in its folders now. What is wrong with one hides none of the others."""
+"""``skills``: the skills of a project, as they are in its folders now. A mistake in one hides none of the others."""
 
 from pathlib import Path
 

@@ -1,19 +1,14 @@
-"""git, as little of it as will do: fetch one commit into an empty repository and print its objects.
+"""Runs git in a keeper, bounded in time and output: to fetch one commit into an empty repository, and to print objects.
 
-It runs in a keeper with an environment of its own. No configuration of the user or the system, hook, prompt, other
-transport, redirect or submodule has a say (faults XF04, XF05, T50). What nobody may read without a name is asked for
-once more, with the password that the user's own git has for that host, if it has one.
+Every git that the kernel starts is started here, with settings and an environment of ours. A setting is passed by
+``GIT_CONFIG_COUNT``: ``-c`` splits its word at the first ``=``, which can be a part of the key. No transport is allowed
+unless a caller names it, nothing that is missing is fetched, and git asks nobody, shows no page and opens no editor. In
+a fetch no configuration of the user or the system, hook, prompt, redirect or submodule has a say (XF04, XF05).
 
-One run of git, in a keeper: with settings and an environment of ours, bounded in time and output.
-
-Every git that the kernel starts is started here. A setting is passed by ``GIT_CONFIG_COUNT``: ``-c`` splits its word at
-the first ``=``, which can be a part of the key. No transport is allowed unless a caller names it, nothing that is
-missing is fetched, and git asks nobody, shows no page and opens no editor.
-
-What the user's own git knows of a host: asked for a name and a password, as any ``git fetch`` of theirs would.
-
-This is the one place where git's configuration has a say, and it is the user's: the system's and their own, never that
-of a folder. Nobody is prompted; a helper that wants to is answered by nothing. What is found goes into one request.
+What nobody may read without a name is asked for once more, with the name and password that the user's own git has for
+that host. That is the one place where git's configuration has a say, and it is the user's: the system's and their own,
+never that of a folder. Nobody is prompted; a helper that wants to is answered by nothing. What is found goes into one
+request.
 """
 
 import base64

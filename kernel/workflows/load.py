@@ -285,8 +285,13 @@ class _Reading:
         """The member ``name`` with its definition checked; None where its agent cannot be had."""
         where = f"agents.{name}"
         if isinstance(entry, Ref):
-            base = self._referred(entry, node, where)
-            if base is None:
+            try:
+                base = self._catalog.agent(entry.ref, self._project).definition
+            except BadDefinition as error:
+                self._elsewhere += [fault for fault in error.errors if fault not in self._elsewhere]
+                return None
+            except Refused as error:
+                self._problems.add(_ref_place(node), f"{where}.ref", error.text, error.hint)
                 return None
             member = Member(name, effective(base, entry), entry, base)
         else:
@@ -319,16 +324,6 @@ class _Reading:
             place = place_at(node, "schedule.workspace")
             self._problems.add(place, f"{where}.schedule.workspace", message, "remove workspace:")
         return member
-
-    def _referred(self, ref: Ref, node: Node, where: str) -> AgentDefinition | None:
-        place = _ref_place(node)
-        try:
-            return self._catalog.agent(ref.ref, self._project).definition
-        except BadDefinition as error:
-            self._elsewhere += [fault for fault in error.errors if fault not in self._elsewhere]
-        except Refused as error:
-            self._problems.add(place, f"{where}.ref", error.text, error.hint)
-        return None
 
 
 def _ref_place(node: Node) -> Location:
