@@ -326,20 +326,15 @@ def _store_access(ground: _Foundation, mirror: Mirror) -> StoreAccess:
 
 
 def _project_files(ground: _Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> ProjectFiles:
+    environ, own_bin, state = ground.environ, ground.own_bin, Path(ground.boot.arguments.state)
     return ProjectFiles(
         catalog=ground.catalog,
         trust=ProjectTrust(everything=ground.boot.arguments.trusted, kept=ground.kept),
-        remotes=Remotes(
-            Path(ground.boot.arguments.state),
-            ground.catalog.root,
-            launcher=launcher,
-            environ=ground.environ,
-            own_bin=ground.own_bin,
-        ),
+        remotes=Remotes(state, ground.catalog.root, launcher=launcher, environ=environ, own_bin=own_bin),
         repository=repository,
         worktrees=trees,
-        environ=ground.environ,
-        own_bin=ground.own_bin,
+        environ=environ,
+        own_bin=own_bin,
     )
 
 

@@ -89,16 +89,18 @@ class Endpoint:
         return reply_to(plain, answer)
 
     async def _serve_by_sdk(self, *, task_status: trio.TaskStatus[_Serve]) -> None:
-        def build() -> "StreamableHTTPSessionManager":
-            from kernel.api.mcp.sdk_server import build_manager  # noqa: PLC0415  (takes more than half a second)
-
-            return build_manager(self._calls)
-
-        manager = await trio.to_thread.run_sync(build)
+        manager = await trio.to_thread.run_sync(load_sdk, self._calls)
         logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request of the older revisions
         async with manager.run():
             task_status.started(manager.handle_request)
             await trio.sleep_forever()
+
+
+def load_sdk(calls: ToolDispatcher) -> "StreamableHTTPSessionManager":
+    """The SDK's way of serving. Imports it: takes more than half a second."""
+    from kernel.api.mcp.sdk_server import build_manager  # noqa: PLC0415  (see above)
+
+    return build_manager(calls)
 
 
 def with_common_headers(send: Send) -> Send:

@@ -233,7 +233,7 @@ async def test_a_tool_that_is_not_there_is_told_without_the_sdk(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A model that makes a name up does not wait for an import, which takes more than half a second."""
-    monkeypatch.setattr(endpoint, "_build", None)
+    monkeypatch.setattr(endpoint, "load_sdk", None)
     await kernel.attempt()
     modern = await post(kernel, call_of("nosuch", {}))
     older = kernel.headers("worker-token") | {"Accept": "application/json", "MCP-Protocol-Version": "2025-06-18"}
