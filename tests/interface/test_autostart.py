@@ -68,7 +68,7 @@ def _starter(project: Project, environ: dict[str, str], **more: Any) -> Starter:
 
 
 def test_a_kernel_is_started_detached(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """PF19, T37: own session, project as directory, umask 077, an environment that steers nothing."""
+    """PF19: own session, project as directory, umask 077, an environment that steers nothing."""
     behave("serve")
     hostile = {
         "PYTHONPATH": "/evil",
@@ -223,7 +223,7 @@ def test_state_that_cannot_be_written_is_a_configuration_error(cli: Cli) -> None
 
 
 def test_start_and_stop_leave_nothing(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
-    """issue: awk start; awk stop. Stop returns when the process is gone; stopping nothing is no error."""
+    """Stop returns when the process is gone; stopping nothing is no error."""
     behave("serve")
     started = cli("start")
     (pid,) = _started(project)

@@ -135,7 +135,7 @@ def test_a_message_to_an_agent_that_does_no_work_is_kept_and_says_so(cli: Cli, k
 
 
 def test_a_missing_key_is_not_called_a_refused_one(cli: Cli, kernel: KernelDouble) -> None:
-    """promises 4.3: nobody was asked; whoever sends something learns which key, and what hands it to the kernel."""
+    """Nobody was asked; whoever sends something learns which key, and what hands it to the kernel."""
     why = "no key for anthropic: set ANTHROPIC_API_KEY where the kernel starts"
     held = SendReceipt(message_id="m1", instruction_ids=("i7",), held={"i7": "credentials"}, unasked={"i7": why})
     kernel.answers["POST /messages"] = held

@@ -347,7 +347,7 @@ def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli
 
 
 def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> None:
-    """issue: thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
+    """A thin client: ``ps --json`` needs neither msgspec nor rich nor subprocess."""
     kernel.answers |= read_answers("x")
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", "ps", "--json"],

@@ -1,4 +1,4 @@
-"""What holds for every command, because all of them come from one table."""
+"""Properties of every command, because all of them come from one table."""
 
 import pytest
 
@@ -123,7 +123,7 @@ def test_a_refusal_we_do_not_know_is_judged_by_its_status() -> None:
 
 
 def test_two_commands_of_one_name_cannot_be() -> None:
-    """style 29: a duplicate raises at import."""
+    """A duplicate raises at import."""
     words = [word for command in COMMANDS for word in (command.word, *command.aliases)]
     assert len(words) == len(set(words))
 

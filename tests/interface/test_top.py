@@ -115,7 +115,7 @@ def test_where_nobody_watches_it_is_printed_once(cli: Cli, kernel: KernelDouble)
 
 
 def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDouble) -> None:
-    """issue: updates from the event stream; q quits and leaves the terminal as it was."""
+    """It is redrawn as events come; q quits and leaves the terminal as it was."""
     names = iter(["first", "second"])
     shown = {"name": "first"}
 
@@ -133,7 +133,7 @@ def test_it_is_drawn_anew_on_events_and_ends_with_q(cli: Cli, kernel: KernelDoub
 
 
 def test_it_follows_the_size_of_the_window(cli: Cli, kernel: KernelDouble) -> None:
-    """issue: degrades in a narrow window, also in one that became narrow: lines too long would scroll it away."""
+    """It degrades in a narrow window, also in one that became narrow: lines too long would scroll it away."""
     shown = {"name": "first"}
     kernel.answers |= {
         "GET /ps": lambda asked: Ps(agents=(ps_row(shown["name"]),)),
