@@ -58,7 +58,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("clear", "remove what was said and done in a space, for good", "Steer", file="channel"),
     Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
     Command("ps", "list agents as processes", "Look"),
-    Command("top", "watch agents live (q quits)", "Look"),
+    Command("top", "watch agents live (q quits)", "Look", file="ps"),
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
     Command("channel", "show the channel of a workflow", "Look"),
