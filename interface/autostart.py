@@ -1,7 +1,7 @@
 """Starts the kernel of a project, once, however many ask at the same time (fault PF13).
 
 There is no lock here: every starter spawns a kernel, the one that gets the flock lives, the others exit at once,
-and all starters attach to whatever proves itself. The kernel inherits nothing of ours but an environment (T37).
+and all starters attach to whatever proves itself. The kernel inherits nothing of ours but an environment.
 """
 
 import os
@@ -49,7 +49,7 @@ class Spawned(NamedTuple):
 
 
 def command(project: Project, *flags: str) -> list[str]:
-    """How a kernel is run. ``-I``: no folder of the project or the environment may shadow our packages."""
+    """The command line of a kernel. ``-I``: no folder of the project or the environment may shadow our packages."""
     return [sys.executable, "-I", "-m", "kernel", "--project", project.root, *flags]
 
 
@@ -136,7 +136,7 @@ class Starter:
         pause = _FIRST_PAUSE_SECONDS
         while True:
             exited = self._spawned.process.poll() if self._spawned else None
-            proof = self._look()
+            proof = self._proof()
             if proof is not None and proof.status == "ok":
                 assert self._endpoint is not None
                 if proof.idle:
@@ -156,10 +156,10 @@ class Starter:
                 now = self._clock.now()
                 if exited or (exited is not None and self._child):
                     how = f"with {exited}" if exited >= 0 else f"by signal {-exited}"
-                    kind = "kernel_configuration" if exited == _EX_CONFIG else "no_kernel"
-                    raise self._misconfigured(exited) or self._gave_up(
-                        f"the kernel ended {how} before it was ready", kind
-                    )
+                    configured = exited != _EX_CONFIG
+                    failure = None if configured else self._misconfigured()
+                    kind = "no_kernel" if configured else "kernel_configuration"
+                    raise failure or self._gave_up(f"the kernel ended {how} before it was ready", kind)
                 gave_way = exited == 0 and self._spawned is not None and now - self._spawned.at > _AGAIN_SECONDS
                 if gave_way and (reason := reject_reason(self._project)):
                     raise Failure("no_kernel", f"a kernel runs, and cannot be found: {reason}")
@@ -170,8 +170,8 @@ class Starter:
             self._clock.pause(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE_SECONDS)
 
-    def _look(self) -> Proof | None:
-        """Who answers for the project, if it proves to be the kernel."""
+    def _proof(self) -> Proof | None:
+        """The proof of what answers for the project; None where it is not the kernel."""
         self._endpoint = recorded_endpoint(self._project)
         if self._endpoint is None:
             return None
@@ -188,10 +188,8 @@ class Starter:
             proof.connection.close()
         return proof
 
-    def _misconfigured(self, exited: int) -> Failure | None:
-        """What is wrong with the project file, if that is why the kernel would not start."""
-        if exited != _EX_CONFIG:
-            return None
+    def _misconfigured(self) -> Failure | None:
+        """The mistakes in the project file, if that is why the kernel would not start."""
         from interface.offline import mistakes  # noqa: PLC0415  (only for mistakes)
         from interface.project_file import NAMES  # noqa: PLC0415  (as above)
 
@@ -203,17 +201,15 @@ class Starter:
         return Failure("bad_definition", f"{first.where}: {first.message}".removeprefix(": "), places=places)
 
     def _gave_up(self, text: str, kind: str) -> Failure:
-        log = os.path.join(self._project.state, LOG)
-        return Failure(kind, text + _tail(self._spawned), f"see {log}")
-
-
-def _tail(spawned: Spawned | None) -> str:
-    """What the kernel wrote since we started it, indented for an error message; empty where it said nothing."""
-    if spawned is None or not spawned.log:
-        return ""
-    with open(spawned.log, "rb") as log:
-        end = log.seek(0, os.SEEK_END)
-        start = spawned.log_start if spawned.log_start <= end else 0  # the kernel has begun a new file
-        log.seek(max(start, end - _TAIL_BYTES))
-        lines = log.read().decode("utf-8", "replace").strip().splitlines()
-    return "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])
+        """A Failure that shows the last lines that the kernel wrote since we started it."""
+        lines: list[str] = []
+        if self._spawned is not None and self._spawned.log:
+            with open(self._spawned.log, "rb") as log:
+                end = log.seek(0, os.SEEK_END)
+                start = (
+                    self._spawned.log_start if self._spawned.log_start <= end else 0
+                )  # the kernel has begun a new file
+                log.seek(max(start, end - _TAIL_BYTES))
+                lines = log.read().decode("utf-8", "replace").strip().splitlines()
+        tail = "".join(f"\n  | {line}" for line in lines[-_TAIL_LINES:])
+        return Failure(kind, text + tail, f"see {os.path.join(self._project.state, LOG)}")

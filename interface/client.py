@@ -97,10 +97,11 @@ class Client:
             content = answer.body()
             connection.close()
             _raise_for_refusal(answer, content)
-        return Stream(connection, answer, self._hear_goodbye)
 
-    def _hear_goodbye(self) -> None:
-        self.was_stopped = True
+        def goodbye() -> None:
+            self.was_stopped = True
+
+        return Stream(connection, answer, goodbye)
 
     def _credentials(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.endpoint.token}"}
@@ -130,7 +131,7 @@ class Stream:
             yield event
 
     def wait_at_most(self, seconds: float | None) -> None:
-        """How long the kernel may stay silent from now on."""
+        """Limit the time for which the kernel may stay silent from now on."""
         self._connection.wait_at_most(seconds)
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """Finds the kernel of a project, and lets nobody see its token who has not proved to be it.
 
 Discovery is ``AGENT_WORKER_URL`` with ``AGENT_WORKER_TOKEN``, else the project's own record, and nothing else
-(contracts.md section 3). A record is believed only if it is private to us; what listens there, only if it
+(contracts 3). A record is believed only if it is private to us; what listens there, only if it
 answers a nonce with the HMAC of our token (faults PF12, HF27). Starts nothing: that is interface.autostart.
 """
 
@@ -33,7 +33,7 @@ class Project(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a kernel is said to be, and the token it must prove to hold. ``pid`` is 0 where it is not known."""
+    """The address that a kernel is said to have, and the token it must prove to hold. ``pid`` is 0 if not known."""
 
     address: Address
     token: str
@@ -72,8 +72,11 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     if asked is not None and not os.path.isdir(os.path.join(cwd, asked)):
         raise Failure("usage", f"--project {asked}: no such directory")
     root = os.path.realpath(os.path.join(cwd, asked)) if asked is not None else nearest_root(os.path.realpath(cwd))
-    if not _is_text(root):
-        raise Failure("usage", f"the project's path is not UTF-8 text: {root!r}", "rename that directory")
+    try:
+        root.encode()
+    except UnicodeEncodeError as error:  # bytes that are no text reach us as lone surrogates
+        text = f"the project's path is not UTF-8 text: {root!r}"
+        raise Failure("usage", text, "rename that directory") from error
     home = os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~")))
     return Project(root=root, state=project_state(os.path.abspath(home), root))
 
@@ -116,7 +119,7 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
 
 
 def reject_reason(project: Project) -> str | None:
-    """Why the record that is there is not believed; None where there is none, or nothing is wrong with whose it is."""
+    """The reason not to believe the record that is there; None where there is none, or it is a private file of ours."""
     path = os.path.join(project.state, RECORD)
     try:
         _read_private(path)
@@ -130,7 +133,7 @@ def reject_reason(project: Project) -> str | None:
 def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     """Connect, and have the other side prove that it holds the token, before it sees it.
 
-    Raises Unreachable where nothing answers, Impostor where something else does.
+    Raises Unreachable where nothing answers, NotOurKernel where something else does.
     """
     connection = Connection(endpoint.address, timeout_seconds)
     nonce = os.urandom(16).hex()
@@ -160,12 +163,3 @@ def _read_private(path: str) -> bytes:
         return os.read(descriptor, _RECORD_LIMIT_BYTES)
     finally:
         os.close(descriptor)
-
-
-def _is_text(path: str) -> bool:
-    """Whether ``path`` can be written as UTF-8: bytes that are none reach us as lone surrogates."""
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -30,7 +30,7 @@ class ExitWait:
                 self._process = None
 
     def wait(self, seconds: float) -> bool:
-        """Whether it was gone within ``seconds``."""
+        """Return whether it was gone within ``seconds``."""
         if self._process is None:
             deadline = self._clock.now() + seconds
             while self._clock.now() < deadline:

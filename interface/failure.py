@@ -1,4 +1,4 @@
-"""What a command fails with: said once, shown once. Its ``code`` fixes the exit code (interface.cli.exits)."""
+"""Failures of commands: said once, shown once. The ``code`` fixes the exit code (interface.cli.exits)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ class Failure(Exception):
         self.places = tuple(places)
         self.http_status = http_status
         self.wants = tuple(wants)
-        """Of ``untrusted``: what a person could agree to (protocol.trust.Asked, as JSON)."""
+        """Of ``untrusted``: what a person could agree to (protocol.trust.Demand, as JSON)."""
 
 
 class Unreachable(Exception):

@@ -16,7 +16,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class Address(NamedTuple):
-    """Where a server listens; ``authority`` is what it published, and what it expects as Host."""
+    """The address of a server; ``authority`` is what it published, and what it expects as Host."""
 
     host: str
     port: int
@@ -57,7 +57,7 @@ class Connection:
         self._socket.close()
 
     def wait_at_most(self, seconds: float | None) -> None:
-        """How long the peer may stay silent from now on; None: for ever."""
+        """Limit the time for which the peer may stay silent from now on; None: for ever."""
         self._socket.settimeout(seconds)
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> "Response":
@@ -147,33 +147,27 @@ class Response:
     def pieces(self) -> Iterator[bytes]:
         """The body as it comes. The connection can be used again once it has ended."""
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            yield from self._chunks()
+            while (size := _chunk_size(self._connection.line())) > 0:
+                yield self._connection.exactly(size)
+                self._connection.line()
+            if size < 0:
+                self._connection.close()
+                raise Unreachable("the answer is cut")
+            while self._connection.line():
+                pass
         elif "content-length" in self.headers:
-            yield from self._counted()
+            length = self.headers["content-length"]
+            left = int(length) if length.isdecimal() else 0
+            while left > 0:
+                piece = self._connection.exactly(min(left, _CHUNK))
+                left -= len(piece)
+                yield piece
         elif self.status not in {204, 304}:
             while piece := self._connection.receive():
                 yield piece
             self._connection.close()
         if self.headers.get("connection", "").lower() == "close":
             self._connection.close()
-
-    def _counted(self) -> Iterator[bytes]:
-        length = self.headers["content-length"]
-        left = int(length) if length.isdecimal() else 0
-        while left > 0:
-            piece = self._connection.exactly(min(left, _CHUNK))
-            left -= len(piece)
-            yield piece
-
-    def _chunks(self) -> Iterator[bytes]:
-        while (size := _chunk_size(self._connection.line())) > 0:
-            yield self._connection.exactly(size)
-            self._connection.line()
-        if size < 0:
-            self._connection.close()
-            raise Unreachable("the answer is cut")
-        while self._connection.line():
-            pass
 
 
 def _chunk_size(line: bytes) -> int:

@@ -21,10 +21,6 @@ Result = dict[str, Any]
 """One protocol.api.InstructionResult, as JSON."""
 
 
-def _silent(_event: ServerEvent) -> None:
-    pass
-
-
 class InstructionWait:
     """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
 
@@ -32,9 +28,7 @@ class InstructionWait:
     ``tell`` hears every event of work that is still waited for.
     """
 
-    def __init__(
-        self, ids: Sequence[str], *, can_approve: bool = False, tell: Callable[[ServerEvent], None] = _silent
-    ) -> None:
+    def __init__(self, ids: Sequence[str], *, can_approve: bool, tell: Callable[[ServerEvent], None]) -> None:
         self._ids = tuple(ids)
         self._can_approve = can_approve
         self._told = tell

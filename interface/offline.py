@@ -1,8 +1,7 @@
-"""What the kernel's loader says of agents, without a kernel: who there is, and whether a text would be one.
+"""Questions to the kernel's loader without a kernel: which agents there are, and whether files mean what they should.
 
-Asks the kernel's loader what files mean, without a kernel: ``kernel.inspect`` in a process of its own.
-
-It reads files and answers with one JSON document; what it refuses becomes a Failure, and so does its death.
+``kernel.inspect`` reads files in a process of its own and answers with one JSON document; what it refuses becomes a
+Failure, and so does its death.
 """
 
 import json
@@ -14,7 +13,7 @@ from typing import Any, Final
 from interface.failure import Failure, Place
 
 SECONDS: Final = 60.0
-"""How long it may take; it needs a fraction of one."""
+"""The time it may take; it needs a fraction of one."""
 _TAIL_LINES: Final = 5
 _NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_")
 """Prefixes of variables that would steer its interpreter and its libraries."""
@@ -27,12 +26,26 @@ def run_inspect(
 
     ``environ`` matters only for what says whether keys are set. Raises Failure.
     """
-    done = _run(environ, (verb, *_texts(words)), given, seconds)
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as error:
+            raise Failure("usage", f"{word!a} is not UTF-8 text") from error
+    kept = {name: value for name, value in (environ or {}).items() if not name.startswith(_NOT_INHERITED)}
+    argv = [sys.executable, "-I", "-m", "kernel.inspect", verb, *words]
+    try:
+        done = subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=seconds, check=False)
+    except subprocess.TimeoutExpired as error:
+        text = f"the loader did not answer within {seconds:.0f} s"
+        raise Failure("failed", text, "is the machine very busy, or the project on a slow disk?") from error
     document = done.stdout
     if document.startswith(b'{"schema":"awk/error'):
         raise failure_of(json.loads(document))
     if done.returncode not in (0, 78) or not document:
-        raise _died(done)
+        how = f"with exit code {done.returncode}" if done.returncode >= 0 else f"by signal {-done.returncode}"
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
+        tail = "".join(f"\n  | {line}" for line in lines)
+        raise Failure("failed", f"the loader ended {how} and no answer{tail}", "nothing was changed; try again")
     return document
 
 
@@ -56,7 +69,7 @@ def place_of(error: Mapping[str, Any]) -> Place:
 
 
 def mistakes(root: str, files: Sequence[str]) -> tuple[Place, ...]:
-    """What is wrong with ``files`` of the project at ``root``; nothing where nobody can tell."""
+    """The mistakes in ``files`` of the project at ``root``; nothing where nobody can tell."""
     try:
         document = json.loads(run_inspect(None, "validate", "--project", root, "--cwd", root, "--", *files))
     except Failure:
@@ -68,36 +81,6 @@ def mistake(place: Place) -> Failure:
     """One mistake by itself, in the words in which a start would be refused for it."""
     text = f"{place.where}: {place.message}" if place.where else place.message
     return Failure("bad_definition", text, places=[place])
-
-
-def _run(
-    environ: Mapping[str, str] | None, words: Sequence[str], given: bytes, seconds: float
-) -> "subprocess.CompletedProcess[bytes]":
-    variables = environ or {}
-    kept = {name: value for name, value in variables.items() if not name.startswith(_NOT_INHERITED)}
-    argv = [sys.executable, "-I", "-m", "kernel.inspect", *words]
-    try:
-        return subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired as error:
-        text = f"the loader did not answer within {seconds:.0f} s"
-        raise Failure("failed", text, "is the machine very busy, or the project on a slow disk?") from error
-
-
-def _texts(words: Sequence[str]) -> Sequence[str]:
-    """``words`` as they are. Raises Failure (usage) for one that is no text."""
-    for word in words:
-        try:
-            word.encode()
-        except UnicodeEncodeError as error:
-            raise Failure("usage", f"{word!a} is not UTF-8 text") from error
-    return words
-
-
-def _died(done: "subprocess.CompletedProcess[bytes]") -> Failure:
-    how = f"with exit code {done.returncode}" if done.returncode >= 0 else f"by signal {-done.returncode}"
-    lines = done.stderr.decode("utf-8", "replace").strip().splitlines()[-_TAIL_LINES:]
-    said = "".join(f"\n  | {line}" for line in lines)
-    return Failure("failed", f"the loader ended {how} and no answer{said}", "nothing was changed; try again")
 
 
 def agent_list(root: str) -> bytes:
@@ -119,12 +102,12 @@ def workflows_with(root: str, name: str) -> tuple[str, ...]:
 
 
 def backend_list(environ: Mapping[str, str]) -> bytes:
-    """What can run an agent, as far as ``environ`` says where it is (protocol.api.BackendList). Raises Failure."""
+    """The backends, as far as ``environ`` says where they are (protocol.api.BackendList). Raises Failure."""
     return run_inspect(environ, "backends")
 
 
 def check_text(root: str, name: str, text: str, *, new: bool = False) -> tuple[Place, ...]:
-    """What would be wrong if ``text`` were the file of the agent ``name``. Raises Failure where it cannot be judged.
+    """The mistakes in ``text`` as the file of the agent ``name``. Raises Failure where it cannot be judged.
 
     ``new``: there must be no agent of that name (already_exists).
     """

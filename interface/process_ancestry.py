@@ -1,4 +1,4 @@
-"""Whether this process was started by one: what agents run is below their kernel.
+"""The ancestors of this process, to tell whether an agent runs it: what agents run is below their kernel.
 
 Where there is no /proc nobody can tell. What lets another process act for it (cron, ssh to itself) is not below.
 """
@@ -16,7 +16,7 @@ class Running(NamedTuple):
 
 
 def is_below(other: Running) -> bool:
-    """Whether ``other`` is this process, or one that it comes from."""
+    """Return whether ``other`` is this process, or one that it comes from."""
     return any(one.pid == other.pid and other.start_time in (0, one.start_time) for one in _line())
 
 

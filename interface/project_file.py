@@ -16,7 +16,7 @@ NAMES: Final = (".agents.yaml", "moniro.yaml")
 
 
 def file_name(root: str) -> str:
-    """What the project file is called here."""
+    """The name of the project file here."""
     return next((name for name in NAMES if os.path.lexists(os.path.join(root, name))), NAMES[0])
 
 

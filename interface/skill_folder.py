@@ -32,7 +32,7 @@ def path_of(name: str) -> str:
 
 
 def pins(root: str) -> dict[str, SkillPin]:
-    """What imported skills are pinned to. Raises Failure (bad_definition) where the lock cannot be read."""
+    """The pins of imported skills. Raises Failure (bad_definition) where the lock cannot be read."""
     try:
         with _home(root) as folder:
             found = _decode(folder.read(LOCK).encode())

@@ -1,6 +1,6 @@
-"""The file of what the user keeps to trust in a project: read, added to and taken from, by commands alone.
+"""The file of grants, by which the user keeps to trust a project: read, added to and taken from, by commands alone.
 
-It lies in the user's state directory, never in the project, so that no repository can bring its own consent. What an
+It lies in the user's state directory, never in the project, so that no repository can bring its own. What an
 agent runs cannot change it by these commands; a shell that is not confined can write the file itself.
 """
 
@@ -24,14 +24,14 @@ _decode: Final = msgspec.json.Decoder(Grants).decode
 
 
 class TrustFile:
-    """The consents of one project. Changes are atomic, and wait for each other."""
+    """The grants of one project. Changes are atomic, and wait for each other."""
 
     def __init__(self, project: Project) -> None:
         self._project = project
         self._path = os.path.join(project.state, TRUST)
 
     def kept(self) -> tuple[Grant, ...]:
-        """What is kept, in the order it was agreed to. Raises Failure where the file cannot be believed."""
+        """The grants in the order in which they were given. Raises Failure where the file cannot be believed."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -49,12 +49,16 @@ class TrustFile:
             raise self._refused(f"{error}") from error
 
     def keep(self, units: Iterable[Mapping[str, Any]], now: float) -> tuple[Grant, ...]:
-        """Keep ``units`` (protocol.trust.Unit, as JSON), agreed to at ``now`` (seconds). Returns what is kept of them.
+        """Keep ``units`` (protocol.trust.TrustUnit, as JSON), agreed to at ``now`` (seconds). Returns their grants.
 
         What was agreed to before stays: an agent may demand one thing alone and another in a workflow.
         """
         at = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-        new = tuple(_consent(unit, at) for unit in units)
+        grants: list[Grant] = []
+        for unit in units:  # what was shown is what is kept: the digest is made of it here
+            subject, demands = str(unit["subject"]), tuple(str(one) for one in unit["demands"])
+            grants.append(Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at=at))
+        new = tuple(grants)
         digests = {one.digest for one in new}
         self._change(lambda old: (*(one for one in old if one.digest not in digests), *new))
         return new
@@ -112,9 +116,3 @@ class TrustFile:
     def _refused(self, why: str) -> Failure:
         hint = f"look at it, and remove it to begin anew (or set {HOME})"
         return Failure("kernel_configuration", f"{self._path} is not believed: {why}", hint)
-
-
-def _consent(unit: Mapping[str, Any], at: str) -> Grant:
-    """What was shown is what is kept: the digest is made of it here."""
-    subject, demands = str(unit["subject"]), tuple(str(one) for one in unit["demands"])
-    return Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at=at)

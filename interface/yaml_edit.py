@@ -63,18 +63,22 @@ class _Edit:
 
     def put(self, root: yaml.Node | None, path: tuple[str, ...], value: New) -> str:
         if root is None:
-            return self._appended(entry_lines(path, value, 0))
+            gap = "" if not self._source or self._source.endswith("\n") else self._newline
+            return f"{self._source}{gap}{self._newline.join(entry_lines(path, value, 0))}{self._newline}"
         node, depth = _as_mapping(root, "the file"), 0
         while True:
-            pair = _find(node, path[depth])
-            if pair is None:
+            found = [pair for pair in node.value if pair[0].value == path[depth]]
+            if len(found) > 1:
+                raise Uneditable(f"{path[depth]} is there twice")
+            if not found:
                 return self._insert(node, path[depth:], value)
+            key, old = found[0]
             depth += 1
             if depth == len(path):
-                return self._replace(*pair, node, value)
-            if is_null(pair[1]) or (isinstance(pair[1], yaml.MappingNode) and not pair[1].value):
-                return self._replace(*pair, node, _nested(path[depth:], value))
-            node = _as_mapping(pair[1], ".".join(path[:depth]))
+                return self._replace(key, old, node, value)
+            if is_null(old) or (isinstance(old, yaml.MappingNode) and not old.value):
+                return self._replace(key, old, node, _nested(path[depth:], value))
+            node = _as_mapping(old, ".".join(path[:depth]))
 
     def remove(self, root: yaml.Node | None, path: tuple[str, ...]) -> str:
         above: list[tuple[yaml.MappingNode, int]] = []
@@ -103,7 +107,7 @@ class _Edit:
             return self._spliced(start, end, head)
         line_end = self._line_end(end)  # what follows on the line is a comment, and stays on the first line
         rest = self._source[end:line_end]
-        return self._spliced(start, line_end, self._joined([f"{head}{rest if rest.strip() else ''}", *more]))
+        return self._spliced(start, line_end, self._newline.join([f"{head}{rest if rest.strip() else ''}", *more]))
 
     def _insert(self, mapping: yaml.MappingNode, path: tuple[str, ...], value: New) -> str:
         if mapping.flow_style or not mapping.value:
@@ -112,7 +116,7 @@ class _Edit:
             return self._spliced(at, at, f", {inner}" if mapping.value else inner)
         lines = entry_lines(path, value, mapping.start_mark.column)
         at = self._line_end(self._end(mapping.value[-1][1]))
-        return self._spliced(at, at, self._newline + self._joined(lines))
+        return self._spliced(at, at, self._newline + self._newline.join(lines))
 
     def _cut(self, mapping: yaml.MappingNode, place: int) -> str:
         key, value = mapping.value[place]
@@ -127,7 +131,7 @@ class _Edit:
         return self._spliced(line, min(self._line_end(end) + len(self._newline), len(self._source)), "")
 
     def _end(self, node: yaml.Node) -> int:
-        """Where ``node`` ends, without the empty lines and comments that libyaml counts to it."""
+        """The end of ``node``, without the empty lines and comments that libyaml counts to it."""
         if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
             last = node.value[-1]
             return self._end(last[1] if isinstance(node, yaml.MappingNode) else last)
@@ -142,15 +146,8 @@ class _Edit:
             return len(self._source)
         return found - 1 if self._newline == "\r\n" and self._source[found - 1 : found] == "\r" else found
 
-    def _appended(self, lines: list[str]) -> str:
-        gap = "" if not self._source or self._source.endswith("\n") else self._newline
-        return f"{self._source}{gap}{self._joined(lines)}{self._newline}"
-
     def _spliced(self, start: int, end: int, new: str) -> str:
         return self._source[:start] + new + self._source[end:]
-
-    def _joined(self, lines: Sequence[str]) -> str:
-        return self._newline.join(lines)
 
 
 def entry_lines(path: Sequence[str], value: New, indent: int) -> list[str]:
@@ -164,7 +161,7 @@ def entry_lines(path: Sequence[str], value: New, indent: int) -> list[str]:
 
 
 def _value_lines(value: New, indent: int) -> list[str]:
-    """What stands after the colon of a key at ``indent``, and the lines below it."""
+    """The text after the colon of a key at ``indent``, and the lines below it."""
     match value:
         case Raw():
             return [value.yaml]
@@ -196,13 +193,6 @@ def _as_mapping(node: yaml.Node, name: str) -> yaml.MappingNode:
     if not isinstance(node, yaml.MappingNode):
         raise Uneditable(f"{name} is no mapping of keys to values")
     return node
-
-
-def _find(mapping: yaml.MappingNode, key: str) -> tuple[yaml.Node, yaml.Node] | None:
-    found = [pair for pair in mapping.value if pair[0].value == key]
-    if len(found) > 1:
-        raise Uneditable(f"{key} is there twice")
-    return found[0] if found else None
 
 
 def _data_of_value(value: New) -> object:

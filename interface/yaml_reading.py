@@ -34,15 +34,15 @@ def composed(text: str) -> yaml.Node | None:
             if count > MAX_EVENTS or depth > MAX_DEPTH or aliases > MAX_ALIASES:
                 raise NotYaml("it is nested too deep, or has too many values or aliases")
     except yaml.YAMLError as error:
-        raise _said(error) from error
+        raise _not_yaml(error) from error
     try:
         return yaml.compose(text, Loader=_LOADER)
     except yaml.YAMLError as error:
-        raise _said(error) from error
+        raise _not_yaml(error) from error
 
 
 def data_of(node: yaml.Node | None) -> object:
-    """What ``node`` says: mappings, lists and texts; None for nothing. Raises NotYaml.
+    """The data of ``node``: mappings, lists and texts; None for nothing. Raises NotYaml.
 
     Of a key that is there twice the last counts.
     """
@@ -50,7 +50,7 @@ def data_of(node: yaml.Node | None) -> object:
 
 
 def read(text: str) -> object:
-    """What ``text`` says, as ``data_of`` has it. Raises NotYaml."""
+    """The data of ``text``, as ``data_of`` has it. Raises NotYaml."""
     return data_of(composed(text))
 
 
@@ -65,24 +65,23 @@ class _Data:
         if self._made > _MAX_DATA or depth > MAX_DEPTH:
             raise NotYaml("it repeats itself by aliases without end")
         if isinstance(node, yaml.MappingNode):
-            return {_key(key): self.of(value, depth + 1) for key, value in node.value}
+            data: dict[str, object] = {}
+            for key, value in node.value:
+                if not isinstance(key, yaml.ScalarNode):
+                    raise NotYaml(f"line {key.start_mark.line + 1}: a key is not a text")
+                data[str(key.value)] = self.of(value, depth + 1)
+            return data
         if isinstance(node, yaml.SequenceNode):
             return [self.of(item, depth + 1) for item in node.value]
         return None if node is None or is_null(node) else node.value
 
 
-def _key(node: yaml.Node) -> str:
-    if not isinstance(node, yaml.ScalarNode):
-        raise NotYaml(f"line {node.start_mark.line + 1}: a key is not a text")
-    return str(node.value)
-
-
 def is_null(node: yaml.Node) -> bool:
-    """Whether a scalar says nothing: ``key:``, ``~`` or ``null``."""
+    """Return whether a scalar says nothing: ``key:``, ``~`` or ``null``."""
     return isinstance(node, yaml.ScalarNode) and not node.style and node.value in {"", "~", "null", "Null", "NULL"}
 
 
-def _said(error: yaml.YAMLError) -> NotYaml:
+def _not_yaml(error: yaml.YAMLError) -> NotYaml:
     mark = getattr(error, "problem_mark", None)
     place = f"line {mark.line + 1}: " if mark is not None else ""
     return NotYaml(f"{place}{getattr(error, 'problem', None) or getattr(error, 'reason', None) or 'not YAML'}")

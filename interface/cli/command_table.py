@@ -20,14 +20,14 @@ class Command(NamedTuple):
     group: str
     aliases: tuple[str, ...] = ()
     takes_params: bool = False
-    """Whether words after ``--`` are taken as they are: parameters of a workflow, or ``after``."""
+    """Words after ``--`` are taken as they are: parameters of a workflow, or ``after``."""
     after: str = "parameters of the workflow"
 
     file: str = ""
     """Its module in interface.cli.commands, where that is not called like the word."""
 
     def load(self) -> tuple[Configure, Run]:
-        """What declares its arguments, and what carries it out. Its module is imported only now."""
+        """The functions that declare its arguments and carry it out. Its module is imported only now."""
         return load(f"interface.cli.commands.{self.file or self.word}", self.word)
 
 
@@ -58,7 +58,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("clear", "remove what was said and done in a space, for good", "Steer", file="channel"),
     Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
     Command("ps", "list agents as processes", "Look"),
-    Command("top", "watch agents live (q quits)", "Look"),
+    Command("top", "watch agents live (q quits)", "Look", file="ps"),
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
     Command("channel", "show the channel of a workflow", "Look"),

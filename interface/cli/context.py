@@ -1,4 +1,4 @@
-"""What a command has in hand: its words, the streams, the project, and the way to the kernel."""
+"""The context of a command: its words, the streams, the project, and the way to the kernel."""
 
 import argparse
 import os
@@ -27,7 +27,7 @@ _NOT_TEXT: Final = "the message is not UTF-8 text"
 
 
 class Streams(NamedTuple):
-    """What the edge of the program hands in; nothing below reads the real one."""
+    """The streams, environment and clock that the edge of the program hands in; nothing below reads the real ones."""
 
     program: str
     stdin: TextIO
@@ -41,8 +41,8 @@ class Streams(NamedTuple):
 class Context:
     """The world as one command sees it."""
 
-    def __init__(self, world: Streams, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
-        self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = world
+    def __init__(self, streams: Streams, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
+        self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = streams
         self.args = args
         self.params = params
         self.cwd = cwd
@@ -63,12 +63,12 @@ class Context:
 
     @property
     def wants_json(self) -> bool:
-        """Whether one document was asked for."""
+        """Return whether one document was asked for."""
         return bool(getattr(self.args, "json", False))
 
     @property
     def trusts(self) -> bool:
-        """Whether the user vouches for the files, with ``--trust`` or AGENT_WORKER_TRUST=1."""
+        """Return whether the user vouches for the files, with ``--trust`` or AGENT_WORKER_TRUST=1."""
         return bool(getattr(self.args, "trust", False)) or self.environ.get("AGENT_WORKER_TRUST") == "1"
 
     def kernel(self) -> Client:
@@ -141,7 +141,7 @@ class Context:
         return text
 
     def workflow(self, named: str) -> str:
-        """What the user called a workflow, as the kernel understands it: a name, or a path from the project's root.
+        """The user's name of a workflow, as the kernel understands it: a name, or a path from the project's root.
 
         Raises Failure where the file does not exist or lies outside the project.
         """
@@ -172,7 +172,7 @@ class Context:
         return os.path.relpath(path, root)
 
     def why_down(self, error: Unreachable) -> str:
-        """What to say of a kernel that is not there, where that is no error."""
+        """The note about a kernel that is not there, where that is no error."""
         told = bool(self.environ.get(URL)) or isinstance(error, (Unverified, NotOurKernel))
         return f"note: {error}" if told else f"no kernel runs for {self.project.root}"
 

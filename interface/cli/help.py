@@ -41,7 +41,7 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 
 
 def overview(commands: Iterable[Command], program: str, system_awk: str) -> list[str]:
-    """What ``--help`` says: the commands by group, the targets, and, under the name awk, where the system's is."""
+    """The text of ``--help``: the commands by group, the targets, and, under the name awk, where the system's is."""
     lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", ""]
     group = ""
     for command in commands:
@@ -74,15 +74,10 @@ def commands_page(program: str = "agent-worker") -> str:
 
 def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
     """A table of what the command takes; argparse's own layout differs between Python versions."""
-    rows = [
-        (_shown(action), action.help or "")
-        for action in parser._actions  # noqa: SLF001  (argparse has no public way to list arguments)
-        if action.help is not argparse.SUPPRESS
-    ]
-    return ["", "| argument | |", "|---|---|", *(f"| `{name}` | {text % {'default': ''}} |" for name, text in rows)]
-
-
-def _shown(action: argparse.Action) -> str:
-    """What the user types; a bar would end the cell of the table."""
-    words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
-    return words.replace("|", "\\|")
+    lines = ["", "| argument | |", "|---|---|"]
+    for action in parser._actions:  # noqa: SLF001  (argparse has no public way to list arguments)
+        if action.help is not argparse.SUPPRESS:
+            words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+            name = words.replace("|", "\\|")  # a bar would end the cell
+            lines.append(f"| `{name}` | {(action.help or '') % {'default': ''}} |")
+    return lines

@@ -30,7 +30,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
             reconfigure(errors="backslashreplace")
     if is_read_by_runner(os.environ):
         sys.stdout, sys.stderr = RunnerStream(sys.stdout), RunnerStream(sys.stderr)
-    world = Streams(
+    streams = Streams(
         program=program,
         stdin=sys.stdin,
         out=Output(sys.stdout, sys.stderr, os.environ),
@@ -38,7 +38,7 @@ def main(program: str, words: Sequence[str], system_awk: str) -> int:
         clock=Clock(time.monotonic, time.time, time.sleep),
         system_awk=system_awk,
     )
-    return run(words, world)
+    return run(words, streams)
 
 
 def _opened(mode: str, stream: TextIO | None) -> TextIO:
@@ -46,7 +46,7 @@ def _opened(mode: str, stream: TextIO | None) -> TextIO:
     return cast(TextIO, open(os.devnull, mode)) if stream is None else stream
 
 
-def run(words: Sequence[str], world: Streams) -> int:
+def run(words: Sequence[str], streams: Streams) -> int:
     """Run one command line. Returns the exit code; never raises what users can cause."""
     try:
         if not words or words[0] in _HELP:
@@ -58,60 +58,52 @@ def run(words: Sequence[str], world: Streams) -> int:
             if word.startswith("-"):
                 later = next((other for other in words if other in BY_WORD), "COMMAND")
                 failure = Failure(
-                    "usage", f"{word[:100]} comes after the command", f"{world.program} {later} {word[:100]}"
+                    "usage", f"{word[:100]} comes after the command", f"{streams.program} {later} {word[:100]}"
                 )
             else:
                 advice = (
-                    f"did you mean {world.program} {meant}?" if meant else f"{world.program} --help lists the commands"
+                    f"did you mean {streams.program} {meant}?"
+                    if meant
+                    else f"{streams.program} --help lists the commands"
                 )
-                if world.program == "awk":
+                if streams.program == "awk":
                     advice += " (for an awk program of this one word, call the system's awk by its path)"
-                failure = Failure("usage", f"{world.program} has no command {word[:100]!r}", advice)
-            world.out.error(failure)
+                failure = Failure("usage", f"{streams.program} has no command {word[:100]!r}", advice)
+            streams.out.error(failure)
             return Exit.USAGE
-        return _command(command, words[1:], world)
+        return run_command(command, words[1:], streams)
     except Interrupted as interrupted:
         return interrupted.exit_code
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except (BrokenPipeError, OutputLost) as lost:
-        return _unread(lost, world.out)
+        # Output has nowhere to go: end quietly if its reader went away, loudly if it is lost.
+        streams.out.silence()
+        streams.out.speak_if_heard()
+        if isinstance(lost, BrokenPipeError):
+            return Exit.BROKEN_PIPE
+        streams.out.error(Failure("failed", f"the output cannot be written: {lost}"))
+        return Exit.FAILED
 
 
-def _unread(lost: Exception, out: Output) -> int:
-    """End where output has nowhere to go: quietly if its reader went away, loudly if it is lost."""
-    out.silence()
-    out.speak_if_heard()
-    if isinstance(lost, BrokenPipeError):
-        return Exit.BROKEN_PIPE
-    out.error(Failure("failed", f"the output cannot be written: {lost}"))
-    return Exit.FAILED
-
-
-def _command(command: Command, words: Sequence[str], world: Streams) -> int:
-    configure, run_command = command.load()
+def run_command(command: Command, words: Sequence[str], streams: Streams) -> int:
+    """Parse the words of a command and carry it out; what it raises becomes an error and an exit code."""
+    configure, run_it = command.load()
     own, params = split_params(command, words)
     try:
-        args = parser_for(command, world.program, configure).parse_args(own)
+        args = parser_for(command, streams.program, configure).parse_args(own)
     except SystemExit:  # it printed its help
         return Exit.OK
     except Failure as failure:
-        return _failed(failure, world.out, as_json="--json" in own)
+        return _failed(failure, streams.out, as_json="--json" in own)
     # Where we are; empty where that directory has been deleted.
     try:
         directory = os.getcwd()
     except FileNotFoundError:
         directory = ""
-    context = Context(world, args, params, directory)
+    context = Context(streams, args, params, directory)
     try:
-        return _run(run_command, context)
-    finally:
-        context.close()
-
-
-def _run(run_command: Callable[[Context], int], context: Context) -> int:
-    try:
-        return run_command(context)
+        return run_it(context)
     except Failure as failure:
         return _failed(failure, context.out, as_json=context.wants_json)
     except Unreachable as error:
@@ -124,6 +116,8 @@ def _run(run_command: Callable[[Context], int], context: Context) -> int:
             raise
         bug = Failure("internal", f"{type(error).__name__}: {error}", "this is a bug; -vv shows where")
         return _failed(bug, context.out, as_json=context.wants_json)
+    finally:
+        context.close()
 
 
 def _failed(failure: Failure, out: Output, *, as_json: bool) -> int:

@@ -16,7 +16,7 @@ LONGEST: Final = 1000
 
 
 class Listing(NamedTuple):
-    """Where a list is in its document, the parameter that its ``next`` goes into, and which end is asked for first."""
+    """The field of a list in its document, the parameter that its ``next`` goes into, and the end that comes first."""
 
     field: str
     parameter: str

@@ -73,7 +73,7 @@ def size(count: int) -> str:
 
 
 def age(seconds: float) -> str:
-    """How long ago, in the largest unit that fits: ``42s``, ``5m``, ``3h``, ``2d``."""
+    """A time that has passed, in the largest unit that fits: ``42s``, ``5m``, ``3h``, ``2d``."""
     for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f}{unit}"

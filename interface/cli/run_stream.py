@@ -30,8 +30,12 @@ class Run:
 
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
         """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
+
+        def start(asked: Mapping[str, object]) -> Stream:
+            return self._context.started_kernel().stream("/run", asked, key=new_key())
+
         try:
-            with with_trust(self._context, request, self._open) as stream:
+            with with_trust(self._context, request, start) as stream:
                 for event in stream:
                     self._note(event)
                     if event.type == "accepted":
@@ -64,9 +68,13 @@ class Run:
             if event.data:
                 yield event
             if event.type == "workflow.stopped" or not event.data or event == CONNECTED:
-                report = self._ended_report(follower.client)
-                if report is not None:
-                    yield ServerEvent("result", report)
+                assert follower.client is not None
+                try:
+                    report = self.report(follower.client)
+                except Unreachable:
+                    continue  # the stream breaks too, and the next connect asks again
+                if json.loads(report)["status"] != "running":
+                    yield ServerEvent("result", report.decode())
                     return
 
     def cancel(self, expected: str, exit_code: int) -> bool:
@@ -90,21 +98,9 @@ class Run:
         return True
 
     def report(self, client: Client) -> bytes:
-        """What the kernel has of it by now."""
+        """The report that the kernel has of it by now."""
         assert self.name is not None
         return client.get(f"/runs/{quoted(self.id or self.name)}")
-
-    def _open(self, request: Mapping[str, object]) -> Stream:
-        return self._context.started_kernel().stream("/run", request, key=new_key())
-
-    def _ended_report(self, client: Client | None) -> str | None:
-        """The report, if the run is over."""
-        assert client is not None
-        try:
-            body = self.report(client)
-        except Unreachable:
-            return None
-        return None if json.loads(body)["status"] == "running" else body.decode()
 
     def _note(self, event: ServerEvent) -> None:
         self._last_id = event.id or self._last_id

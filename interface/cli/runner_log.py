@@ -19,7 +19,7 @@ _MARK: Final = re.compile(r"##?\w{0,20}\Z")
 
 
 def is_read_by_runner(environ: Mapping[str, str]) -> bool:
-    """Whether what we print goes to the log of a CI job."""
+    """Return whether what we print goes to the log of a CI job."""
     return any(environ.get(name) for name in _RUNNERS)
 
 

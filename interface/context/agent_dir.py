@@ -1,6 +1,7 @@
-"""Where an agent is: its file, and the directory of its personal context, which stays inside the project (CF12)."""
+"""The file of an agent, and the directory of its personal context, which stays inside the project (fault CF12)."""
 
 import os
+from contextlib import suppress
 from typing import Final, NamedTuple, cast
 
 from interface.context.safe_dir import SafeDir, Unusable
@@ -65,7 +66,7 @@ def find_agent(root: str, name: str) -> AgentDir:
         ) from None
     except OSError as error:
         raise Failure("bad_definition", str(error)) from error
-    # What the file says of context.dir, else the default.
+    # The file's context.dir, else the default.
     try:
         data = read(text)
     except NotYaml as error:
@@ -102,7 +103,12 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
     fault = "leads outside the project"
     if not _is_inside(real, place.root) or (fault := dir_fault(os.path.relpath(real, place.root), place.name) or ""):
         raise Failure("bad_definition", f"{place.file}: {KEY} {place.directory!r} {fault}")
-    made = make and _make(real)
+    made = False
+    if make:
+        os.makedirs(os.path.dirname(real), exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(real)
+            made = True
     folder = SafeDir.open(real, place.directory)
     if made:
         folder.write(GIT_IGNORE, IGNORED)
@@ -115,14 +121,14 @@ def open_context(place: AgentDir, *, make: bool = False) -> SafeDir:
 
 
 def unwritable(place: AgentDir, error: OSError) -> Failure:
-    """What could not be changed in the context directory, and why."""
+    """A Failure that says what could not be changed in the context directory, and why."""
     if isinstance(error, Unusable):
         return Failure("failed", str(error))
     return Failure("failed", f"{place.directory} cannot be written: {error.strerror or error}")
 
 
 def is_marked(place: AgentDir) -> bool:
-    """Whether the context directory is there, and was made for this agent."""
+    """Return whether the context directory is there, and was made for this agent."""
     try:
         with open_context(place) as folder:
             folder.read(MARK)
@@ -132,23 +138,13 @@ def is_marked(place: AgentDir) -> bool:
 
 
 def _owner(folder: SafeDir, place: AgentDir) -> str:
-    """Whose mark a directory has; one at its agent's own place, or without a mark, is nobody else's."""
+    """The agent whose mark a directory has; one at its agent's own place, or without a mark, is nobody else's."""
     if os.path.normpath(place.directory) == default_dir(place.name):
         return place.name
     try:
         return marked_for(folder.read(MARK))
     except OSError:
         return place.name
-
-
-def _make(path: str) -> bool:
-    """Make a directory. Returns whether it was not there before."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
-    try:
-        os.mkdir(path)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _is_inside(path: str, root: str) -> bool:

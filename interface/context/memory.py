@@ -32,7 +32,7 @@ class StoredEntry(NamedTuple):
 
 
 class SearchResult(NamedTuple):
-    """What a memory holds, core first, and what was skipped (fault SF17), with the reason."""
+    """The entries of a memory, core first, and what was skipped (fault SF17), with the reason."""
 
     kept: tuple[StoredEntry, ...]
     skipped: tuple[str, ...]
@@ -42,7 +42,7 @@ def find(place: AgentDir) -> SearchResult:
     """All that the agent knows. Raises Failure (bad_definition)."""
     try:
         with open_context(place) as context, context.folder(MEMORY) as folder:
-            return _recall(folder)
+            return _entries(folder)
     except FileNotFoundError:
         return SearchResult((), ())
     except OSError as error:
@@ -55,10 +55,16 @@ def set_(
     """Set ``key``; where it was known, what is not given stays. Raises Failure."""
     try:
         with open_context(place, make=True) as context, context.folder(MEMORY, make=True) as folder, folder.locked():
-            old = next((kept for kept in _recall(folder).kept if kept.entry.key == key), None)
-            new = _new(old, key, value, tier, visibility)
-            _set(folder, new, remove=old)
-            return new
+            old = next((kept for kept in _entries(folder).kept if kept.entry.key == key), None)
+            was = old.entry if old is not None else Entry(key, value)
+            new = was._replace(value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source="")
+            # An entry stays in its file, unless that is the file of another tier.
+            stays = old is not None and (new.tier == was.tier or old.file not in map(file_of, TIERS))
+            stored = StoredEntry(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
+            _edit(folder, stored.file, lambda text: _with_entry(text, stored))
+            if old is not None and old.file != stored.file:
+                _remove(folder, old.file, key)
+            return stored
     except EntryRejected as error:
         raise Failure("usage", str(error)) from error
     except OSError as error:
@@ -70,7 +76,7 @@ def delete(place: AgentDir, key: str) -> None:
     found = False
     try:
         with open_context(place) as context, context.folder(MEMORY) as folder, folder.locked():
-            while file := next((kept.file for kept in _recall(folder).kept if kept.entry.key == key), None):
+            while file := next((kept.file for kept in _entries(folder).kept if kept.entry.key == key), None):
                 _remove(folder, file, key)
                 found = True
     except FileNotFoundError:
@@ -84,22 +90,6 @@ def delete(place: AgentDir, key: str) -> None:
 def unknown(name: str, key: str) -> Failure:
     """There is no such entry."""
     return Failure("not_found", f"{name} knows nothing of {key!r}", f"see what there is: awk agent memory {name}")
-
-
-def _new(
-    old: StoredEntry | None, key: str, value: str, tier: Tier | None, visibility: Visibility | None
-) -> StoredEntry:
-    """What is to be kept, and where: an entry stays in its file, unless that is the file of another tier."""
-    was = old.entry if old is not None else Entry(key, value)
-    new = was._replace(value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source="")
-    stays = old is not None and (new.tier == was.tier or old.file not in map(file_of, TIERS))
-    return StoredEntry(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
-
-
-def _set(folder: SafeDir, new: StoredEntry, *, remove: StoredEntry | None) -> None:
-    _edit(folder, new.file, lambda text: _with_entry(text, new))
-    if remove is not None and remove.file != new.file:
-        _remove(folder, remove.file, new.entry.key)
 
 
 def _with_entry(text: str, new: StoredEntry) -> str:
@@ -123,10 +113,16 @@ def _remove(folder: SafeDir, file: str, key: str) -> None:
         folder.remove(file)
 
 
-def _recall(folder: SafeDir) -> SearchResult:
+def _entries(folder: SafeDir) -> SearchResult:
     kept: list[StoredEntry] = []
     skipped: list[str] = []
-    for file in sorted(folder.names(SUFFIX), key=_order):
+
+    def order(file: str) -> tuple[int, bool, str]:
+        """Core first; inside a tier its own file before topics."""
+        tier = tier_of(file)
+        return TIERS.index(tier), file != file_of(tier), file
+
+    for file in sorted(folder.names(SUFFIX), key=order):
         try:
             entries, faults = entries_of(read(folder.read(file)), file)
         except (NotYaml, Unusable) as error:
@@ -137,12 +133,6 @@ def _recall(folder: SafeDir) -> SearchResult:
         kept += [StoredEntry(entry, file) for entry in entries if entry.key not in known]
         skipped += [f"{folder.shown}/{file}: {fault}" for fault in faults]
     return SearchResult(tuple(kept), tuple(skipped))
-
-
-def _order(file: str) -> tuple[int, bool, str]:
-    """Core first; inside a tier its own file before topics."""
-    tier = tier_of(file)
-    return TIERS.index(tier), file != file_of(tier), file
 
 
 def _edit(folder: SafeDir, file: str, change: Callable[[str], str]) -> None:

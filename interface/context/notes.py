@@ -1,10 +1,11 @@
 """The notes of an agent in its files: one Markdown file each, written whole or not at all."""
 
 import time
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from interface.context.agent_dir import AgentDir, open_context, unwritable
-from interface.context.safe_dir import SafeDir, Unusable
+from interface.context.safe_dir import Unusable
 from interface.failure import Failure
 from protocol.agent_layout import NOTES
 from protocol.agent_memory import NOTES_SUFFIX, Note, NoteRejected, content, file_name, note, order
@@ -45,20 +46,15 @@ def add_note(place: AgentDir, text: str, wall_seconds: float) -> Note:
     try:
         body = content(text)
         with open_context(place, make=True) as context, context.folder(NOTES, make=True) as folder:
-            return note(_create(folder, file_name(stamp, body), body), body)
+            name = file_name(stamp, body)
+            stem = name.removesuffix(NOTES_SUFFIX)
+            for number in range(1, _TRIES):
+                free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"
+                with suppress(FileExistsError):
+                    folder.create(free, body)
+                    return note(free, body)
+            raise Unusable(f"{folder.shown}/{name} and {_TRIES} more are there already")
     except NoteRejected as error:
         raise Failure("usage", str(error)) from error
     except OSError as error:
         raise unwritable(place, error) from error
-
-
-def _create(folder: SafeDir, name: str, body: str) -> str:
-    stem = name.removesuffix(NOTES_SUFFIX)
-    for number in range(1, _TRIES):
-        free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"
-        try:
-            folder.create(free, body)
-        except FileExistsError:
-            continue
-        return free
-    raise Unusable(f"{folder.shown}/{name} and {_TRIES} more are there already")

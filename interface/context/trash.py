@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import time
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from interface.context.agent_dir import AgentDir, is_marked
@@ -19,7 +20,7 @@ _TRIES: Final = 100
 
 
 class Trashed(NamedTuple):
-    """What was moved. ``folder`` and ``left`` (a directory that is not ours, and stays) are as seen from the root."""
+    """An agent that was moved. ``folder`` and ``left`` (a directory that is not ours) are as seen from the root."""
 
     place: AgentDir
     folder: str
@@ -77,7 +78,8 @@ def _new_folder(place: AgentDir, wall_seconds: float) -> str:
     os.makedirs(trash, exist_ok=True)
     if os.path.realpath(trash) != os.path.join(os.path.realpath(os.path.join(place.root, AGENTS)), TRASH):
         raise OSError(errno.ELOOP, f"{AGENTS}/{TRASH} is a link")
-    _hide_from_git(trash)
+    with suppress(FileExistsError), open(os.path.join(trash, _IGNORE), "x", encoding="utf-8") as file:
+        file.write("*\n")
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(wall_seconds))
     for number in range(1, _TRIES):
         name = f"{place.name}-{stamp}" + (f"-{number}" if number > 1 else "")
@@ -87,11 +89,3 @@ def _new_folder(place: AgentDir, wall_seconds: float) -> str:
             continue
         return f"{AGENTS}/{TRASH}/{name}"
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
-
-
-def _hide_from_git(trash: str) -> None:
-    try:
-        with open(os.path.join(trash, _IGNORE), "x", encoding="utf-8") as file:
-            file.write("*\n")
-    except FileExistsError:
-        return

@@ -22,7 +22,10 @@ def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
     if plays and "mock" not in keys:
         return {**keys, "mock": [{"text": f"I am {name}. Write what I do into .agents/{name}.yaml, under mock."}]}
     if not plays and "prompt" not in keys:
-        return {**keys, "prompt": {"system": f"You are {name}{_role(keys.get('soul'))}."}}
+        soul = keys.get("soul")
+        role = soul.get("role") if isinstance(soul, Mapping) else None
+        what = f", {role}" if isinstance(role, str) and role else ""
+        return {**keys, "prompt": {"system": f"You are {name}{what}."}}
     return dict(keys)
 
 
@@ -36,8 +39,3 @@ def merged(keys: Mapping[str, Value], said: Mapping[str, Value]) -> dict[str, Va
 def keys_of_definition(definition: Mapping[str, Any]) -> dict[str, Value]:
     """The keys of a file that says what ``definition`` (as the kernel tells it) is."""
     return {key: value for key, value in definition.items() if key not in {"name", "entry"} and value is not None}
-
-
-def _role(soul: Value) -> str:
-    role = soul.get("role") if isinstance(soul, Mapping) else None
-    return f", {role}" if isinstance(role, str) and role else ""

@@ -39,34 +39,30 @@ class Translated(NamedTuple):
 
 def translate(path: str, name: str) -> Translated:
     """The agent in the file at ``path``, to be called ``name``. Raises Failure."""
-    text = _text(path)
+    text = read_text(path)
     match = _FRONT.match(text)
     if match is None:
         raise Failure("usage", f"{path} has no front matter between lines of ---", "it is no agent file of Claude Code")
     try:
-        front = read(match["front"])
+        data = read(match["front"])
     except NotYaml:
-        front = None
-    found = cast("dict[str, object]", front) if isinstance(front, dict) else _by_lines(match["front"])
-    front, body = found, match["body"].replace("\r\n", "\n")
+        data = None
+    front = cast("dict[str, object]", data) if isinstance(data, dict) else _by_lines(match["front"])
+    body = match["body"].replace("\r\n", "\n")
     if not body.strip():
         raise Failure("usage", f"{path} has no system prompt: nothing stands below its front matter")
     keys: dict[str, Value] = {"prompt": {"system": body.strip("\n") + "\n"}}
     lost = [f"{key}: {_shown(value)} has no counterpart yet" for key, value in front.items() if key not in _TAKEN]
     if _HOME in os.path.abspath(path).split(os.sep):
         keys["backend"] = "claude"
-    # Set the tools that have a counterpart. Returns what is said of the others, of which Bash(git:*) is one.
-    given = front.get("tools")
-    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(given)) if word]
+    # Of the tools only some have a counterpart; Bash(git:*) is one that has none.
+    asked = [word for word in re.split(r",\s*(?![^(]*\))", _shown(front.get("tools"))) if word]
     ours = list(dict.fromkeys(_TOOLS[word] for word in asked if word in _TOOLS))
     if ours:
         keys["tools"] = ours
-    take_tools_lost = [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
+    lost += [f"tools: {word} has no counterpart" for word in asked if word not in _TOOLS]
     if "files" in ours and not _CHANGING.intersection(asked):
-        take_tools_lost.append(
-            "tools: that it only reads; files brings edit and write too, which approval: deny refuses"
-        )
-    lost += take_tools_lost
+        lost.append("tools: that it only reads; files brings edit and write too, which approval: deny refuses")
     description = _shown(front.get("description"))
     if description:
         keys["soul"] = {"description": description}
@@ -103,7 +99,8 @@ def _shown(value: object) -> str:
     return value.strip() if isinstance(value, str) else "" if value is None else str(value)
 
 
-def _text(path: str) -> str:
+def read_text(path: str) -> str:
+    """The text of the file at ``path``. Raises Failure."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
         with open(descriptor, "rb") as file:

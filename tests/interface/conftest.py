@@ -41,7 +41,7 @@ class Terminal(io.TextIOWrapper):
 
 @dataclass(frozen=True)
 class Ran:
-    """What a command left behind."""
+    """The exit code and output of a command."""
 
     code: int
     out: str

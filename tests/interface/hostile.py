@@ -17,7 +17,7 @@ HOSTILE: Final = (
     "tags\U000e0041\U000e0042",
     "\ud800",
 )
-"""What has been used to restyle, hide, reorder or forge."""
+"""Text that has been used to restyle, hide, reorder or forge."""
 
 _HARMLESS_FORMATS: Final = frozenset(
     "\u0600\u0601\u0602\u0603\u0604\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"

@@ -32,7 +32,7 @@ def alice(cli: Cli) -> Path:
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an editor is given, and leaves behind, lies with the test."""
+    """The files that an editor is given, and leaves behind, lie with the test."""
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
 
@@ -81,7 +81,7 @@ def test_an_agent_is_created_as_a_person_would_write_it(cli: Cli) -> None:
     ],
 )
 def test_what_nobody_gave_is_filled_in(words: list[str], keys: set[str], cli: Cli) -> None:
-    """What the loader asks for: a prompt, or the script of a mock. It judged the file."""
+    """The loader asks for a prompt, or the script of a mock. It judged the file."""
     (cli.root / "prompts").mkdir()
     (cli.root / "prompts/a.md").write_text("Be kind.")
     assert cli("agent", "create", "alice", *words).code == 0
@@ -255,7 +255,7 @@ def test_the_list_says_where_each_agent_is_defined(cli: Cli, kernel: KernelDoubl
 
 
 def test_an_agent_whose_file_broke_is_listed_with_what_it_does(cli: Cli, kernel: KernelDouble) -> None:
-    """What the file said before counts: the list says so, and what is wrong now."""
+    """The last good file counts: the list says so, and what is wrong now."""
     broken = AgentRow(
         name="alice", model="x", backend="sdk", file="a.yaml", ephemeral=False, state="idle", error="a.yaml:1: no"
     )
@@ -392,7 +392,7 @@ def test_an_edit_that_is_given_up_is_kept_elsewhere(cli: Cli, alice: Path, tmp_p
 
 @pytest.mark.parametrize("text", ["moc: 1\n", "model: 'x", "backend: mock\nmock: [{text: hi}]\ncontext: {dir: /}\n"])
 def test_a_file_that_is_wrong_can_be_mended_and_deleted(text: str, cli: Cli, alice: Path, tmp_path: Path) -> None:
-    """What is broken must not be out of reach."""
+    """A broken file must not be out of reach."""
     alice.write_text(text)
     _editor(cli, tmp_path, ALICE)
     assert (cli("agent", "edit", "alice", terminal=True).code, alice.read_text()) == (0, ALICE)
@@ -515,7 +515,7 @@ def test_a_kernel_that_runs_forgets_what_was_said(cli: Cli, kernel: KernelDouble
 
 
 def test_an_agent_without_a_file_is_ended(cli: Cli, kernel: KernelDouble) -> None:
-    """What agent create --from left behind."""
+    """The agent that agent create --from left behind."""
     kernel.answers["GET /agents/agent-1"] = _info("agent-1", ephemeral=True)
     kernel.answers["DELETE /agents/agent-1"] = {"deleted": "agent-1"}
     assert cli("agent", "delete", "agent-1", "--yes", "--json").json()["trash"] is None

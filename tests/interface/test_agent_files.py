@@ -215,7 +215,7 @@ def test_an_agent_that_is_not_there_is_told(name: str, code: int, cli: Cli) -> N
 
 
 def test_an_agent_whose_file_is_no_yaml_is_told(alice: Path, cli: Cli) -> None:
-    """Where its context is cannot be known."""
+    """The place of its context cannot be known."""
     alice.write_text("model: 'x")
     ran = cli("agent", "memory", "alice")
     assert (ran.code, "alice.yaml is no YAML: line" in ran.err) == (78, True)
@@ -223,9 +223,9 @@ def test_an_agent_whose_file_is_no_yaml_is_told(alice: Path, cli: Cli) -> None:
 
 KILLED = """
 import os, sys
-from interface.context.safe_dir import Folder
+from interface.context.safe_dir import SafeDir
 os.fsync = lambda descriptor: os.kill(os.getpid(), 9)
-with Folder.open(sys.argv[1], "x") as folder:
+with SafeDir.open(sys.argv[1], "x") as folder:
     folder.write("core.yaml", "new: half\\n" * 1000)
 """
 

@@ -23,7 +23,7 @@ def test_without_a_kernel_the_programs_of_this_path_are_shown(cli: Cli, tmp_path
 
 
 def test_what_cannot_be_used_is_explained_below_the_table(cli: Cli, kernel: KernelDouble) -> None:
-    """What is missing, and how to get it."""
+    """A backend that is missing is named with the way to get it."""
     kernel.answers["GET /backends"] = BackendList(backends=(backend_row("codex", missing="get it: npm"),))
     head, row, below = cli("backends").out.splitlines()
     assert head.split() == ["NAME", "VERSION", "STEPS", "RESUME", "ASKS", "BUDGET", "PROMPT", "DAEMON", "WHERE"]

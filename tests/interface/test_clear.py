@@ -33,7 +33,7 @@ def test_what_was_cleared_is_shown_as_such(cli: Cli, kernel: KernelDouble) -> No
 
 
 def test_an_agent_in_a_workflow_has_nothing_of_its_own_to_clear(cli: Cli, kernel: KernelDouble) -> None:
-    """What it said there is the channel's."""
+    """Its words there are the channel's."""
     ran = cli("clear", "alice@review")
     assert (ran.code, "clear the channel: @review:main" in ran.err) == (2, True)
     assert kernel.asked == []

@@ -1,4 +1,4 @@
-"""Who is our kernel, and who may see its token."""
+"""Discovery of our kernel, and of nobody else who may see its token."""
 
 import os
 import time

@@ -44,7 +44,7 @@ def test_a_file_names_the_schema_that_an_editor_checks_it_by(cli: Cli) -> None:
 
 
 def test_schemas_are_not_written_through_links_of_the_project(cli: Cli, tmp_path: Path) -> None:
-    """What was checked out may lead anywhere; only the link itself is replaced, or the folder refused."""
+    """A checkout may lead anywhere; only the link itself is replaced, or the folder refused."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     folder = cli.root / ".agents" / ".schema"

@@ -1,4 +1,4 @@
-"""What a person sees of a mistake: files that are wrong, beside the text of the terminal, to be read as such.
+"""Mistakes as a person sees them: files that are wrong, beside the text of the terminal, to be read as such.
 
 To take over a text that was changed on purpose: run ``agent-worker validate`` there, and read it first.
 """
@@ -19,7 +19,7 @@ NAMES: Final = sorted(path.stem for path in (MISTAKES / "terminal").iterdir())
 
 @pytest.fixture(scope="module")
 def checked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What validate says of all of them: name of the file -> its entry."""
+    """The answer of validate for all of them: name of the file -> its entry."""
     cli = Cli(root=MISTAKES, home=tmp_path_factory.mktemp("home"))
     ran = cli("validate", "--json")
     assert (ran.code, ran.err) == (78, "")

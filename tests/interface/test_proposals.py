@@ -93,7 +93,7 @@ def test_how_it_ended_is_said(changes: dict[str, Any], said: str, cli: Cli, kern
 @pytest.mark.parametrize("words", [["proposal", "show"], ["status"], ["clear"], ["approve"], []], ids=str)
 @pytest.mark.parametrize("word", ["x" * 5000, f"@{'x' * 5000}", "x!" * 2500], ids=["name", "workflow", "no name"])
 def test_a_wrong_name_is_not_said_again_in_full(words: list[str], word: str, cli: Cli, kernel: KernelDouble) -> None:
-    """What is wrong is said on a line that can be read."""
+    """A mistake is said on a line that can be read."""
     kernel.answers["GET /proposals"] = listed(OPEN)
     ran = cli(*words, word)
     assert (ran.code != 0, len(ran.err) < 600) == (True, True)

@@ -1,4 +1,4 @@
-"""What agents write in the log of a CI job: read there, and never obeyed."""
+"""Text of agents in the log of a CI job: read there, and never obeyed."""
 
 import io
 import json

@@ -104,7 +104,7 @@ def test_it_becomes_the_awk_rather_than_running_one(script: Path) -> None:
 
 
 def test_a_closed_pipe_kills_it_as_it_would_the_awk(script: Path) -> None:
-    """What ignores SIGPIPE passes that on through exec: the awk would complain of a write error."""
+    """A program that ignores SIGPIPE passes that on through exec: the awk would complain of a write error."""
     reader, writer = os.pipe()
     with subprocess.Popen(
         [str(script), 'BEGIN{while (1) print "x"}'], env={"PATH": _path(script)}, stdout=writer, stderr=subprocess.PIPE

@@ -1,4 +1,4 @@
-"""What holds for every command, because all of them come from one table."""
+"""Properties of every command, because all of them come from one table."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from interface.cli.commands.top import fitting, process_table
+from interface.cli.live_table import fitting, process_table
 from interface.cli.process_table import COLUMNS, age, cells, size
 from protocol.api.processes import Ps, PsRow, Queue
 from protocol.api.worktrees import DiffStat

@@ -89,7 +89,7 @@ def test_files_that_change_while_the_question_stands_are_asked_about_again(cli: 
 
 
 def test_a_kernel_that_never_agrees_is_not_asked_for_ever(cli: Cli, kernel: KernelDouble) -> None:
-    """What was agreed to and is refused all the same is a refusal."""
+    """A demand that was agreed to and is refused all the same is a refusal."""
     kernel.answers["POST /messages"] = untrusted()
     assert cli("send", "alice", "hi", stdin="y\n" * 9, terminal=True).code == 7
     assert len(kernel.of("POST", "/messages")) == 2
@@ -189,7 +189,7 @@ def test_a_process_with_the_number_of_a_kernel_that_is_gone_is_no_kernel(cli: Cl
 
 
 def test_what_changed_since_is_marked(cli: Cli) -> None:
-    """What is new is shown as new; --yes keeps it."""
+    """A new demand is shown as new; --yes keeps it."""
     (cli.root / ".agents/alice.yaml").write_text(ALICE)
     assert cli("trust", "--yes").code == 0
     (cli.root / ".agents/alice.yaml").write_text(ALICE.replace("  - text", "  - shell: id\n  - text"))

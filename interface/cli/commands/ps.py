@@ -1,4 +1,4 @@
-"""``awk ps``: the process table, printed once. Terminals get what fits; pipes get every column whole."""
+"""``awk ps`` and ``top``: the process table, printed once or live. Terminals get what fits, pipes every column."""
 
 import argparse
 import json
@@ -21,6 +21,22 @@ def run_ps(context: Context) -> int:
     if notice:
         context.out.note(f"note: {one_line(str(notice))}")
     return exit_code
+
+
+def configure_top(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+    json_flag(parser)
+
+
+def run_top(context: Context) -> int:
+    """Draw the table until ``q`` or Ctrl-C; where nobody can watch it is printed once."""
+    watched = context.out.is_terminal and not context.out.unattended and not context.args.json
+    if not watched:
+        return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
+    from interface.cli.live_table import watch  # noqa: PLC0415  (rich costs more than the rest of a command)
+
+    context.kernel().close()
+    return watch(context)
 
 
 def ps_lines(body: bytes, screen: Screen, now: float) -> list[str]:

@@ -82,9 +82,9 @@ class _Lookup:
 _Source = Callable[[_Lookup], Iterator[str]]
 
 
-def _column(path: str, rows: str, name: str = "id") -> _Source:
-    """The values of one field in the rows that the kernel has at ``path``."""
-    return lambda lookup: (str(row[name]) for row in lookup.rows(path, rows))
+def _ids(path: str, rows: str) -> _Source:
+    """The ids in the rows that the kernel has at ``path``."""
+    return lambda lookup: (str(row["id"]) for row in lookup.rows(path, rows))
 
 
 def _files(*folders: str) -> _Source:
@@ -103,10 +103,6 @@ def _agents(lookup: _Lookup) -> Iterator[str]:
 
 def _channel(row: Mapping[str, Any]) -> str:
     return f"@{row['name']}" if row["tag"] == DEFAULT_TAG else f"@{row['name']}:{row['tag']}"
-
-
-def _channels(lookup: _Lookup) -> Iterator[str]:
-    yield from map(_channel, lookup.rows("/workflows", "workflows"))
 
 
 def _targets(lookup: _Lookup) -> Iterator[str]:
@@ -135,23 +131,23 @@ def _runs(lookup: _Lookup) -> Iterator[str]:
     yield from (":".join(split_space(str(row["run"]))) for row in lookup.rows("/runs", "runs"))
 
 
-_instructions: Final = _all(_column("/dead", "instructions"), _column("/instructions", "instructions"))
-_approvals: Final = _column("/approvals", "approvals")
+_instructions: Final = _all(_ids("/dead", "instructions"), _ids("/instructions", "instructions"))
+_approvals: Final = _ids("/approvals", "approvals")
 
 _SOURCES: Final[Mapping[str, _Source]] = {
     "agent": _agents,
     "target": _targets,
-    "channel": _channels,
+    "channel": lambda lookup: map(_channel, lookup.rows("/workflows", "workflows")),
     "workflow": _files(".workflows"),
     "named": _files(".agents", ".workflows"),
     "instruction": _instructions,
     "approval": _approvals,
-    "deniable": _all(_approvals, _column("/approvals/rules", "rules")),
+    "deniable": _all(_approvals, _ids("/approvals/rules", "rules")),
     "proposal": _proposals("/proposals?state=open"),
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
     "run": _runs,
-    "diffed": _all(_targets, _column("/runs", "runs")),
+    "diffed": _all(_targets, _ids("/runs", "runs")),
     "shown": _all(_runs, _instructions),
 }
 KINDS: Final = frozenset(_SOURCES)

@@ -1,11 +1,10 @@
-"""``awk top``: the process table, live. Where nobody can watch it is printed once, as ``ps`` does.
+"""The process table live on a terminal, as ``awk top`` shows it; rich, which draws it, costs 40 modules.
 
 Three sources feed one queue: a thread on the event stream, a thread on the keyboard, and the clock (a timeout).
 Events are only a reason to look: what is drawn is always a fresh ``/ps``, at most ten times a second. Agents' text
 enters as rich Text, escaped: never as a string, where rich would look for markup.
 """
 
-import argparse
 import queue
 import sys
 import termios
@@ -21,11 +20,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from interface.cli.commands.ps import ps_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
-from interface.cli.parsing import json_flag
 from interface.cli.process_table import COLUMNS, cells
 from interface.client import Client
 from interface.event_follow import Follower
@@ -48,20 +45,6 @@ _STYLE_OF_STATE: Final = {
 }
 
 Signal = Literal["changed", "quit", "gone"]
-
-
-def configure_top(parser: argparse.ArgumentParser) -> None:
-    """No arguments of its own."""
-    json_flag(parser)
-
-
-def run_top(context: Context) -> int:
-    """Draw until ``q`` or Ctrl-C."""
-    watched = context.out.is_terminal and not context.out.unattended and not context.args.json
-    if not watched:
-        return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
-    context.kernel().close()
-    return watch(context)
 
 
 def watch(context: Context) -> int:
