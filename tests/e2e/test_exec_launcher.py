@@ -28,3 +28,21 @@ def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
     trees = wait_for_mark(mark, 1)
     psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     assert survivors(trees, seconds=2) == []
+
+
+def test_a_message_is_answered_with_every_optimisation_off(project: Project) -> None:
+    """A fresh interpreter and no standby (exec launcher), Trio I/O (an agent with tools), a call to Daemon MCP by HTTP."""
+    project.write(
+        ".agents/alice.yaml",
+        """
+        model: mock
+        tools: [files]
+        mock:
+          - {tool: write, args: {path: said, content: hi}}
+          - {tool: channel_send, args: {message: "@user half way"}}
+          - {text: done}
+        """,
+    )
+    assert project.awk("start", env=EXEC).code == 0
+    assert project.awk("send", "alice", "x", "--wait", env=EXEC).out.strip().endswith("done")
+    assert (project.root / "said").read_text() == "hi"

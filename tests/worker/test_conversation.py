@@ -44,7 +44,7 @@ BETWEEN = (reply(0, "one", "a", "b"), result(1, "a0"), note(2), result(3, "b0", 
 
 
 def test_a_note_is_a_turn_of_the_user_and_parts_no_call_from_its_result() -> None:
-    """decisions, State: on resume new context is appended as a note; never split a tool call from its result."""
+    """On resume new context is appended as a note; never split a tool call from its result."""
     asked = anthropic_wire.messages(conversation(*BETWEEN))
     assert [turn["role"] for turn in asked] == ["user", "assistant", "user", "assistant"]
     assert [block.get("tool_use_id") or block["text"] for block in asked[2]["content"]] == ["a0", "b0", "continue"]
@@ -87,7 +87,7 @@ def test_steps_of_the_work_that_is_taken_up_do_not_count() -> None:
 
 
 def test_a_shortened_conversation_keeps_its_last_steps_and_every_call() -> None:
-    """promises 4.3, context overflow: older results in a few words, the thread left out, nothing unpaired."""
+    """Older results in a few words, the thread left out, nothing unpaired."""
     long = "x" * 10_000
     steps = [entry for k in range(0, 8, 2) for entry in (reply(k, "", "a"), result(k + 1, f"a{k}", long))]
     thread = (Turn(role="user", text="before"), Turn(role="assistant", text="yes"))

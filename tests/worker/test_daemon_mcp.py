@@ -80,7 +80,7 @@ async def test_a_token_that_is_over_ends_the_attempt(daemon: FakeDaemon) -> None
 
 
 async def test_a_kernel_out_of_reach_is_a_network_failure(autojump_clock: trio.testing.MockClock) -> None:
-    """promises 4.3: network is tried again, here first and then by the kernel."""
+    """Network is tried again, here first and then by the kernel."""
     client = DaemonMcp("http://127.0.0.1:9/mcp", "token", TrioIO())
     with pytest.raises(Failed) as caught:
         await client.tools()

@@ -203,7 +203,7 @@ OVERLOADED = {"type": "error", "error": {"type": "overloaded_error", "message": 
 async def test_every_failure_of_a_provider_has_its_cause(
     daemon: FakeDaemon, dialect: str, move: Move, cause: Cause, status: int | None, retry_after: float | None
 ) -> None:
-    """promises 4.3, T23, T30: from structured signals only, and nothing is retried here."""
+    """From structured signals only, and nothing is retried here."""
     made, api = await play(daemon, dialect, move)
     assert (made.error.cause, made.error.http_status, made.error.retry_after) == (cause, status, retry_after)
     assert made.entries == []
@@ -212,7 +212,7 @@ async def test_every_failure_of_a_provider_has_its_cause(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDaemon, dialect: str) -> None:
-    """promises 4.3: network, with words that help."""
+    """A connection that fails is a network failure, with words that help."""
     made = await attempt(sdk_start(dialect, "http://127.0.0.1:9", mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "network"
     assert "scripted: " in made.error.text
@@ -221,7 +221,7 @@ async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDa
 @pytest.mark.parametrize("dialect", DIALECTS)
 @pytest.mark.parametrize("base_url", ["nonsense", "ftp://x", "http://"])
 async def test_an_address_that_is_none_is_invalid(daemon: FakeDaemon, dialect: str, base_url: str) -> None:
-    """promises 4.3: what no retry can mend is permanent."""
+    """What no retry can mend is permanent."""
     made = await attempt(sdk_start(dialect, base_url, mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "invalid"
 
@@ -252,7 +252,7 @@ async def test_the_environment_does_not_choose_where_requests_go(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_text_is_shown_while_it_comes_and_pings_are_answered(daemon: FakeDaemon, dialect: str) -> None:
-    """promises 4.5: a worker that waits for a model is alive and says so."""
+    """A worker that waits for a model is alive and says so."""
     hold = threading.Event()
     with ScriptedApi([Say("in two parts", chunk=4, hold=hold)]) as api, trio.fail_after(SECONDS):
         async with worker() as kernel:
@@ -425,7 +425,7 @@ CUT_RESPONSE = {
     ],
 )
 async def test_what_goes_wrong_over_responses_has_a_cause(daemon: FakeDaemon, move: Move, expected: str) -> None:
-    """promises 4.3, by the same table as everything else."""
+    """Causes come from the same table as everywhere else."""
     with ScriptedApi([move]) as api:
         made = await attempt(responses_start(api, daemon))
     assert made.ended is not None and made.ended.cause == expected, made.ended

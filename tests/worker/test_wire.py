@@ -98,7 +98,7 @@ def test_blocks_come_back_as_they_were_sent() -> None:
 
 
 def test_results_of_one_reply_are_one_message() -> None:
-    """Anthropic refuses a conversation in which a tool call and its result are apart (T15)."""
+    """Anthropic refuses a conversation in which a tool call and its result are apart."""
     calls = (ToolCall(id="a", name="t"), ToolCall(id="b", name="t"))
     entries = (
         Entry(k=0, kind="reply", calls=calls, stop_reason="tool_use"),

@@ -117,7 +117,7 @@ def test_it_lives_on_for_its_keepers_when_another_took_over(zygote: Zygote) -> N
 
 
 def test_a_keeper_that_is_not_wanted_starts_nothing(zygote: Zygote, tmp_path: Path) -> None:
-    """promises 4.7: an order that comes after the next kernel took the lock, or removed it, is stale."""
+    """An order that comes after the next kernel took the lock, or removed it, is stale."""
     order = zygote.order(f"touch {tmp_path}/ran", lock=tmp_path / "gone")
     exited = zygote.send(order).hear()
     assert exited is not None
@@ -174,6 +174,6 @@ def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
 
 
 def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
-    """promises.md 4.3 (startup): who listens on a loop hears at once, whatever comes first."""
-    script = "from worker.fork.warmup import rehearse_on_trio\nfor _ in range(40): rehearse_on_trio()"
+    """Who listens on a loop hears at once, whatever comes first."""
+    script = "from worker.fork.warmup import warm_up_trio\nfor _ in range(40): warm_up_trio()"
     subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)

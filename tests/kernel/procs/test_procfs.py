@@ -46,7 +46,7 @@ async def sleeper() -> AsyncIterator[trio.Process]:
 
 
 async def test_a_process_is_found_by_its_cookie(sleeper: trio.Process) -> None:
-    """promises 4.7: kill by cookie scan; only the whole value counts."""
+    """Kill by cookie scan; only the whole value counts."""
     named = procfs.identify(sleeper.pid)
     assert procfs.by_cookie({"abc"}, procfs.table()) == {named}
     assert procfs.by_cookie({"ab", "abcd", ""}, procfs.table()) == set()

@@ -1,4 +1,4 @@
-"""A project's own folders are not our packages (packaging guard 2)."""
+"""A project's own folders are not our packages."""
 
 from pathlib import Path
 

@@ -22,7 +22,7 @@ async def start(launcher: ForkLauncher, *argv: str) -> Handle:
 
 
 async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> None:
-    """promises 4.6: grace first."""
+    """The grace period comes first."""
     async with await start(forking, "sh", "-c", "read line; exit 3") as handle:
         await handle.stdin.aclose()
         with trio.fail_after(5):
@@ -31,7 +31,7 @@ async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> Non
 
 
 async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
-    """promises 4.6: then SIGTERM."""
+    """SIGTERM follows the grace period."""
     async with await start(forking, "sh", "-c", "trap 'exit 4' TERM; echo $$; while :; do read x; done") as handle:
         await read_pids(handle.stdout, 1)
         with trio.fail_after(5):
@@ -86,7 +86,7 @@ async def test_no_behaviour_outlasts_the_ladder(forking: ForkLauncher, script: s
 async def test_what_will_not_die_is_told_and_left_for_the_next_kernel_to_find(
     forking: ForkLauncher, run_dir: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """promises 4.6: survivors are a leak, logged and tried again; only a stuck system call makes one."""
+    """Survivors are a leak, logged and tried again; only a stuck system call makes one."""
     handle = await start(forking, "sh", "-c", "sleep 1000")
 
     async def vain(roots: Iterable[ProcessId], cookies: Collection[str]) -> frozenset[ProcessId]:

@@ -78,7 +78,7 @@ async def test_no_tree_outlives_its_kernel_and_every_lock_is_free(kind: str, cou
 
 
 async def test_a_stuck_keeper_is_found_by_what_it_signed(run_dir: Path) -> None:
-    """promises 4.7: after the patience, kill by pid and start time and by cookie."""
+    """After the patience, kill by pid and start time and by cookie."""
     async with a_kernel("fork", run_dir, 1) as kernel:
         (keeper,) = kernel.keepers
         os.kill(keeper, signal.SIGSTOP)
@@ -124,7 +124,7 @@ async def _sleeper() -> AsyncGenerator[trio.Process]:
 
 
 def test_a_signature_of_another_boot_is_not_believed() -> None:
-    """promises 4.7: pid + start time + boot id."""
+    """A process is known by pid, start time and boot id."""
     signed = "cookie c\nkeeper 10 20\nchild 11 21\n"
     assert read_signature(f"boot elsewhere\n{signed}").processes == ()
     assert read_signature(f"boot {boot_id()}\n{signed}").processes == ((10, 20), (11, 21))

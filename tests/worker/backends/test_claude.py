@@ -197,7 +197,7 @@ COMPLAINT = {"type": "assistant", "message": {"content": []}}
 def test_what_went_wrong_is_told_by_structure_alone(
     tmp_path: Path, complaint: dict[str, Any], last: dict[str, Any], cause: Cause
 ) -> None:
-    """decisions, Failure: a table of what it says; ``subtype: success`` with ``is_error`` is none."""
+    """A table of what it says; ``subtype: success`` with ``is_error`` is none."""
     program = Claude(job(tmp_path))
     heard(program, INIT, COMPLAINT | complaint, result(is_error=True) | last)
     with pytest.raises(Failed) as failed:

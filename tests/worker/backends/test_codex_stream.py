@@ -187,7 +187,7 @@ def record(home: Path, info: object, thread: str = "t-1") -> None:
 def test_a_failure_is_known_by_the_code_in_its_record(
     tmp_path: Path, info: object, cause: Cause, status: int | None
 ) -> None:
-    """decisions, Failure: structured signals; its prose here would say something else."""
+    """Structured signals; its prose here would say something else."""
     record(tmp_path, info)
     found = turn_failure(tmp_path, "t-1", "unexpected status 418 I'm a teapot")
     assert (found.cause, found.status) == (cause, status)

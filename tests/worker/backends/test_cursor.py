@@ -211,7 +211,7 @@ def test_a_directory_that_is_not_trusted_is_no_success(folder: Path) -> None:
 def test_a_failure_is_no_success_whatever_says_so(
     folder: Path, lines: list[dict[str, Any]], ended: Ended, cause: str
 ) -> None:
-    """decisions, Failure: terminal event and exit; prose names no cause."""
+    """Terminal event and exit; prose names no cause."""
     program = cursor(folder)
     heard(program, *lines)
     with pytest.raises(Failed) as caught:

@@ -199,7 +199,7 @@ def test_the_reason_of_the_last_reply_and_the_exit_have_to_agree(
     ],
 )
 def test_every_error_has_its_cause(name: str, data: dict[str, Any], cause: Cause, status: int | None) -> None:
-    """decisions, Failure: by status and code, never by prose."""
+    """By status and code, never by prose."""
     parsed = parse(line("error", error={"name": name, "data": data}))
     assert parsed is not None
     assert parsed.error is not None
@@ -235,7 +235,7 @@ def test_its_log_tells_that_it_asks_again(tmp_path: Path) -> None:
     ],
 )
 def test_its_log_is_none_of_its_last_words(text: bytes, log: bool, told: bool) -> None:
-    """decisions, Failure: a reason for people is what it says of its end, not a page of its log."""
+    """A reason for people is what it says of its end, not a page of its log."""
     found = LOG.match(text)
     assert (found is not None) == log
     assert (found is not None and found["told"] is not None) == told
@@ -276,7 +276,7 @@ def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) ->
     ],
 )
 def test_a_project_whose_code_it_would_run_is_not_opened(tmp_path: Path, name: str) -> None:
-    """decisions, Trust: a repository's files run nothing unasked. Measured: no switch of its own prevents it."""
+    """A repository's files run nothing unasked. Measured: no switch of its own prevents it."""
     (tmp_path / ".git").mkdir()
     path = tmp_path / "project" / name
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -79,7 +79,7 @@ async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp
 async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_changes(
     subject: ProgramSubject, tmp_path: Path
 ) -> None:
-    """decisions, Trust and Workers: instructions of a repository need trust; HOME and project stay as they are."""
+    """Instructions of a repository need trust; HOME and project stay as they are."""
     async with made(subject, "real", "private", tmp_path) as bed:
         folders = bed.cwd, bed.folder / "home"
         for folder in folders:

@@ -68,7 +68,7 @@ async def test_its_input_ends_and_its_lines_are_heard(run: Run) -> None:
 
 
 async def test_the_end_of_what_it_complained_is_kept(run: Run) -> None:
-    """decisions, Failure: a reason for people; not all that a program can write."""
+    """A reason for people; not all that a program can write."""
     async with run("import sys; sys.stderr.write('x' * 100_000 + 'that is why')") as made:
         assert await lines(made) == []
         stderr = (await made.ended()).stderr
@@ -304,7 +304,7 @@ def test_the_thread_is_quoted_and_the_instruction_is_not() -> None:
 
 
 def test_the_word_to_go_on_carries_what_was_added() -> None:
-    """decisions, State: what was added since is told; what the session has is not told again."""
+    """What was added since is told; what the session has is not told again."""
     note = Entry(k=1, kind="note", text="continue, but quickly")
     told = backend.resume_prompt(conversation(Entry(k=0, kind="reply", text="half"), note))
     assert told == f"{backend.GO_ON}\n\ncontinue, but quickly"
