@@ -31,18 +31,15 @@ def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
 
 
 def test_a_message_is_answered_with_every_optimisation_off(project: Project) -> None:
-    """A fresh interpreter and no standby (exec launcher), Trio I/O (an agent with tools), a call to Daemon MCP by HTTP."""
-    project.write(
-        ".agents/alice.yaml",
-        """
-        model: mock
-        tools: [files]
-        mock:
-          - {tool: write, args: {path: said, content: hi}}
-          - {tool: channel_send, args: {message: "@user half way"}}
-          - {text: done}
-        """,
+    """Exec launcher (so no zygote, keeper pool or standby); tools put the script on Trio instead of the poll."""
+    project.agent(
+        "alice",
+        "tool: write, args: { path: said, content: hi }",
+        'tool: channel_send, args: { message: "half way" }',
+        "text: done",
+        more="tools: [files]\napproval: auto",
     )
     assert project.awk("start", env=EXEC).code == 0
-    assert project.awk("send", "alice", "x", "--wait", env=EXEC).out.strip().endswith("done")
+    sent = project.awk("send", "alice", "x", "--wait", env=EXEC)
+    assert sent.out.strip() == "done", sent.err
     assert (project.root / "said").read_text() == "hi"
