@@ -30,3 +30,18 @@ def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
     trees = wait_for_mark(mark, 1)
     psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     assert survivors(trees, seconds=2) == []
+
+
+def test_a_message_is_answered_with_every_optimisation_off(project: Project) -> None:
+    """Exec launcher (so no zygote, keeper pool or standby); tools put the script on Trio instead of the poll."""
+    project.agent(
+        "alice",
+        "tool: write, args: { path: said, content: hi }",
+        'tool: channel_send, args: { message: "half way" }',
+        "text: done",
+        more="tools: [files]\napproval: auto",
+    )
+    assert project.awk("start", env=EXEC).code == 0
+    sent = project.awk("send", "alice", "x", "--wait", env=EXEC)
+    assert sent.out.strip() == "done", sent.err
+    assert (project.root / "said").read_text() == "hi"

@@ -145,7 +145,7 @@ def test_a_tree_within_its_bounds_is_left_alone(keeper: Keeper) -> None:
 
 
 def test_it_signs_the_lock_for_the_next_kernel(keeper: Keeper) -> None:
-    """Pid and start time of both."""
+    """The lock names child and keeper by pid and start time."""
     keeper.keep("sleep", "1000")
     started = keeper.hear()
     assert isinstance(started, Started)

@@ -26,7 +26,7 @@ async def test_a_worker_is_ready_before_it_is_started() -> None:
 
 
 async def test_pings_are_answered_before_start_and_while_working() -> None:
-    """ping/pong answered by the worker's loop, whatever it waits for."""
+    """Ping/pong answered by the worker's loop, whatever it waits for."""
     with trio.fail_after(SECONDS):
         async with worker() as kernel:
             await kernel.hear()

@@ -213,7 +213,7 @@ async def test_every_failure_of_a_provider_has_its_cause(
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_an_endpoint_that_is_not_there_is_a_network_failure(daemon: FakeDaemon, dialect: str) -> None:
-    """Network, with words that help."""
+    """A connection that fails is a network failure, with words that help."""
     made = await attempt(sdk_start(dialect, "http://127.0.0.1:9", mcp=McpAddress(url=daemon.url)))
     assert made.error.cause == "network"
     assert "scripted: " in made.error.text
@@ -430,7 +430,7 @@ CUT_RESPONSE = {
     ],
 )
 async def test_what_goes_wrong_over_responses_has_a_cause(daemon: FakeDaemon, move: Move, expected: str) -> None:
-    """By the same table as everything else."""
+    """Causes come from the same table as everywhere else."""
     with ScriptedApi([move]) as api:
         made = await attempt(responses_start(api, daemon))
     assert made.ended is not None and made.ended.cause == expected, made.ended

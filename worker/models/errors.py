@@ -1,10 +1,8 @@
-"""From what a provider said to a cause: tables, read in one order. Pure.
+"""The cause of a provider's failure: tables, read in one order, and the time that it asks to be left alone. Pure.
 
-Only structured signals count (decisions.md, Failure): a stable code in the error body, the HTTP status, the
-category of the error, the type of the exception. The prose of an error is shown to people and never matched, but for
-two documented sentences that Anthropic gives no code for, and then only with their status and type (``SENTENCES``).
-
-How long a provider asks to be left alone, read from its headers. Pure.
+Only structured signals count: a stable code in the error body, the HTTP status, the category of the error, the type of
+the exception. The prose of an error is shown to people and never matched, but for two documented sentences that
+Anthropic gives no code for, and then only with their status and type (``SENTENCES``).
 """
 
 import math

@@ -22,7 +22,7 @@ async def start(launcher: ForkLauncher, *argv: str) -> Handle:
 
 
 async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> None:
-    """Grace first."""
+    """The grace period comes first."""
     async with await start(forking, "sh", "-c", "read line; exit 3") as handle:
         await handle.stdin.aclose()
         with trio.fail_after(5):
@@ -31,7 +31,7 @@ async def test_who_leaves_in_time_is_not_signalled(forking: ForkLauncher) -> Non
 
 
 async def test_sigterm_follows_the_grace(forking: ForkLauncher) -> None:
-    """Then SIGTERM."""
+    """SIGTERM follows the grace period."""
     async with await start(forking, "sh", "-c", "trap 'exit 4' TERM; echo $$; while :; do read x; done") as handle:
         await read_pids(handle.stdout, 1)
         with trio.fail_after(5):

@@ -127,7 +127,7 @@ async def _sleeper() -> AsyncGenerator[trio.Process]:
 
 
 def test_a_signature_of_another_boot_is_not_believed() -> None:
-    """Pid + start time + boot id."""
+    """A process is known by pid, start time and boot id."""
     signed = "cookie c\nkeeper 10 20\nchild 11 21\n"
     assert read_signature(f"boot elsewhere\n{signed}").processes == ()
     assert read_signature(f"boot {boot_id()}\n{signed}").processes == ((10, 20), (11, 21))

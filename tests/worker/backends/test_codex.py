@@ -125,7 +125,7 @@ def test_only_entries_of_the_same_thread_were_booked_for_it(tmp_path: Path) -> N
 
 
 def test_an_answer_that_was_cut_off_is_incomplete(tmp_path: Path) -> None:
-    """max_tokens is no failure; it can be gone on with."""
+    """Max_tokens is no failure; it can be gone on with."""
     program = codex(make_job("codex", tmp_path))
     message = "Incomplete response returned, reason: max_output_tokens"
     list(program.read(b'{"type":"thread.started","thread_id":"t"}'))
