@@ -1,8 +1,6 @@
-"""The feed: events to those who watch, and the wake that the dispatcher waits on.
+"""Durable events, live and read again: the feed to subscribers, and the wake that the dispatcher waits on.
 
-Everything here happens on the Trio thread. A slow reader never holds up anybody: it is told what it missed.
-
-Questions about durable events.
+Everything live happens on the Trio thread. A slow reader never holds up anybody: it is told what it missed.
 """
 
 from collections import deque
@@ -218,5 +216,5 @@ FROM kept AS k WHERE k.id = 1
 
 
 def event_range(conn: apsw.Connection) -> EventRange:
-    """Which events can be read again."""
+    """Return the range of events that can be read again."""
     return EventRange(*cast("tuple[int, int]", conn.execute(KEPT).fetchone()))

@@ -1,7 +1,4 @@
-"""Which tool calls of an instruction failed, by the step that asked for them, and what the model read of each.
-
-Instructions as people see them: all about one, and what waits for an agent.
-"""
+"""Read models of instructions, as people see them: one with its steps and failed calls, and the queue of an agent."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +35,7 @@ LEFT JOIN blobs AS b ON b.hash = e.blob WHERE i.run = ?
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """What of an entry is asked about here."""
+    """The fields of an entry that are read here."""
 
     name: str | None = None
     text: str = ""
@@ -182,7 +179,7 @@ def _attempt(row: object) -> AttemptInfo:
 
 
 class Addressed(msgspec.Struct, frozen=True):
-    """What an instruction asks of whom. ``agent`` is a key, ``name`` what it is called in the space."""
+    """The agent, space and messages of an instruction. ``agent`` is a key, ``name`` what it is called in the space."""
 
     agent: AgentKey
     name: AgentName
@@ -197,7 +194,7 @@ ADDRESSED: Final = "SELECT agent, name, space, message, entries > 0 FROM instruc
 
 
 def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
-    """What one instruction asks, for its prompt."""
+    """Return the messages of one instruction, for its prompt."""
     number = number_of(id, "i")
     row = conn.execute(ADDRESSED, (number,)).fetchone()
     if row is None:
@@ -253,7 +250,7 @@ _QUEUED_WIDTH: Final = len(_Queued._fields)
 
 
 def queue(conn: apsw.Connection, agent: str, now_ms: int, page: Page = WHOLE) -> QueueReport:
-    """What the agent does and what waits for it, in the order it will be done."""
+    """Return the work of an agent, under way and queued, in the order it will be done."""
     lane = 0 if page.after is None else conn.execute(LANE, (page.after,)).get
     values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}
     rows, following = page.cut(list(conn.execute(QUEUE, values)), lambda row: instruction_id(row[0]))

@@ -1,11 +1,4 @@
-"""Questions about the log.
-
-An agent marks messages of its inbox as handled.
-
-Questions about inboxes: one delivery for each message and recipient.
-
-Which messages are work of an agent that has not ended: whoever reads them again must not begin that once more.
-"""
+"""Messages of spaces, and the inboxes of agents: one delivery for each message and recipient."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
@@ -66,7 +59,7 @@ def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tu
 
 
 class ChannelFilter(NamedTuple):
-    """What was said in a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
+    """Messages of a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
 
     space: str
     run: int | None = None
@@ -198,14 +191,16 @@ SELECT count(*) FROM deliveries WHERE agent = ? AND space = ? AND state IN ('que
 
 
 def count(conn: apsw.Connection, agent: str, space: str) -> int:
-    """How many are open in the inbox of ``agent`` (its key) in ``space``."""
+    """Count the open deliveries in the inbox of ``agent`` (its key) in ``space``."""
     return int(conn.execute(DELIVERIES_COUNT, (agent, space)).get)
 
 
 def inbox(
     conn: apsw.Connection, agent: str, space: str, limit: int = DELIVERIES_LIMIT, after: int = 0
 ) -> tuple[InboxRow, ...]:
-    """What is open in the inbox of ``agent`` (its key) in ``space`` after message ``after``, oldest first."""
+    """Return the open deliveries in the inbox of ``agent`` (its key) in ``space`` after message ``after``, oldest
+    first.
+    """
     return tuple(
         InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state, flag=flag_of(text))
         for seq, sender, text, state in conn.execute(INBOX, (agent, space, after, limit))

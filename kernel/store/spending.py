@@ -1,6 +1,6 @@
-"""Questions about what was spent, for budgets: indexed, and bounded by the window, never by the queue.
+"""Spending: what budgets count, and the report by agent, workspace and model.
 
-What work took, by agent, by workspace, by model and in all: tokens, money, time, and how it ended.
+Queries for budgets are indexed, and bounded by the window, never by the queue.
 """
 
 from typing import Final, Literal, cast
@@ -71,7 +71,7 @@ def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[i
 
 
 class RunMoney(msgspec.Struct, frozen=True):
-    """What a run, or a workflow that was started, may cost and has cost. Limits that are None do not hold."""
+    """Budget and spending of a run, or of a workflow that was started. Limits that are None do not hold."""
 
     mode: Literal["start", "run"]
     budget_tokens: int | None

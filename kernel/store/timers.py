@@ -1,7 +1,4 @@
-"""Questions about timers: which schedules count now, and when the next of them comes.
-
-Timers: set, put off, and come. A timer that comes appends a ``due`` message; what follows is the rule's business.
-"""
+"""Timers of schedules: set, postponed and fired. A timer that fires appends a ``due`` message, which rules handle."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
@@ -58,7 +55,7 @@ def due(conn: apsw.Connection, now_ms: int, wall_ms: int, limit: int = 64) -> tu
 
 
 class Upcoming(NamedTuple):
-    """When the next timer comes, by either clock; None where there is none."""
+    """Time of the next timer, by either clock; None where there is none."""
 
     steady_ms: int | None
     wall_ms: int | None
@@ -76,7 +73,7 @@ SELECT
 
 
 def upcoming(conn: apsw.Connection) -> Upcoming:
-    """When there is something to do next, for agents that are given work."""
+    """Return the time of the next timer of agents that are given work."""
     row = conn.execute(NEXT).fetchone()
     assert row is not None
     return Upcoming(*row)
@@ -100,7 +97,7 @@ class DeclaredWorkflow(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What schedules may stand in, and the timers there are."""
+    """Definitions that may hold schedules, and the timers there are."""
 
     agents: tuple[DeclaredAgent, ...]
     workflows: tuple[DeclaredWorkflow, ...]

@@ -1,10 +1,7 @@
-"""What the vote that decides over a run has come to: the ballot that its workflow's ``verdict`` names.
+"""Proposals and votes: rows and queries. The tables are called ballots, electors and votes.
 
-Questions about ballots: what was put to the vote in a workspace, who voted, and what came of it.
-
-A ballot belongs to a run: by its name it is found in the newest run of its space.
-
-The rows of ballots. Part of commits, never a job: the rule decides what is written here.
+A proposal belongs to a run: by its name it is found in the newest run of its space. The rule decides what is written
+here, as part of its commit; the proposal that a workflow's ``verdict`` names decides over the run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -128,7 +125,7 @@ def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) ->
 
 
 def _place(row: _Row) -> str:
-    """What ``next`` calls a ballot: its own id is that of one run."""
+    """Return the id by which ``next`` names a proposal: its own id is that of one run."""
     return f"p{row.number}"
 
 
@@ -157,12 +154,12 @@ DEADLINES: Final = "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE
 
 
 def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
-    """When each of the open ballots of ``space`` ends by itself."""
+    """Return the deadlines of the open proposals of ``space``."""
     return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
 
 
 class ProposalOutcome(NamedTuple):
-    """What became of a ballot, as far as a run is judged by it."""
+    """Outcome of a proposal, as far as a run is judged by it."""
 
     type: BallotType
     binding: bool
@@ -175,7 +172,7 @@ OF_RUN: Final = "SELECT type, binding, state, winner, why FROM ballots WHERE run
 
 
 def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
-    """What became of the ballot called ``name`` in one run."""
+    """Return the outcome of the proposal called ``name`` in one run."""
     row = cast(
         "tuple[BallotType, int, BallotState, str | None, Why | None] | None",
         conn.execute(OF_RUN, (run, name)).fetchone(),

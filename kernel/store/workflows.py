@@ -34,7 +34,7 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> SpaceId:
-        """What people call its space: runs before and after it have the same."""
+        """Name of its space, as people know it: runs before and after it have the same."""
         return workflow_space(self.name, self.tag)
 
 
@@ -81,7 +81,7 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 
 
 def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunProgress, ...]:
-    """How far those have come that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
+    """Return the progress of runs that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
     rows = conn.execute(RUNS_UNDER_WAY, {"run": run})
     return tuple(_progress(conn, now_ms, *row) for row in rows)
 
@@ -118,7 +118,7 @@ FAILED_FOR: Final = "SELECT DISTINCT cause FROM instructions WHERE run = ? AND s
 
 
 def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
-    """What everything open in ``space`` waits for; None as soon as something there can go on."""
+    """Return what everything open in ``space`` waits for; None as soon as something there can go on."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
     timed: set[tuple[int, Reason | None]] = set()
@@ -256,7 +256,7 @@ def runs(
 
 
 def count_runs(conn: apsw.Connection, wanted: RunFilter) -> int:
-    """How many wanted runs there are."""
+    """Count the wanted runs."""
     return int(conn.execute(COUNT_RUNS, wanted._asdict()).get)
 
 
@@ -264,7 +264,7 @@ COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
 
 
 def cost_usd(conn: apsw.Connection, run: int) -> float | None:
-    """What the work of one run cost, as far as its prices are known."""
+    """Return the cost of one run, as far as its prices are known."""
     return cast("float | None", conn.execute(COST, (run,)).get)
 
 
@@ -272,7 +272,7 @@ PAUSED: Final = "SELECT paused FROM workflows WHERE id = ?"
 
 
 def paused(conn: apsw.Connection, run: int) -> bool:
-    """Whether somebody holds its work back."""
+    """Return whether somebody holds its work back."""
     row = conn.execute(PAUSED, (run,)).fetchone()
     return row is not None and bool(row[0])
 
@@ -281,13 +281,13 @@ BOUND: Final = "SELECT bound FROM workflows WHERE id = ?"
 
 
 def bound(conn: apsw.Connection, run: int) -> bool:
-    """Whether what is said in it is kept for the runs that come."""
+    """Return whether what is said in it is kept for the runs that come."""
     row = conn.execute(BOUND, (run,)).fetchone()
     return row is not None and bool(row[0])
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a run was started from: its definition and its parameters, as JSON."""
+    """Source of a run: its definition and its parameters, as JSON."""
 
     definition: bytes
     params: bytes
@@ -297,6 +297,6 @@ SOURCE: Final = "SELECT definition, params FROM workflows WHERE id = ?"
 
 
 def source(conn: apsw.Connection, run: int) -> Source | None:
-    """What the run was started from."""
+    """Return the definition and the parameters of the run."""
     row = conn.execute(SOURCE, (run,)).fetchone()
     return None if row is None else Source(*row)

@@ -121,7 +121,7 @@ class EffectWriter:
             self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
-        """Whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
+        """Return whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
         conn, values = self._tx.conn, {"agent": assign.agent, "usual": QUEUE_LIMIT}
         span, most = conn.execute(SPAN, values).fetchone() or (0, QUEUE_LIMIT)
         if span is None or span < most:

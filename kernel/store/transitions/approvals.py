@@ -65,7 +65,8 @@ UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :i
 
 
 def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
-    """What became of the request for ``call``, which is made where there is none: asked twice, it is the same one.
+    """Return the decision on the request for ``call``, which is made where there is none: asked twice, it is the same
+    one.
 
     ``expires_ms`` counts for a new one. Raises Refused (stale_attempt, quota_reached).
     """
@@ -120,7 +121,7 @@ TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING
 
 
 def find_decision(tx: Transaction, author: Author, approval: int) -> Asked:
-    """What became of the request whose call is kept waiting. Raises Refused (stale_attempt)."""
+    """Return the decision on the request whose call is kept waiting. Raises Refused (stale_attempt)."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
     assert row is not None, "an approval is kept as long as its work goes on"

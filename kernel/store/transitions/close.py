@@ -1,10 +1,7 @@
-"""A person takes an instruction back.
+"""End an instruction: its attempt, its deliveries, its cost, and the message that tells of it, in one transaction.
 
-End an instruction: its attempt, its deliveries, its cost, and the message that tells of it. One transaction.
-
-What a clean stop ends: agents that were made at run time, and what was asked of them (contracts.md section 3).
-
-Book what an attempt spent of which its kernel learns after somebody took its instruction back: nothing is free.
+It is closed by its attempt, cancelled by a person, given up at a limit, or ended with an agent made at run time when
+the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is free.
 """
 
 from collections.abc import Mapping
@@ -57,14 +54,14 @@ ENDS: Final[Mapping[EndStatus, _End]] = MappingProxyType(
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of closing: the sequence number of its message, and whom the reply woke."""
+    """Result of closing: the sequence number of its message, and whom the reply woke."""
 
     seq: int
     instruction_ids: tuple[InstructionId, ...] = ()
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instruction ends. ``usage`` is what its entries have not booked."""
+    """End of an instruction. ``usage`` is what its entries have not booked."""
 
     status: EndStatus
     text: str = ""

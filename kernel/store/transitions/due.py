@@ -1,6 +1,4 @@
-"""What time alone changes: waits that are over, breakers that may be tried, what has waited too long for its turn or
-for an approval, votes whose time is up.
-"""
+"""Apply what time alone changes: waits that are over, breakers that may be probed, starved work, expired requests."""
 
 from typing import Final, cast
 
@@ -92,7 +90,7 @@ NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, starvation_ms: int) -> int | None:
-    """When ``tick`` has something to do next; None: not before something else happens."""
+    """Return the time at which ``apply_due`` has something to do next; None: not before something else happens."""
     row = conn.execute(NEXT, {"starvation": starvation_ms, "never": NEVER}).fetchone()
     due_ms = min((NEVER if row is None else int(row[0]), *(free_ms for _probe, free_ms in _places(conn))))
     return None if due_ms == NEVER else due_ms

@@ -1,8 +1,6 @@
-"""Grant limits once more, to a running workflow or to an agent: what they held back goes on.
+"""Limits of runs and budgets: book what a model call cost, hold a run at its limit, and grant limits once more.
 
 A limit of a running workflow is reached by what was done, not by what was said: it is told, and its queue waits.
-
-Book what a model call cost with everybody who has a budget: the agent's minutes, and the run it belongs to.
 """
 
 from collections.abc import Callable, Mapping

@@ -24,7 +24,7 @@ Charge = Literal["attempt", "crash", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """How an instruction goes back.
+    """Return of an instruction from its attempt to its lane, or into a wait.
 
     ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
     attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the

@@ -1,20 +1,11 @@
-"""A person has what was said and done in spaces removed, or an agent deleted with all of it.
+"""Remove what is kept no longer, and what a person has cleared: texts, journals, prompts and effects.
 
-Remove what is kept no longer, a little at a time: each of these is one small commit, so that others get their turn.
+A sweep removes a little at a time: each is one small commit, so that others get their turn. What is old is found by
+queries that read whole tables; ask those in a thread, and look again before removing. Of a run nothing stays: its row
+goes first, so that nobody goes on with it, and then what is left in its space.
 
-What was said to an agent directly stays, and so does what tells of its instructions: status, cost, attempts. Of a run
-nothing stays: its row goes first, so that nobody goes on with it, and then what is left in its space.
-
-Remove what was said and done in spaces: texts, journals, prompts, effects. Part of a commit, never a job itself.
-
-What stays tells that something was there: messages with their kind and number, instructions with their status and
-cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
-
-Questions about what is older than it is kept.
-
-They read whole tables: ask in a thread. What is found may change before it is removed (commits/sweep_old.py).
-
-Questions about workflows whose words are kept only as long as they run (``workspace: {provider: memory}``).
+Clearing leaves the fact that something was there: messages with their kind and number, instructions with their status
+and cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
 """
 
 from collections.abc import Iterable, Sequence
@@ -245,7 +236,7 @@ EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared"
 
 
 class Erased(NamedTuple):
-    """How many messages and instructions lost their words."""
+    """Numbers of messages and instructions that lost their words."""
 
     messages: int
     instructions: int
@@ -323,7 +314,9 @@ SKIPS: Final = "SELECT at_ms, skipped_ms FROM boots WHERE skipped_ms <> 0 ORDER 
 
 
 def skips(conn: apsw.Connection) -> tuple[ClockJump, ...]:
-    """When kernels took over whose clocks had been set, or whose machines had been off for long: the last of them."""
+    """Return the starts of kernels whose clocks had been set, or whose machines had been off for long: the last of
+    them.
+    """
     return tuple(ClockJump(at_ms, by_ms) for at_ms, by_ms in cast("list[tuple[int, int]]", list(conn.execute(SKIPS))))
 
 
@@ -360,7 +353,7 @@ SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL
 
 
 def spaces_in_use(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
-    """Who (agent key) has work where (space) that has not ended, or ended since: the opposite of what is old."""
+    """Return pairs of agent key and space with work that has not ended, or ended since: the opposite of what is old."""
     return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
 
 

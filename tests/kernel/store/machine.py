@@ -1,4 +1,4 @@
-"""The store as a state machine: any sequence of commits, held against the plain model after each (promises 5.2).
+"""The store as a state machine: any sequence of commits, held against the plain model after each.
 
 Synchronous: jobs run on SQLite directly, in a transaction each, as the writer runs them.
 """

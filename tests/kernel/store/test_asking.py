@@ -164,7 +164,7 @@ async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
 
 @pytest.mark.parametrize("moment", ["asked", "entered", "parked", "answering", "answered first", "answered"])
 async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answer(moment: str, house: House) -> None:
-    """Promises P4, P5; promises.md 4.7: in every order."""
+    """Promises P4, P5, in every order."""
     alice = await asked(house)
     if moment in ("entered", "answered first"):
         await step(house, alice, 0)
@@ -298,7 +298,7 @@ async def test_the_final_answer_wakes_nobody_twice(house: House) -> None:
 
 
 async def test_a_pause_in_between_holds_back_what_was_answered(house: House) -> None:
-    """contracts.md: paused work waits; a question that is open is not forgotten over it."""
+    """Paused work waits; a question that is open is not forgotten over it."""
     await waiting(house)
     await house.writer.commit(pause_workflow, "review:main")
     assert rows(house)["i1"] == ("waiting", "answer", "i2")
@@ -392,7 +392,7 @@ async def test_a_run_ends_for_the_reason_that_keeps_who_was_asked(house: House) 
 
 
 async def test_who_waits_for_an_agent_without_a_key_is_told_which(house: House) -> None:
-    """promises 4.3: nobody refused anything; also through a chain of questions, and not where a provider was asked."""
+    """Nobody refused anything; also through a chain of questions, and not where a provider was asked."""
     await waiting(house, "carol")
     bob = await _again(house, "i2")
     missing = Requeue(

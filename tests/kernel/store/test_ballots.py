@@ -267,7 +267,7 @@ def test_a_tie_that_nobody_breaks_ends_at_the_deadline(hall: Hall) -> None:
 
 
 def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
-    """contracts section 5."""
+    """contracts 5."""
     hall.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
         hall.vote(name, "p1", choice)
@@ -277,7 +277,7 @@ def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
 
 
 def test_an_election_is_between_the_members_and_an_approval_yes_or_no(hall: Hall) -> None:
-    """contracts section 5: options that go without saying."""
+    """contracts 5: options that go without saying."""
     assert [one.id for one in hall.create("alice", asked("election", "")).ballot.options] == list(MEMBERS)
     assert [one.id for one in hall.create("alice", asked("approval")).ballot.options] == ["yes", "no"]
 
@@ -452,6 +452,6 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(hall: Hall) ->
     ],
 )
 def test_the_schema_knows_the_words_of_the_protocol(hall: Hall, column: str, words: tuple[str, ...]) -> None:
-    """style 32: the CHECK list is the enum."""
+    """The CHECK list is the enum."""
     schema = str(hall.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
     assert f"CHECK ({column} IN ({', '.join(repr(word) for word in words)}))" in schema

@@ -48,7 +48,7 @@ async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(house: Ho
 
 
 async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House) -> None:
-    """promises.md 4.4: at most one probe, then two a second, in lane order."""
+    """At most one probe, then two a second, in lane order."""
     names = ("alice", "bob", "carol")
     await house.agents(*names)
     for number, name in enumerate(names, 1):
@@ -75,7 +75,7 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House)
 
 
 async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: House) -> None:
-    """promises.md 4.4: half open, refused: open again, for longer."""
+    """Half open, refused: open again, for longer."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -92,7 +92,7 @@ async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: 
 
 
 async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(house: House) -> None:
-    """promises.md 4.4: nobody waits for ever for a probe that is gone."""
+    """Nobody waits for ever for a probe that is gone."""
     await house.agents("alice", "bob")
     for number, name in enumerate(("alice", "bob"), 1):
         await house.said(f"dm:{name}", "x")
@@ -107,7 +107,7 @@ async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(
 
 
 async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> None:
-    """promises.md 4.3: auth, until something changes; no time brings it back."""
+    """Auth, until something changes; no time brings it back."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -154,7 +154,7 @@ async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None
 
 
 async def test_an_edited_definition_may_call_its_provider_again(house: House) -> None:
-    """promises.md 4.3: credentials, until configuration changes."""
+    """Credentials, until configuration changes."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")

@@ -120,7 +120,7 @@ async def test_a_power_cut_at_any_sync_loses_nothing_that_was_answered(tmp_path:
 
 
 async def test_the_judge_sees_a_store_that_does_not_sync(tmp_path: Path) -> None:
-    """promises 5.3: with synchronous=OFF the same trial must find lost messages, or it proves nothing."""
+    """With synchronous=OFF the same trial must find lost messages, or it proves nothing."""
     told: list[str] = []
     disk = FaultyDisk(lambda: len(told))
     await written(disk, tmp_path / "store.db", 3, told, honest=False)

@@ -63,7 +63,7 @@ async def settle(house: House) -> None:
 
 
 async def test_who_is_paused_is_not_chosen_to_try(house: House) -> None:
-    """promises.md 4.4: half open means that somebody tries."""
+    """Half open means that somebody tries."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await house.writer.commit(pause_agent, AgentKey("alice"))
@@ -72,7 +72,7 @@ async def test_who_is_paused_is_not_chosen_to_try(house: House) -> None:
 
 
 async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(house: House) -> None:
-    """promises.md 4.4: waiting for a provider ends without a person."""
+    """Waiting for a provider ends without a person."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await settle(house)
@@ -88,7 +88,7 @@ async def test_who_is_paused_before_it_tried_leaves_its_place_to_the_next(house:
 
 @pytest.mark.parametrize("how", ["paused", "limited"])
 async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(house: House, how: str) -> None:
-    """promises.md 4.4: the same, where a pause or a budget of its workflow came in between."""
+    """The same, where a pause or a budget of its workflow came in between."""
     space = await house.workflow("alice")
     await house.agents("bob")
     await both_wait(house, space=space)
@@ -103,7 +103,7 @@ async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(house: 
 
 
 async def test_who_never_gets_its_turn_is_waited_for_a_minute(house: House) -> None:
-    """promises.md 4.4: workers may be short, or the agent may be busy with something that takes hours."""
+    """Workers may be short, or the agent may be busy with something that takes hours."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await settle(house)
@@ -118,7 +118,7 @@ async def test_who_never_gets_its_turn_is_waited_for_a_minute(house: House) -> N
 
 
 async def test_who_is_trying_has_all_the_time_it_needs(house: House) -> None:
-    """promises.md 4.4: at most one probe, however long its call takes."""
+    """At most one probe, however long its call takes."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await settle(house)
@@ -144,7 +144,7 @@ async def test_nobody_is_put_in_the_place_of_one_that_cannot_try_who_cannot_eith
 
 
 async def test_more_urgent_work_of_its_agent_tries_in_its_place_and_has_as_long(house: House) -> None:
-    """decisions.md, The probe belongs to an agent: still one at a time."""
+    """Still one at a time."""
     space = await house.workflow("alice")
     await house.agents("bob")
     for number, (where, text) in enumerate(((space, "@alice x"), ("dm:bob", "x")), 1):
@@ -277,7 +277,7 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: Hou
 
 @pytest.mark.parametrize("queued", [True, False])
 async def test_who_is_reset_may_ask_but_lets_nobody_else_go(house: House, queued: bool) -> None:
-    """promises.md 4.4: one asks, the others wait for its answer, also where what had waited was taken back."""
+    """One asks, the others wait for its answer, also where what had waited was taken back."""
     await house.agents("alice", "bob")
     await both_wait(house)
     house.clock.now_ms -= 1
@@ -293,7 +293,7 @@ async def test_who_is_reset_may_ask_but_lets_nobody_else_go(house: House, queued
 
 
 async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_be_tried(house: House) -> None:
-    """promises.md 4.3: after awk reset the next message is not sent to wait once more."""
+    """After awk reset the next message is not sent to wait once more."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     await house.take("i1")
@@ -312,7 +312,7 @@ async def test_a_person_opens_what_only_a_person_can_though_nothing_is_there_to_
 
 
 async def test_who_calls_somebody_else_instead_leaves_its_place_at_once(house: House) -> None:
-    """promises.md 4.4: what it does there may take hours, and says nothing about here."""
+    """What it does there may take hours, and says nothing about here."""
     await house.agents("alice", "bob")
     await both_wait(house)
     await settle(house)
@@ -338,7 +338,7 @@ def forget_breakers(tx: Transaction) -> None:
 
 
 async def test_two_who_need_both_breakers_do_not_take_turns_for_ever(house: House) -> None:
-    """promises.md 4.4, P9: account and model are both due, and each of the two that may try finds the other's shut."""
+    """Account and model are both due, and each of the two that may try finds the other's shut."""
     account = KEY.partition("/")[0]
     await house.agents("alice", "bob")
     for number, (name, key, cause) in enumerate((("alice", account, "quota"), ("bob", KEY, "rate_limited")), 1):

@@ -32,7 +32,7 @@ def ready(house: House) -> list[str]:
 
 
 async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(house: House) -> None:
-    """Issue point 7: FIFO inside a lane; decisions.md: a mention is immediate, a direct send to a workspace normal."""
+    """FIFO inside a lane; a mention is immediate, a direct send to a workspace normal."""
     space = await house.workflow("alice", "bob")
     await house.said(space, "one", to=("alice",))
     await house.said(space, "two", to=("alice",))
@@ -85,7 +85,7 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -
 async def test_an_attempt_is_charged_where_it_belongs(
     house: House, cause: str, charge: str, expected: tuple[int, int, int]
 ) -> None:
-    """promises.md 4.2: counters that are never mixed."""
+    """Counters that are never mixed."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
@@ -106,7 +106,7 @@ async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(house: House) -> 
 
 
 async def test_usage_is_the_sum_of_what_was_booked(house: House) -> None:
-    """Issue point 7: result, reply, acks and usage in one transaction."""
+    """Result, reply, acks and usage in one transaction."""
     await house.agents("alice")
     await house.said("dm:alice", "one")
     await house.take("i1")
@@ -132,7 +132,7 @@ async def test_an_agent_speaks_only_as_itself(house: House) -> None:
 
 
 async def test_an_agent_acknowledges_only_what_reached_it_here(house: House) -> None:
-    """decisions.md, who acks: explicit ids, its own."""
+    """Explicit ids, its own."""
     space = await house.workflow("alice", "bob", kickoff="@alice @bob go")
     leased = await house.take("i1")
     kickoff = leased.message_seq
@@ -237,7 +237,7 @@ async def test_putting_the_same_agents_again_leaves_their_state(house: House) ->
 
 @pytest.mark.parametrize("state", STATUSES)
 async def test_every_commit_does_what_the_table_of_states_says(house: House, state: Status) -> None:
-    """style.md 32: guarded writes; the guards in SQL and the table in policy are one."""
+    """Guarded writes; the guards in SQL and the table in policy are one."""
 
     def force(tx: Transaction) -> None:
         tx.conn.execute("UPDATE instructions SET state = ?, epoch = 1 WHERE id = 1", (state,))

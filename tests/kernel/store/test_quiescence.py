@@ -156,5 +156,5 @@ def test_a_run_ends_when_and_only_when_nothing_in_it_can_ever_go_on(
 
 
 def _closed(one: Piece) -> Status:
-    """What becomes of an instruction that is open when its run ends (contracts.md section 9)."""
+    """What becomes of an instruction that is open when its run ends (contracts 9)."""
     return "incomplete" if one.state == "waiting" and one.waits_for in ("budget", "hops") else "cancelled"

@@ -1,4 +1,4 @@
-"""What a new kernel makes of what the last one left (promises.md 4.2 and 4.7)."""
+"""What a new kernel makes of what the last one left."""
 
 from collections.abc import Callable, Collection
 from typing import cast
@@ -90,7 +90,7 @@ async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for
 
 
 async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(house: House) -> None:
-    """promises.md 4.2: so kernels that a broken service ends, one after the other, are a loop too."""
+    """So kernels that a broken service ends, one after the other, are a loop too."""
     await house.agents("alice")
     boots = []
     for _ in range(4):
@@ -100,7 +100,7 @@ async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(house: House)
 
 
 async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> None:
-    """promises.md 4.2: stopped in a hurry, its work is put back, and no death is counted."""
+    """Stopped in a hurry, its work is put back, and no death is counted."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     for _ in range(4):
@@ -125,7 +125,7 @@ async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(house: Hous
 
 
 async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: House) -> None:
-    """promises.md 4.2: three unclean boots in five minutes; it is left by a clean stop."""
+    """Three unclean boots in five minutes; it is left by a clean stop."""
     await house.agents("alice")
     await house.said("dm:alice", "work")
     assert [(await boot(house)).safe_mode for _ in range(5)] == [False, False, False, True, True]
@@ -137,7 +137,7 @@ async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: Hous
 
 
 async def test_kernels_that_die_but_get_something_done_go_on(house: House) -> None:
-    """promises.md 4.2: nothing journalled or closed is part of what makes a loop."""
+    """Nothing journalled or closed is part of what makes a loop."""
     await working(house, "alice")
     for number in range(6):
         await step(house, "i1", number + 1, number)
@@ -210,7 +210,7 @@ async def test_a_schedule_is_no_further_off_than_its_interval(house: House) -> N
 async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
     cause: str, reason: str, house: House
 ) -> None:
-    """promises.md 4.3: the environment may have changed; the breaker is forgotten and its waiters go on."""
+    """The environment may have changed; the breaker is forgotten and its waiters go on."""
     await working(house, "alice")
     failure = ProviderFailure("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
     parking = Requeue(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
@@ -240,7 +240,7 @@ async def test_a_provider_that_said_when_is_left_alone_until_then(house: House) 
 
 
 async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> None:
-    """promises.md 4.7: the asked instruction ended and nobody told; one that is still open is waited for."""
+    """The asked instruction ended and nobody told; one that is still open is waited for."""
     await working(house, "alice", "bob", "carol")
     for number, key in ((1, "i2"), (3, "i1")):
         parking = Requeue(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
@@ -252,7 +252,7 @@ async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> No
 
 
 async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
-    """contracts.md: what was running when the kernel died does not slip through a pause."""
+    """What was running when the kernel died does not slip through a pause."""
     space = await house.workflow("alice", kickoff="@alice go")
     await house.take("i1")
     await house.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET paused = 1 WHERE space = ?", (space,)))
@@ -261,7 +261,7 @@ async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
 
 
 async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> None:
-    """Issue point 8: it is one transaction; the next kernel does the same from the start."""
+    """It is one transaction; the next kernel does the same from the start."""
     await working(house, "alice", "bob")
     before = house.reader.now(feed.event_range), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
 

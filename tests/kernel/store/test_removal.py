@@ -109,7 +109,7 @@ async def test_a_log_that_is_being_read_is_truncated_afterwards(house: House, tm
 
 
 async def test_old_work_loses_its_journal_and_keeps_its_record(house: House) -> None:
-    """decisions, State: entries and effects of closed instructions go, messages and status stay; the gap is known."""
+    """Entries and effects of closed instructions go, messages and status stay; the gap is known."""
     await house.agents("alice")
     early = await work(house, "dm:alice", "early", size=5000)
     house.clock.now_ms += 31 * DAY_MS
@@ -145,7 +145,7 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
 
 
 async def test_a_body_is_kept_once(house: House) -> None:
-    """decisions, State: content-addressed blobs."""
+    """Content-addressed blobs."""
 
     def put_twice(tx: object) -> list[bytes]:
         return [blobs.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]

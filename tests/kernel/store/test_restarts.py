@@ -14,7 +14,7 @@ async def crash(house: House, number: int, epoch: int) -> None:
 
 
 async def test_an_agent_that_crashed_is_restarted_later_and_later(house: House) -> None:
-    """promises.md 4.2: 1, 2, 4 ... seconds, half of it by chance; the delay is stored."""
+    """1, 2, 4 ... seconds, half of it by chance; the delay is stored."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
     for epoch, seconds in enumerate((0.5, 1.0, 2.0), 1):

@@ -63,7 +63,7 @@ def count(house: House, table: str) -> int:
 
 
 async def test_a_large_body_is_a_blob_and_reads_as_it_was_written(house: House) -> None:
-    """decisions, State (SF13): content-addressed; the same entry again changes nothing, another one is refused."""
+    """Fault SF13: content-addressed; the same entry again changes nothing, another one is refused."""
     await house.agents("alice")
     (instruction,) = (await house.said("dm:alice", "go")).instruction_ids
     await house.take(instruction)
@@ -210,7 +210,7 @@ async def test_a_prompt_for_another_backend_sets_the_entries_aside(house: House)
 
 @pytest.mark.parametrize(("stop", "noted"), [("context_overflow", True), ("tool_use", False)])
 async def test_the_retry_after_an_overflow_is_shortened_and_not_concluded(house: House, stop: str, noted: bool) -> None:
-    """promises 4.3: one compacted retry. A reply that was cut for want of room would else be the last word."""
+    """One compacted retry. A reply that was cut for want of room would else be the last word."""
     await house.agents("alice")
     (instruction,) = (await house.said("dm:alice", "go")).instruction_ids
     await house.take(instruction)
