@@ -80,15 +80,15 @@ def live(conn: apsw.Connection) -> dict[InstructionId, str]:
     return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
-KEPT_WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
+WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
 
 
 def waiting(conn: apsw.Connection) -> frozenset[str]:
     """Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
-    return frozenset(str(agent) for (agent,) in conn.execute(KEPT_WAITING))
+    return frozenset(str(agent) for (agent,) in conn.execute(WAITING))
 
 
-KEEPING: Final = """
+BLOCKING: Final = """
 SELECT live.id FROM instructions AS live
 WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EXISTS (
     SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
@@ -101,7 +101,7 @@ WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EX
 
 def blocking(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
     """Instructions whose attempt waits for a person, while its agent could do something else."""
-    return frozenset(instruction_id(number) for (number,) in conn.execute(KEEPING, {"now": now_ms}))
+    return frozenset(instruction_id(number) for (number,) in conn.execute(BLOCKING, {"now": now_ms}))
 
 
 DEAD: Final = """
@@ -337,7 +337,7 @@ def of_row(conn: apsw.Connection, row: object, now_ms: int) -> Readiness:
 
 # Who was refused waits for its provider's breaker. Who had no key to show waits for its own agent, and so does all of
 # that agent's work behind it.
-UNASKED: Final = """
+CREDENTIALS_ERROR: Final = """
 SELECT t.stderr_tail FROM instructions AS i
 CROSS JOIN instructions AS kept ON kept.agent = i.agent AND kept.state = 'waiting'
 CROSS JOIN attempts AS t ON t.instruction = kept.id
@@ -346,7 +346,7 @@ ORDER BY t.instruction, t.epoch DESC LIMIT 1
 """
 
 
-UNASKED_ASKS: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
+ANSWERED_BY: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
 
 
 def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
@@ -357,11 +357,11 @@ def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
     """
     number = number_of(id, "i")
     for _ in range(CHAIN):
-        asks = conn.execute(UNASKED_ASKS, (number,)).fetchone()
+        asks = conn.execute(ANSWERED_BY, (number,)).fetchone()
         if asks is None:
             break
         number = number_of(asks[0] or "", "i")
-    row = conn.execute(UNASKED, (number,)).fetchone()
+    row = conn.execute(CREDENTIALS_ERROR, (number,)).fetchone()
     return None if row is None else row[0]
 
 

@@ -324,7 +324,7 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
                 space, name, run, decides = found
                 verdict = run_outcomes.expected(tx.conn, run).verdict
                 if decides and row.winner in (YES, NO) and verdict is not None and verdict.id == name:
-                    tx.conn.execute(BALLOT_ROWS_VERDICT, (row.winner, run))  # the run's own: it outlives what was said
+                    tx.conn.execute(IS_VERDICT, (row.winner, run))  # the run's own: it outlives what was said
                 tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})
 
 
@@ -349,4 +349,4 @@ END: Final = """
 UPDATE ballots SET state = :state, winner = :winner, why = :why, ended_by = :by, reason = :reason, ended_ms = :now
 WHERE id = :ballot AND state = 'open' RETURNING space, name, run, type = 'approval' AND binding
 """
-BALLOT_ROWS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
+IS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"

@@ -9,7 +9,7 @@ from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
 from kernel.store import agents, messages, workflows
-from kernel.store.transitions.retention import clear
+from kernel.store.transitions.clear import clear
 from protocol.api.messages import Channel
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.api.worktrees import DiffReport

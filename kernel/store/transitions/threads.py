@@ -164,7 +164,7 @@ NOTICE: Final = (
 
 LAST: Final = "SELECT entries FROM instructions WHERE id = ? AND entries > 0"
 
-COMPACT_COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
+COUNT_NOTE: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
 
 
 def compact(tx: Transaction, number: int) -> None:
@@ -176,4 +176,4 @@ def compact(tx: Transaction, number: int) -> None:
     last = of(tx.conn, instruction_id(number), count - 1)
     if last and last[0].stop_reason == "context_overflow":
         add_note(tx, number, count, NOTICE)
-        tx.conn.execute(COMPACT_COUNT, (number,))
+        tx.conn.execute(COUNT_NOTE, (number,))

@@ -10,12 +10,13 @@ from kernel.rule.draft import Author
 from kernel.store import voting
 from kernel.store.database import MEMORY, open_database
 from kernel.store.transitions import retention
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import cancel
 from kernel.store.transitions.due import next_due_ms
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.retention import clear, sweep_instructions
+from kernel.store.transitions.retention import sweep_instructions
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import create, vote
 from kernel.store.writer import Writer
