@@ -136,7 +136,18 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         space=place_of(row.space),
         status=found[_WIDTH],
         lane=LANES[row.lane],
-        attempts=tuple(_attempt(one) for one in conn.execute(ATTEMPTS, (number,))),
+        attempts=tuple(
+            AttemptInfo(
+                n=n,
+                epoch=epoch,
+                started_at=rfc3339(started_ms),
+                ended_at=optional_rfc3339(ended_ms),
+                outcome=outcome,
+                exit=exit_,
+                stderr_tail=stderr_tail or None,
+            )
+            for n, epoch, started_ms, ended_ms, outcome, exit_, stderr_tail in conn.execute(ATTEMPTS, (number,))
+        ),
         steps=tuple(
             StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
         ),
@@ -160,21 +171,6 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         message_ids=joined or (message_id(row.message),),
         enqueued_at=rfc3339(row.enqueued_ms),
         tried=row.tried,
-    )
-
-
-def _attempt(row: object) -> AttemptInfo:
-    n, epoch, started, ended, outcome, how, tail = cast(
-        "tuple[int, int, int, int | None, str | None, str | None, str | None]", row
-    )
-    return AttemptInfo(
-        n=n,
-        epoch=epoch,
-        started_at=rfc3339(started),
-        ended_at=optional_rfc3339(ended),
-        outcome=outcome,
-        exit=how,
-        stderr_tail=tail or None,
     )
 
 

@@ -115,21 +115,17 @@ SELECT space, file, definition, coalesce(vouched, '[]') FROM workflows WHERE sta
 def declared(conn: apsw.Connection) -> Declared:
     """All that says which timers there should be, and those there are. Not limited: ask in a thread."""
     return Declared(
-        agents=tuple(_agent(row) for row in conn.execute(AGENTS)),
-        workflows=tuple(_workflow(row) for row in conn.execute(WORKFLOWS)),
+        agents=tuple(
+            DeclaredAgent(AgentKey(key), origin, bytes(definition)) for key, origin, definition in conn.execute(AGENTS)
+        ),
+        workflows=tuple(
+            DeclaredWorkflow(
+                space, file, bytes(definition), vouched.encode() if isinstance(vouched, str) else bytes(vouched)
+            )
+            for space, file, definition, vouched in conn.execute(WORKFLOWS)
+        ),
         armed=all(conn),
     )
-
-
-def _agent(row: object) -> DeclaredAgent:
-    key, origin, definition = cast("tuple[str, str, bytes]", row)
-    return DeclaredAgent(AgentKey(key), origin, bytes(definition))
-
-
-def _workflow(row: object) -> DeclaredWorkflow:
-    space, file, definition, vouched = cast("tuple[str, str, bytes, bytes | str]", row)
-    told = vouched.encode() if isinstance(vouched, str) else bytes(vouched)
-    return DeclaredWorkflow(space, file, bytes(definition), told)
 
 
 _Row = tuple[str, str, bytes, int | None, int, int | None]
