@@ -329,6 +329,7 @@ VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model,
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
   backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, resume_at_ms = 0
+-- only where something changed, so that nobody is told of nothing
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))

@@ -159,8 +159,10 @@ SELECT e.seq, e.type, e.at_ms, e.space, e.agent, e.instruction, e.data,
   m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM events AS e LEFT JOIN messages AS m ON m.seq = e.message
 WHERE e.seq > :since AND (e.type = :beside
+  -- a place stands for the spaces of all its runs, place#3
   OR (:space IS NULL OR e.space = :space OR substr(e.space, 1, length(:space) + 1) = :space || '#')
   AND (:agent IS NULL OR e.agent = :agent)
+  -- several types, separated by commas
   AND (:type IS NULL OR instr(',' || :type || ',', ',' || e.type || ','))
   AND (:instruction IS NULL OR e.instruction = :instruction))
 ORDER BY e.seq LIMIT :limit

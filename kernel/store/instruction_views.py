@@ -204,6 +204,7 @@ QUEUE: Final = """
 SELECT i.id, i.lane, i.state, i.attempts + i.crashes, i.steps, i.preempted, i.promoted, i.enqueued_ms, i.not_before_ms,
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
   coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
+-- one part for each partial index
 FROM (
   SELECT id FROM instructions
   WHERE agent = :agent AND state IN ('leased', 'running') AND (lane, id) > (:lane, :after)

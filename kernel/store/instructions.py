@@ -22,6 +22,7 @@ from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruct
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
 WITH RECURSIVE waiting (agent) AS (
+  -- the first agent with a queue, then the next one after it
   SELECT min(agent) FROM instructions INDEXED BY instructions_queue WHERE state IN ('queued', 'yielded')
   UNION ALL
   SELECT (SELECT min(i.agent) FROM instructions AS i INDEXED BY instructions_queue
@@ -31,10 +32,12 @@ WITH RECURSIVE waiting (agent) AS (
 SELECT head.id, head.agent, head.lane, a.provider
 FROM waiting
 CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now
+-- the head of its queue whose time has come
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
   ORDER BY i.lane, i.id LIMIT 1)
+-- at most one live attempt of an agent
 WHERE NOT EXISTS (
   SELECT 1 FROM instructions AS live WHERE live.agent = waiting.agent AND live.state IN ('leased', 'running'))
 ORDER BY head.lane, head.id LIMIT :limit

@@ -44,8 +44,10 @@ LINES: Final = """
 SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared, w.mirror
 FROM messages AS m LEFT JOIN workflows AS w ON w.id = m.run
 WHERE m.seq > :since AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0
+  -- of workflows with a mirror, the newest space of each
   AND (w.mirror IS NOT NULL AND m.space = (SELECT l.space FROM workflows AS l
       WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
+    -- and the personal spaces of agents that have files
     OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = substr(m.space, 4) AND a.origin = 'file')))
   AND (:space IS NULL OR m.space = :space) AND (:folder IS NULL OR w.mirror = :folder)

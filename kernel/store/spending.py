@@ -100,9 +100,11 @@ SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.mod
   CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER),
   CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER), min(sum(i.cost_usd), :largest), sum(i.steps),
   sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)),
+  -- work whose price is not known, though it took tokens
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0)
 FROM instructions AS i
+-- a place stands for the spaces of all its runs, place#3
 WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
   AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4

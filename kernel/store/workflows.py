@@ -52,10 +52,13 @@ def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
 
 # Used up for all: what a vote comes to is told one hop after what was put to the vote, and wakes whoever did that.
 RUNS_UNDER_WAY: Final = """
-SELECT w.id, w.space, w.deadline_ms, CASE WHEN w.limited_by = 'budget'
+SELECT w.id, w.space, w.deadline_ms,
+  -- limited: by a budget only once more is spent than it has
+  CASE WHEN w.limited_by = 'budget'
     THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
+  -- no proposal of an agent can still give work: a limit is reached, or none is open that may go a hop further
   w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
     SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.space = w.space
       AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit),

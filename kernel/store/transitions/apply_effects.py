@@ -272,6 +272,7 @@ BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
 # a queue is counted only where it may be full.
 SPAN: Final = """
 SELECT (SELECT max(id) FROM instructions) + 1 - (SELECT min(oldest) FROM (
+    -- the oldest of each lane, by the index of the queue and by that of waits
     SELECT (SELECT min(q.id) FROM instructions AS q
       WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state IN ('queued', 'yielded')) AS oldest
     FROM (VALUES (0), (1), (2)) AS lanes

@@ -189,15 +189,11 @@ def approve(
     expire(tx)  # though no alarm has come yet
     waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (decided.approval,)).fetchall())
     _decide(tx, decided)
-    return tuple(approval_id(number) for (number,) in waited if _is_granted(tx, number))
+    states = {number: tx.conn.execute(ONE, (number,)).fetchone() for (number,) in waited}
+    return tuple(approval_id(number) for number, row in states.items() if row is not None and row[1] == "granted")
 
 
 OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER BY id"
-
-
-def _is_granted(tx: Transaction, number: int) -> bool:
-    row = tx.conn.execute(ONE, (number,)).fetchone()
-    return row is not None and row[1] == "granted"
 
 
 def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:

@@ -118,6 +118,7 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
+  -- its attempt may end what it holds; a person or a limit whatever has not ended
   AND (state {before done} OR (:any_open AND state {before cancel}))
 RETURNING agent, name, space, run, hops, asked_by, attempts + crashes AS tried,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
