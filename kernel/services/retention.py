@@ -25,9 +25,9 @@ from kernel.store.blobs import UNSWEPT_MS
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions import retention
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.retention import (
     ROWS,
-    clear,
     sweep_answers,
     sweep_blobs,
     sweep_crashes,

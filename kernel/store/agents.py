@@ -1,10 +1,7 @@
-"""Questions about agents and who is where.
+"""Agents: their rows, the members of spaces, the process table, and restarts after crashes.
 
-A worker of an agent left without being asked to: the restart policy's verdict, in the commit that books the end.
-
-Part of park and close, never a job of its own (promises 4.2, P13).
-
-Which agents there are. They move no work; a name must be here before anything can be sent to it.
+A name must be here before anything can be sent to it. An agent whose worker left without being asked to is charged by
+the restart policy in the commit that books the end (promise P13).
 """
 
 from collections.abc import Iterable
@@ -26,7 +23,7 @@ from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, n
 
 
 class AgentRecord(msgspec.Struct, frozen=True):
-    """What is stored of an agent. ``home_space`` is set on inline agents; ``definition`` is JSON."""
+    """A stored agent. ``home_space`` is set on inline agents; ``definition`` is JSON."""
 
     key: AgentKey
     name: AgentName
@@ -79,7 +76,7 @@ FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? OR
 
 
 def members(conn: apsw.Connection, space: str) -> tuple[Member, ...]:
-    """Who is in ``space`` (also after its workflow has stopped)."""
+    """Return the members of ``space`` (also after its workflow has stopped)."""
     return tuple(Member(*found) for found in conn.execute(MEMBERS, (space,)))
 
 
@@ -306,7 +303,9 @@ class _Shown(msgspec.Struct, frozen=True):
 
     @property
     def provider_name(self) -> str:
-        """Whose limit its workers count against, as far as the file says; an alias is resolved at its first attempt."""
+        """The provider whose limit its workers count against, as far as the file says; an alias is resolved at its
+        first attempt.
+        """
         if self.backend == "mock":
             return "mock"
         if self.provider is None:
@@ -330,6 +329,7 @@ VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model,
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
   backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, resume_at_ms = 0
+-- only where something changed, so that nobody is told of nothing
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
     OR file IS NOT coalesce(:file, file))

@@ -1,6 +1,4 @@
-"""Questions about approvals: what waits for a person, and what was agreed to once for all.
-
-The rows of approvals, and who waits for them. Part of commits, never a job: the rule decides what is written here.
+"""Approvals: requests, decisions and standing rules. The rule decides what is written, as part of its commit.
 
 Work that waits for an approval holds no worker: it is ``waiting`` for ``approval``. Where the call itself is kept
 waiting its attempt lives on, and its instruction says all the same for what.
@@ -60,7 +58,7 @@ class _Row(NamedTuple):
 
 
 def pending(conn: apsw.Connection, page: Page = WHOLE) -> Pending:
-    """What waits for a decision, the oldest first. Ask in a thread."""
+    """Return the open requests, the oldest first. Ask in a thread."""
     found = [_Row(*row) for row in conn.execute(OPEN, (page.after or 0, page.limit + 1))]
     rows, following = page.cut(found, lambda row: approval_id(row.number))
     total = int(conn.execute(COUNT_OPEN).get)
@@ -147,7 +145,7 @@ EXPIRES: Final = "SELECT expires_ms FROM approvals WHERE id = ?"
 
 
 def expires_at(conn: apsw.Connection, approval: str) -> str | None:
-    """When one request is given up, or was."""
+    """Return the time at which one request expires, or expired."""
     found = conn.execute(EXPIRES, (number_of(approval, "a"),)).fetchone()
     return None if found is None else rfc3339(int(found[0]))
 
@@ -157,7 +155,7 @@ COUNT_RULES: Final = "SELECT count(*) FROM approval_rules"
 
 
 def rules(conn: apsw.Connection, page: Page = WHOLE) -> ApprovalRules:
-    """What was agreed to once for all, the oldest first."""
+    """Return the approval rules, the oldest first."""
     found = list(conn.execute(RULES, (page.after or 0, page.limit + 1)))
     shown, following = page.cut(found, lambda row: rule_id(row[0]))
     rows = tuple(
@@ -179,7 +177,7 @@ SELECT w.approval FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.r
 
 
 def of_run(conn: apsw.Connection, instruction: str) -> Approval | None:
-    """What the run of ``instruction`` was started with, whatever its agents' files say."""
+    """Return the ``approval`` that the run of ``instruction`` was started with, whatever its agents' files say."""
     row = conn.execute(OF_RUN, (number_of(instruction, "i"),)).fetchone()
     return None if row is None else cast("Approval | None", row[0])
 
@@ -227,7 +225,7 @@ def put_request(tx: Transaction, row: ApprovalRequest) -> None:
 
 
 class Named(NamedTuple):
-    """Whose request it is, and about what."""
+    """A request as events name it: the instruction, its agent and space, the tool."""
 
     instruction: int
     name: str
@@ -300,7 +298,7 @@ SELECT id, waits_ms FROM approvals WHERE instruction = ? AND state = 'open' ORDE
 
 
 def awaited(tx: Transaction, number: int) -> Awaited | None:
-    """What an instruction that is put back has to wait for first, if there is something."""
+    """Return the first open request of an instruction that is put back into its lane."""
     row = tx.conn.execute(FIRST_OPEN, (number,)).fetchone()
     return None if row is None else Awaited(approval_id(int(row[0])), int(row[1]))
 

@@ -1,10 +1,6 @@
-"""Who speaks with a token.
+"""Attempts: their tokens, start, working time and end. All but ``identify`` is part of another commit, never a job.
 
-The end of an attempt: its row, its token and its event. Part of park and close, never a job of its own.
-
-Say that the worker of an attempt runs, and of what its prompt was made: with its first entry, or by itself.
-
-Book the time that an attempt worked, minute by minute, with its agent's budget.
+The working time is booked minute by minute with the budget of the agent.
 """
 
 from dataclasses import dataclass
@@ -42,7 +38,7 @@ FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.
 
 
 def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
-    """Whose token this is; None: nobody's."""
+    """Return the attempt that a token belongs to; None: no live one."""
     row = conn.execute(IDENTIFY, (token_hash,)).fetchone()
     if row is None:
         return None
@@ -56,7 +52,7 @@ SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Beginning:
-    """What there is to tell of a worker that runs. ``manifest`` is what its prompt was made of."""
+    """Facts about a worker that has begun. ``manifest`` is what its prompt was made of."""
 
     pid: int
     backend: str
@@ -116,7 +112,7 @@ def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> N
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
+    """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
 
     outcome: str
     exit: str | None = None

@@ -1,8 +1,6 @@
-"""Bodies that are large or shared, kept once, by the hash of what they are.
+"""Bodies that are large or shared, stored once under their hash. Part of commits, never a job of its own.
 
-It knows no owner: who refers to a blob keeps its hash, and what nobody refers to is swept (commits/sweep_old.py).
-
-Where the body of an entry goes: into its row, or, if it is large, once into blobs. Part of commits, never a job.
+It knows no owner: who refers to a blob keeps its hash, and what nobody refers to is swept (transitions.retention).
 """
 
 import hashlib

@@ -1,10 +1,8 @@
-"""Questions about breakers: which providers are being left alone. A breaker that has no row is closed.
+"""Circuit breakers: providers that are left alone after failures, and the probe that closes them again.
 
-A person says that an agent may ask its provider again: what held it back lets it go.
-
-A provider's breaker: it trips, is probed, and closes; whom it held goes on.
-
-``trip`` and ``give_back`` are part of the commit that books an attempt's end; ``probe`` and ``shut`` are jobs.
+A breaker without a row is closed. What waits for one, and whom it holds, is in kernel.store.waits under its key.
+``record_failure`` and ``release_probe`` are part of the commit that books an attempt's end; ``probe`` and ``close``
+are jobs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -88,7 +86,7 @@ def _of(row: _Row) -> Breaker:
 
 @dataclass(frozen=True, slots=True)
 class ProviderFailure:
-    """What a provider did to an attempt. ``jitter`` is uniform in [0, 1)."""
+    """A failure of a provider, as one attempt met it. ``jitter`` is uniform in [0, 1)."""
 
     key: str
     cause: Cause

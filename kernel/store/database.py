@@ -3,10 +3,8 @@
 Everything that writes goes through ``writer()``, one connection for one thread; readers cannot write. Nothing
 may open() the file beside SQLite: closing it would drop SQLite's locks.
 
-Whether a database file is damaged, as far as can be told without keeping anybody waiting (fault SF07).
-
-A small file is looked at as a whole, of a large one what fits into the patience. Pages carry no checksums: what
-is found is damage to the structure, not a changed letter in a text.
+At the start a small file is checked for damage as a whole, of a large one what fits into the time. Pages carry no
+checksums: what is found is damage to the structure, not a changed letter in a text.
 """
 
 import itertools
@@ -31,7 +29,7 @@ _HARMLESS: Final = ("ok", "CHECK constraint failed", "NULL value")
 
 
 def check_integrity(connection: apsw.Connection) -> str | None:
-    """What is broken, in SQLite's words; None: nothing was found in time. Raises apsw.Error."""
+    """Return what is broken, in SQLite's words; None: nothing was found in time. Raises apsw.Error."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     connection.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
     try:
@@ -114,11 +112,13 @@ class Database:
         return connection
 
     def misplaced(self) -> str | None:
-        """Why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
+        """Return why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
         return None if self._place is None else self._place.fault()
 
     def has_room(self) -> bool:
-        """Whether its disk has so much room that a commit is worth a try: a small one may find some where none is."""
+        """Return whether its disk has so much room that a commit is worth a try: a small one may find some where none
+        is.
+        """
         if self.path == MEMORY:
             return True
         try:
@@ -147,7 +147,7 @@ class Database:
         return copy
 
     def saved_notice(self) -> str | None:
-        """What an earlier kernel saved beside this database, and how to go on with it; None: nothing is there."""
+        """Say what an earlier kernel saved beside this database, and how to go on with it; None: nothing is there."""
         if self.path == MEMORY:
             return None
         found = _saved_beside(self.path)
@@ -228,7 +228,10 @@ _UNSUPPORTED: Final = frozenset(
 
 
 def cannot_open(path: str, error: apsw.Error) -> CannotOpen:
-    """What ``error`` says is wrong, where, and what to do about it. Only damage is a case for a backup."""
+    """Turn ``error`` into an error that says what is wrong, where, and what to do about it.
+
+    Only damage is a case for a backup.
+    """
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
         return damaged(path, str(error))
     said = f"({error})"

@@ -24,7 +24,7 @@ class Place:
         self._names = {f"{path}{suffix}": found for suffix in _SUFFIXES if (found := _identity(path + suffix))}
 
     def fault(self) -> str | None:
-        """Why what is written does not reach the files that the next kernel opens; None: it does."""
+        """Return why what is written does not reach the files that the next kernel opens; None: it does."""
         for name, opened in self._names.items():
             found = _identity(name)
             if found != opened:
@@ -33,7 +33,9 @@ class Place:
         return None
 
     def vanished(self) -> bool:
-        """Whether the database itself, or its log, has no name at all any more: with this process it would be gone."""
+        """Return whether the database itself, or its log, has no name at all any more: with this process it would be
+        gone.
+        """
         kept = [(name, opened) for name, opened in self._names.items() if not name.endswith(_SHARED)]
         return any(_identity(name) != opened and _link_of(opened) is None for name, opened in kept)
 

@@ -1,9 +1,6 @@
-"""Questions about entries: what of an instruction is durable.
+"""Entries of instructions, and the frozen prompt that the first of them answered and all attempts are told.
 
-The frozen prompt of an instruction: what its first entry was an answer to, and every later attempt is told too.
-
-The system text is a blob of its own, since many instructions of an agent share it. It knows nothing of how a prompt
-is made.
+The system text is a blob of its own, since many instructions of an agent share it.
 """
 
 from typing import Final
@@ -71,7 +68,7 @@ ASIDE: Final = "SELECT aside FROM instructions WHERE id = ?"
 
 
 def set_aside(conn: apsw.Connection, instruction: str) -> int:
-    """How many entries were made for a prompt that another one replaced: they are told, not replayed."""
+    """Count the entries that were made for a prompt that another one replaced: they are told, not replayed."""
     row = conn.execute(ASIDE, (number_of(instruction, "i"),)).fetchone()
     return 0 if row is None else int(row[0])
 
@@ -88,6 +85,6 @@ SELECT m.text FROM chain JOIN messages AS m ON m.seq = chain.message WHERE chain
 
 
 def origin_text(conn: apsw.Connection, instruction: str) -> str:
-    """What the message said that began the thread which ``instruction`` takes up."""
+    """Return the text of the message that began the thread which ``instruction`` takes up."""
     row = conn.execute(ORIGIN, (number_of(instruction, "i"),)).fetchone()
     return "" if row is None else str(row[0])

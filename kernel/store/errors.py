@@ -1,4 +1,4 @@
-"""What the store raises beside Refused. All of these end the kernel; none is a caller's mistake."""
+"""Errors that the store raises beside Refused. All of these end the kernel; none is a caller's mistake."""
 
 
 class StoreError(Exception):
@@ -18,4 +18,4 @@ class StorageFailed(StoreError):
 
 
 class CannotSave(StoreError):
-    """What was in a database that is gone could not be copied, and is lost."""
+    """The contents of a database that is gone could not be copied, and are lost."""

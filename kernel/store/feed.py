@@ -1,8 +1,6 @@
-"""The feed: events to those who watch, and the wake that the dispatcher waits on.
+"""Durable events, live and read again: the feed to subscribers, and the wake that the dispatcher waits on.
 
-Everything here happens on the Trio thread. A slow reader never holds up anybody: it is told what it missed.
-
-Questions about durable events.
+Everything live happens on the Trio thread. A slow reader never holds up anybody: it is told what it missed.
 """
 
 from collections import deque
@@ -161,8 +159,10 @@ SELECT e.seq, e.type, e.at_ms, e.space, e.agent, e.instruction, e.data,
   m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM events AS e LEFT JOIN messages AS m ON m.seq = e.message
 WHERE e.seq > :since AND (e.type = :beside
+  -- a place stands for the spaces of all its runs, place#3
   OR (:space IS NULL OR e.space = :space OR substr(e.space, 1, length(:space) + 1) = :space || '#')
   AND (:agent IS NULL OR e.agent = :agent)
+  -- several types, separated by commas
   AND (:type IS NULL OR instr(',' || :type || ',', ',' || e.type || ','))
   AND (:instruction IS NULL OR e.instruction = :instruction))
 ORDER BY e.seq LIMIT :limit
@@ -218,5 +218,5 @@ FROM kept AS k WHERE k.id = 1
 
 
 def event_range(conn: apsw.Connection) -> EventRange:
-    """Which events can be read again."""
+    """Return the range of events that can be read again."""
     return EventRange(*cast("tuple[int, int]", conn.execute(KEPT).fetchone()))

@@ -1,7 +1,4 @@
-"""What was said about the work itself: by agents, of what gets in their way here, and by people.
-
-Keep what was said about the work itself. It wakes nobody, and is in no channel.
-"""
+"""Feedback about the work itself, by agents and by people. It wakes nobody, and is in no channel."""
 
 from typing import Final, cast
 

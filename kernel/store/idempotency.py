@@ -1,14 +1,9 @@
-"""The ledger of effects: a call made again is answered as it was the first time (P4). Part of commits, never a job.
+"""Idempotency: a request or an agent's call that is made again is answered as the first time (P4), and changes nothing.
 
-A call without a key is given one (commits/unkeyed.py), and so is one whose key names a sending of it, not the call.
-
-Calls whose client names none: the same once more after an interruption is the same call (P4). Part of the ledger.
-
-A program that is resumed was cut between a call and its result, and asks for the same again under another name. Such a
-repeat is answered as it was, once: where it says the same as a call of an *earlier* attempt whose result was in no
-entry. A result that was in one has been seen, and what is asked for after that is meant.
-
-Idempotency: what a request was answered, so that a retry of it is answered the same and changes nothing.
+Requests carry a key. An agent's call without one is given one, and so is a call whose key names its sending: a program
+that is resumed was cut between a call and its result, and asks for the same again under another name. Such a repeat is
+answered once where it says the same as a call of an *earlier* attempt whose result was in no entry. A result that was
+in one has been seen, and what is asked for after that is meant.
 """
 
 import hashlib
@@ -34,7 +29,7 @@ Words = tuple[object, ...]
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What a call was answered, as far as its result shows in an entry."""
+    """The recorded answer to a call, as far as its result shows in an entry."""
 
     message_id: str
 
@@ -56,7 +51,7 @@ TAKE_OVER: Final = "UPDATE effects SET call_key = :key WHERE instruction = :id A
 
 
 def find_unkeyed(tx: Transaction, author: Author, held: Held, words: Words) -> UnkeyedCall:
-    """What is known of a call that says ``words``. One that had been made before is this attempt's from now on."""
+    """Find an earlier call that says ``words``. One that had been made before is this attempt's from now on."""
     said = f"{_MARK}{hashlib.sha256(_encode(words)).hexdigest()[:32]}"
     rows = tx.conn.execute(ALIKE, {"id": held.number, "said": said}).fetchall()
     alike = {str(key): cast("bytes", result) for key, result in rows}

@@ -1,7 +1,4 @@
-"""Which tool calls of an instruction failed, by the step that asked for them, and what the model read of each.
-
-Instructions as people see them: all about one, and what waits for an agent.
-"""
+"""Read models of instructions, as people see them: one with its steps and failed calls, and the queue of an agent."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,7 +35,7 @@ LEFT JOIN blobs AS b ON b.hash = e.blob WHERE i.run = ?
 
 
 class _Call(msgspec.Struct, frozen=True):
-    """What of an entry is asked about here."""
+    """The fields of an entry that are read here."""
 
     name: str | None = None
     text: str = ""
@@ -139,7 +136,18 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         space=place_of(row.space),
         status=found[_WIDTH],
         lane=LANES[row.lane],
-        attempts=tuple(_attempt(one) for one in conn.execute(ATTEMPTS, (number,))),
+        attempts=tuple(
+            AttemptInfo(
+                n=n,
+                epoch=epoch,
+                started_at=rfc3339(started_ms),
+                ended_at=optional_rfc3339(ended_ms),
+                outcome=outcome,
+                exit=exit_,
+                stderr_tail=stderr_tail or None,
+            )
+            for n, epoch, started_ms, ended_ms, outcome, exit_, stderr_tail in conn.execute(ATTEMPTS, (number,))
+        ),
         steps=tuple(
             StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
         ),
@@ -166,23 +174,8 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     )
 
 
-def _attempt(row: object) -> AttemptInfo:
-    n, epoch, started, ended, outcome, how, tail = cast(
-        "tuple[int, int, int, int | None, str | None, str | None, str | None]", row
-    )
-    return AttemptInfo(
-        n=n,
-        epoch=epoch,
-        started_at=rfc3339(started),
-        ended_at=optional_rfc3339(ended),
-        outcome=outcome,
-        exit=how,
-        stderr_tail=tail or None,
-    )
-
-
 class Addressed(msgspec.Struct, frozen=True):
-    """What an instruction asks of whom. ``agent`` is a key, ``name`` what it is called in the space."""
+    """The agent, space and messages of an instruction. ``agent`` is a key, ``name`` what it is called in the space."""
 
     agent: AgentKey
     name: AgentName
@@ -197,7 +190,7 @@ ADDRESSED: Final = "SELECT agent, name, space, message, entries > 0 FROM instruc
 
 
 def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
-    """What one instruction asks, for its prompt."""
+    """Return the messages of one instruction, for its prompt."""
     number = number_of(id, "i")
     row = conn.execute(ADDRESSED, (number,)).fetchone()
     if row is None:
@@ -211,6 +204,7 @@ QUEUE: Final = """
 SELECT i.id, i.lane, i.state, i.attempts + i.crashes, i.steps, i.preempted, i.promoted, i.enqueued_ms, i.not_before_ms,
   i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
   coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
+-- one part for each partial index
 FROM (
   SELECT id FROM instructions
   WHERE agent = :agent AND state IN ('leased', 'running') AND (lane, id) > (:lane, :after)
@@ -253,7 +247,7 @@ _QUEUED_WIDTH: Final = len(_Queued._fields)
 
 
 def queue(conn: apsw.Connection, agent: str, now_ms: int, page: Page = WHOLE) -> QueueReport:
-    """What the agent does and what waits for it, in the order it will be done."""
+    """Return the work of an agent, under way and queued, in the order it will be done."""
     lane = 0 if page.after is None else conn.execute(LANE, (page.after,)).get
     values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}
     rows, following = page.cut(list(conn.execute(QUEUE, values)), lambda row: instruction_id(row[0]))

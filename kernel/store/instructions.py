@@ -1,10 +1,6 @@
-"""Questions about instructions. Those the dispatcher asks do not depend on how much is queued.
+"""Queries about instructions: what can be leased, what is open, given up or ended, and why something waits.
 
-What a person's change needs to know of an instruction before it is made.
-
-Whether instructions can go on: the rows behind kernel.policy.agent_status.
-
-Why nobody was asked for an agent's work: its key is not in the kernel's environment, so no provider refused it.
+Those that the dispatcher asks do not depend on how much is queued.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,6 +22,7 @@ from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruct
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
 WITH RECURSIVE waiting (agent) AS (
+  -- the first agent with a queue, then the next one after it
   SELECT min(agent) FROM instructions INDEXED BY instructions_queue WHERE state IN ('queued', 'yielded')
   UNION ALL
   SELECT (SELECT min(i.agent) FROM instructions AS i INDEXED BY instructions_queue
@@ -35,10 +32,12 @@ WITH RECURSIVE waiting (agent) AS (
 SELECT head.id, head.agent, head.lane, a.provider
 FROM waiting
 CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now
+-- the head of its queue whose time has come
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
   ORDER BY i.lane, i.id LIMIT 1)
+-- at most one live attempt of an agent
 WHERE NOT EXISTS (
   SELECT 1 FROM instructions AS live WHERE live.agent = waiting.agent AND live.state IN ('leased', 'running'))
 ORDER BY head.lane, head.id LIMIT :limit
@@ -46,7 +45,8 @@ ORDER BY head.lane, head.id LIMIT :limit
 
 
 def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ...]:
-    """What could be leased, most urgent first: the head of the queue of each agent that nothing holds back.
+    """Return the instructions that could be leased, most urgent first: the head of the queue of each agent that nothing
+    holds back.
 
     An instruction whose ``not_before`` has not come is passed over, not waited for.
     """
@@ -67,7 +67,7 @@ _NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, now_ms: int) -> int | None:
-    """When the next of those whose time has not come may be leased, or the next agent restarted."""
+    """Return the time at which the next of those whose time has not come may be leased, or the next agent restarted."""
     row = conn.execute(NEXT_DUE, {"now": now_ms, "never": _NEVER}).fetchone()
     return None if row is None or row[0] == _NEVER else int(row[0])
 
@@ -83,15 +83,15 @@ def live(conn: apsw.Connection) -> dict[InstructionId, str]:
     return {instruction_id(number): state for number, state in conn.execute(LIVE)}
 
 
-KEPT_WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
+WAITING: Final = "SELECT agent FROM instructions WHERE state IN ('leased', 'running') AND waits_for IS NOT NULL"
 
 
 def waiting(conn: apsw.Connection) -> frozenset[str]:
     """Agents whose attempt does nothing but wait for somebody: its worker is not counted."""
-    return frozenset(str(agent) for (agent,) in conn.execute(KEPT_WAITING))
+    return frozenset(str(agent) for (agent,) in conn.execute(WAITING))
 
 
-KEEPING: Final = """
+BLOCKING: Final = """
 SELECT live.id FROM instructions AS live
 WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EXISTS (
     SELECT 1 FROM instructions AS i INDEXED BY instructions_queue
@@ -104,7 +104,7 @@ WHERE live.state IN ('leased', 'running') AND live.waits_for = 'approval' AND EX
 
 def blocking(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
     """Instructions whose attempt waits for a person, while its agent could do something else."""
-    return frozenset(instruction_id(number) for (number,) in conn.execute(KEEPING, {"now": now_ms}))
+    return frozenset(instruction_id(number) for (number,) in conn.execute(BLOCKING, {"now": now_ms}))
 
 
 DEAD: Final = """
@@ -120,7 +120,7 @@ COUNT_DEAD: Final = "SELECT count(*) FROM instructions WHERE state IN ('failed',
 
 
 def dead(conn: apsw.Connection, page: Page = WHOLE) -> Dead:
-    """What was given up and nobody has dismissed, newest first. ``text`` is what had been asked."""
+    """Return the instructions that were given up and not dismissed, newest first. ``text`` is what had been asked."""
     found = list(conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1}))
     shown, following = page.cut(found, lambda row: instruction_id(row[0]))
     rows = (
@@ -149,7 +149,7 @@ FROM instructions WHERE id = ?
 
 
 def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResult, ...]:
-    """How instructions stand, in the order asked; unknown ids are left out."""
+    """Return the results of instructions, in the order asked; unknown ids are left out."""
     found = ((asked, conn.execute(RESULT, (number_of(asked, "i"),)).fetchone()) for asked in ids)
     return tuple(
         InstructionResult(
@@ -167,7 +167,7 @@ def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResul
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How one instruction of a run ended, for its exit code."""
+    """End of one instruction of a run, for its exit code."""
 
     instruction: InstructionId
     agent: AgentName
@@ -240,13 +240,13 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 
 def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
-    """What has not ended, the oldest first. It sorts them all: ask in a thread."""
+    """Return all instructions that have not ended, the oldest first. It sorts them all: ask in a thread."""
     rows = conn.execute(OPEN, {"limit": limit, "after": after})
     return tuple(Open(instruction_id(number), *more) for number, *more in rows)
 
 
 def count_open(conn: apsw.Connection, space: str | None) -> int:
-    """How much has not ended in ``space``; None: anywhere. Ask in a thread."""
+    """Count the instructions that have not ended in ``space``; None: anywhere. Ask in a thread."""
     return int((conn.execute(COUNT_OPEN) if space is None else conn.execute(COUNT_OPEN_IN, (space,))).get)
 
 
@@ -257,7 +257,10 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 
 def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
-    """What has not ended in ``space``. Empty: nothing there runs, waits its turn or waits for time."""
+    """Return the instructions that have not ended in ``space``.
+
+    Empty: nothing there runs, waits its turn or waits for time.
+    """
     rows = conn.execute(OPEN_IN, (space, after, limit))
     return tuple(Open(instruction_id(number), *more) for number, *more in rows)
 
@@ -317,13 +320,13 @@ ASKS: Final = Readiness("person", "answer")
 
 
 def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[InstructionId, Readiness]:
-    """How instructions stand at ``now_ms`` (the kernel's time); unknown ids are left out."""
+    """Return the readiness of instructions at ``now_ms`` (the kernel's time); unknown ids are left out."""
     found = ((one, conn.execute(STANDING, (number_of(one, "i"),)).fetchone()) for one in ids)
     return {InstructionId(one): of_row(conn, row, now_ms) for one, row in found if row is not None}
 
 
 def of_row(conn: apsw.Connection, row: object, now_ms: int) -> Readiness:
-    """How the instruction of a row with the columns of STANDING stands."""
+    """Return the readiness of an instruction from a row with the columns of STANDING."""
     known = cast(Row, row)
     own = stands = readiness(*known[:-1], now_ms)
     for _ in range(CHAIN):
@@ -337,7 +340,7 @@ def of_row(conn: apsw.Connection, row: object, now_ms: int) -> Readiness:
 
 # Who was refused waits for its provider's breaker. Who had no key to show waits for its own agent, and so does all of
 # that agent's work behind it.
-UNASKED: Final = """
+CREDENTIALS_ERROR: Final = """
 SELECT t.stderr_tail FROM instructions AS i
 CROSS JOIN instructions AS kept ON kept.agent = i.agent AND kept.state = 'waiting'
 CROSS JOIN attempts AS t ON t.instruction = kept.id
@@ -346,21 +349,22 @@ ORDER BY t.instruction, t.epoch DESC LIMIT 1
 """
 
 
-UNASKED_ASKS: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
+ANSWERED_BY: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
 
 
 def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
-    """What is missing for the instruction to be tried; None where its provider was asked, or it waits for no key.
+    """Return the credentials that are missing for the instruction to be tried; None where its provider was asked, or it
+    waits for no key.
 
     Who waits for an answer lacks what whoever is to give it lacks.
     """
     number = number_of(id, "i")
     for _ in range(CHAIN):
-        asks = conn.execute(UNASKED_ASKS, (number,)).fetchone()
+        asks = conn.execute(ANSWERED_BY, (number,)).fetchone()
         if asks is None:
             break
         number = number_of(asks[0] or "", "i")
-    row = conn.execute(UNASKED, (number,)).fetchone()
+    row = conn.execute(CREDENTIALS_ERROR, (number,)).fetchone()
     return None if row is None else row[0]
 
 

@@ -1,11 +1,4 @@
-"""Questions about the log.
-
-An agent marks messages of its inbox as handled.
-
-Questions about inboxes: one delivery for each message and recipient.
-
-Which messages are work of an agent that has not ended: whoever reads them again must not begin that once more.
-"""
+"""Messages of spaces, and the inboxes of agents: one delivery for each message and recipient."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
@@ -18,7 +11,7 @@ from kernel.store.fence import held
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transition_sql import delivery_sql
 from protocol.api.messages import InboxRow, MessageReport, Receipt
-from protocol.instruction import DeliveryState, Status, WaitReason
+from protocol.instruction import Status, WaitReason
 from protocol.message import Message, MessageKind
 from protocol.names import InstructionId, instruction_id, message_id, place_of
 from protocol.target import flag_of
@@ -66,7 +59,7 @@ def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tu
 
 
 class ChannelFilter(NamedTuple):
-    """What was said in a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
+    """Messages of a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
 
     space: str
     run: int | None = None
@@ -136,13 +129,11 @@ def report(conn: apsw.Connection, seq: int) -> MessageReport | None:
     row = conn.execute(ONE, (seq,)).fetchone()
     if row is None:
         return None
-    receipts = tuple(_receipt(found) for found in conn.execute(RECEIPTS, (seq,)))
+    receipts = tuple(
+        Receipt(agent=name, state=state, instruction_id=None if number is None else instruction_id(number))
+        for name, state, number in conn.execute(RECEIPTS, (seq,))
+    )
     return MessageReport(message=message_of(row), receipts=receipts)
-
-
-def _receipt(row: object) -> Receipt:
-    name, state, instruction = cast("tuple[str, DeliveryState, int | None]", row)
-    return Receipt(agent=name, state=state, instruction_id=None if instruction is None else instruction_id(instruction))
 
 
 OF_RUN: Final = """
@@ -198,14 +189,16 @@ SELECT count(*) FROM deliveries WHERE agent = ? AND space = ? AND state IN ('que
 
 
 def count(conn: apsw.Connection, agent: str, space: str) -> int:
-    """How many are open in the inbox of ``agent`` (its key) in ``space``."""
+    """Count the open deliveries in the inbox of ``agent`` (its key) in ``space``."""
     return int(conn.execute(DELIVERIES_COUNT, (agent, space)).get)
 
 
 def inbox(
     conn: apsw.Connection, agent: str, space: str, limit: int = DELIVERIES_LIMIT, after: int = 0
 ) -> tuple[InboxRow, ...]:
-    """What is open in the inbox of ``agent`` (its key) in ``space`` after message ``after``, oldest first."""
+    """Return the open deliveries in the inbox of ``agent`` (its key) in ``space`` after message ``after``, oldest
+    first.
+    """
     return tuple(
         InboxRow(message_id=message_id(seq), seq=seq, sender=sender, text=text, state=state, flag=flag_of(text))
         for seq, sender, text, state in conn.execute(INBOX, (agent, space, after, limit))
@@ -230,9 +223,6 @@ class ActiveMessages(NamedTuple):
 def in_hand(conn: apsw.Connection, agent: str, seqs: Iterable[int]) -> dict[int, ActiveMessages]:
     """Of the messages with these numbers, those that ``agent`` (a key) has not done with yet."""
     rows = conn.execute(IN_HAND, (msgspec.json.encode(tuple(seqs)).decode(), agent))
-    return dict(_in_hand(row) for row in rows)
-
-
-def _in_hand(row: object) -> tuple[int, ActiveMessages]:
-    seq, number, status, waits_for = cast("tuple[int, int, Status, WaitReason | None]", row)
-    return seq, ActiveMessages(instruction_id(number), status, waits_for)
+    return {
+        int(seq): ActiveMessages(instruction_id(number), status, waits_for) for seq, number, status, waits_for in rows
+    }

@@ -1,7 +1,4 @@
-"""Questions of the mirror: what was said that belongs into files, and up to where it is written.
-
-What the mirror remembers: how far it has come, and what it has made anew.
-"""
+"""Progress of the mirror: messages that belong into files, up to where they are written, and files to make anew."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
@@ -20,7 +17,7 @@ EVERYTHING: Final = ""
 
 
 class Place(NamedTuple):
-    """What one folder holds: what was said to ``agent`` directly, or in the runs that are written to ``folder``."""
+    """Contents of one folder: what was said to ``agent`` directly, or in the runs that are written to ``folder``."""
 
     agent: str | None = None
     folder: str | None = None
@@ -47,8 +44,10 @@ LINES: Final = """
 SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared, w.mirror
 FROM messages AS m LEFT JOIN workflows AS w ON w.id = m.run
 WHERE m.seq > :since AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.cleared = 0
+  -- of workflows with a mirror, the newest space of each
   AND (w.mirror IS NOT NULL AND m.space = (SELECT l.space FROM workflows AS l
       WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
+    -- and the personal spaces of agents that have files
     OR (m.run IS NULL AND m.space BETWEEN 'dm:' AND 'dm:~' AND EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = substr(m.space, 4) AND a.origin = 'file')))
   AND (:space IS NULL OR m.space = :space) AND (:folder IS NULL OR w.mirror = :folder)
@@ -63,7 +62,10 @@ NEWEST: Final = "SELECT coalesce(max(seq), 0) FROM messages"
 
 
 def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch:
-    """What was said after ``since`` and belongs into files. It may read many rows, and large ones: ask in a thread."""
+    """Return the messages after ``since`` that belong into files.
+
+    It may read many rows, and large ones: ask in a thread.
+    """
     only = only or Place()
     newest = int(conn.execute(NEWEST).get)
     if only.folder is not None:
@@ -104,7 +106,7 @@ class Redo(NamedTuple):
 
 
 def to_redo(conn: apsw.Connection) -> tuple[Redo, ...]:
-    """What is to be made anew, because words were removed."""
+    """Return the folders that are to be made anew, because words were removed."""
     spaces = (str(row[0]) for row in conn.execute(TO_REDO).fetchall())
     return tuple(Redo(space, tuple(_places(conn, space))) for space in spaces)
 
@@ -130,7 +132,9 @@ def days(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
 
 
 def names(conn: apsw.Connection, folder: str) -> tuple[str, ...]:
-    """Who said something, was addressed or may have been, in the runs that are or were written to ``folder``."""
+    """Return the names of those who said something, were addressed or may have been, in the runs that are or were
+    written to ``folder``.
+    """
     rows = conn.execute(SPEAKERS, {"folder": folder})
     return tuple(sorted({name for sender, addressed in rows for name in (sender, *addressed.split())}))
 

@@ -1,6 +1,7 @@
-"""What one instruction may do through the kernel's tools: counted in the transaction of each effect, over all attempts.
+"""Limits on what one instruction may do through the kernel's tools, counted over all its attempts.
 
-So neither calls made at once nor another attempt, nor another kernel, begin anew. What is refused is not counted.
+They are counted in the transaction of each effect, so neither calls made at once nor another attempt, nor another
+kernel, begin anew. What is refused is not counted.
 """
 
 from collections.abc import Mapping

@@ -124,9 +124,11 @@ SELECT id, pattern FROM approval_rules WHERE tool = ? AND (agent IS NULL OR agen
 
 ASKERS: Final = """
 WITH RECURSIVE asking (id, agent, far) AS (
+  -- who waits for its answer
   SELECT a.id, a.agent, 1 FROM instructions AS i CROSS JOIN instructions AS a ON a.id = i.asked_by
   WHERE i.id = ? AND i.told = 0 AND a.ended_ms IS NULL
   UNION ALL
+  -- who waits for theirs, and so on; far bounds a circle
   SELECT a.id, a.agent, asking.far + 1 FROM asking
   CROSS JOIN instructions AS i ON i.id = asking.id CROSS JOIN instructions AS a ON a.id = i.asked_by
   WHERE i.told = 0 AND a.ended_ms IS NULL AND asking.far < 256

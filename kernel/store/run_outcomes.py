@@ -10,7 +10,7 @@ from protocol.workflow import VerdictTerms
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """What a run was started with: whose work counts (None: everybody's), and the shape of its answer as JSON.
+    """Terms that a run was started with: whose work counts (None: everybody's), and the shape of its answer as JSON.
 
     ``has_channel``: its agents hear each other. ``verdict``: the vote that decides over it.
     """
@@ -45,12 +45,12 @@ SELECT workspace <> 'none', exit_from, definition FROM workflows WHERE space = ?
 
 
 def expected(conn: apsw.Connection, run: int) -> Expected:
-    """What is expected of ``run``."""
+    """Return the terms of ``run``."""
     return _expected(conn.execute(EXPECTED, (run,)).fetchone())
 
 
 def expected_in(conn: apsw.Connection, space: str) -> Expected:
-    """What is expected of the run of ``space`` that was started last."""
+    """Return the terms of the run of ``space`` that was started last."""
     return _expected(conn.execute(EXPECTED_IN, (space,)).fetchone())
 
 
@@ -83,6 +83,6 @@ SELECT state, cause, ended_ms IS NOT NULL FROM instructions WHERE run = ? AND na
 
 
 def chosen(conn: apsw.Connection, run: int, name: str) -> ExitChoice:
-    """How the last work of the agent called ``name`` stands in ``run``."""
+    """Return the state of the last work of the agent called ``name`` in ``run``."""
     row = conn.execute(LAST_WORK, (run, name)).fetchone()
     return ExitChoice(name) if row is None else ExitChoice(name, row[0], row[1], bool(row[2]))

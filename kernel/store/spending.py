@@ -1,6 +1,6 @@
-"""Questions about what was spent, for budgets: indexed, and bounded by the window, never by the queue.
+"""Spending: what budgets count, and the report by agent, workspace and model.
 
-What work took, by agent, by workspace, by model and in all: tokens, money, time, and how it ended.
+Queries for budgets are indexed, and bounded by the window, never by the queue.
 """
 
 from typing import Final, Literal, cast
@@ -71,7 +71,7 @@ def by_minute(conn: apsw.Connection, agent: str, since_ms: int) -> tuple[tuple[i
 
 
 class RunMoney(msgspec.Struct, frozen=True):
-    """What a run, or a workflow that was started, may cost and has cost. Limits that are None do not hold."""
+    """Budget and spending of a run, or of a workflow that was started. Limits that are None do not hold."""
 
     mode: Literal["start", "run"]
     budget_tokens: int | None
@@ -100,9 +100,11 @@ SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.mod
   CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER),
   CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER), min(sum(i.cost_usd), :largest), sum(i.steps),
   sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)),
+  -- work whose price is not known, though it took tokens
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
     + i.cache_write_tokens > 0)
 FROM instructions AS i
+-- a place stands for the spaces of all its runs, place#3
 WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
   AND coalesce(:name, i.name) = i.name AND coalesce(:agent, i.agent) = i.agent
 GROUP BY 1, 2, 3, 4

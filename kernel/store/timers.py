@@ -1,7 +1,4 @@
-"""Questions about timers: which schedules count now, and when the next of them comes.
-
-Timers: set, put off, and come. A timer that comes appends a ``due`` message; what follows is the rule's business.
-"""
+"""Timers of schedules: set, postponed and fired. A timer that fires appends a ``due`` message, which rules handle."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
@@ -58,7 +55,7 @@ def due(conn: apsw.Connection, now_ms: int, wall_ms: int, limit: int = 64) -> tu
 
 
 class Upcoming(NamedTuple):
-    """When the next timer comes, by either clock; None where there is none."""
+    """Time of the next timer, by either clock; None where there is none."""
 
     steady_ms: int | None
     wall_ms: int | None
@@ -76,7 +73,7 @@ SELECT
 
 
 def upcoming(conn: apsw.Connection) -> Upcoming:
-    """When there is something to do next, for agents that are given work."""
+    """Return the time of the next timer of agents that are given work."""
     row = conn.execute(NEXT).fetchone()
     assert row is not None
     return Upcoming(*row)
@@ -100,7 +97,7 @@ class DeclaredWorkflow(NamedTuple):
 
 
 class Declared(NamedTuple):
-    """What schedules may stand in, and the timers there are."""
+    """Definitions that may hold schedules, and the timers there are."""
 
     agents: tuple[DeclaredAgent, ...]
     workflows: tuple[DeclaredWorkflow, ...]
@@ -118,21 +115,17 @@ SELECT space, file, definition, coalesce(vouched, '[]') FROM workflows WHERE sta
 def declared(conn: apsw.Connection) -> Declared:
     """All that says which timers there should be, and those there are. Not limited: ask in a thread."""
     return Declared(
-        agents=tuple(_agent(row) for row in conn.execute(AGENTS)),
-        workflows=tuple(_workflow(row) for row in conn.execute(WORKFLOWS)),
+        agents=tuple(
+            DeclaredAgent(AgentKey(key), origin, bytes(definition)) for key, origin, definition in conn.execute(AGENTS)
+        ),
+        workflows=tuple(
+            DeclaredWorkflow(
+                space, file, bytes(definition), vouched.encode() if isinstance(vouched, str) else bytes(vouched)
+            )
+            for space, file, definition, vouched in conn.execute(WORKFLOWS)
+        ),
         armed=all(conn),
     )
-
-
-def _agent(row: object) -> DeclaredAgent:
-    key, origin, definition = cast("tuple[str, str, bytes]", row)
-    return DeclaredAgent(AgentKey(key), origin, bytes(definition))
-
-
-def _workflow(row: object) -> DeclaredWorkflow:
-    space, file, definition, vouched = cast("tuple[str, str, bytes, bytes | str]", row)
-    told = vouched.encode() if isinstance(vouched, str) else bytes(vouched)
-    return DeclaredWorkflow(space, file, bytes(definition), told)
 
 
 _Row = tuple[str, str, bytes, int | None, int, int | None]

@@ -1,11 +1,4 @@
-"""A write transaction as its jobs see it: its connection, its time, and the events they tell.
-
-Wall-clock milliseconds as text. For display only: order is by seq.
-
-Tells that files of the project are wrong. It moves no work.
-
-Tell something that changes no row: a worker's log line, for one.
-"""
+"""A write transaction as its jobs see it: its connection, its time, and the events they emit."""
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime

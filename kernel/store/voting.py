@@ -1,10 +1,7 @@
-"""What the vote that decides over a run has come to: the ballot that its workflow's ``verdict`` names.
+"""Proposals and votes: rows and queries. The tables are called ballots, electors and votes.
 
-Questions about ballots: what was put to the vote in a workspace, who voted, and what came of it.
-
-A ballot belongs to a run: by its name it is found in the newest run of its space.
-
-The rows of ballots. Part of commits, never a job: the rule decides what is written here.
+A proposal belongs to a run: by its name it is found in the newest run of its space. The rule decides what is written
+here, as part of its commit; the proposal that a workflow's ``verdict`` names decides over the run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -128,7 +125,7 @@ def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) ->
 
 
 def _place(row: _Row) -> str:
-    """What ``next`` calls a ballot: its own id is that of one run."""
+    """Return the id by which ``next`` names a proposal: its own id is that of one run."""
     return f"p{row.number}"
 
 
@@ -157,12 +154,12 @@ DEADLINES: Final = "SELECT expires_ms FROM ballots INDEXED BY ballots_open WHERE
 
 
 def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
-    """When each of the open ballots of ``space`` ends by itself."""
+    """Return the deadlines of the open proposals of ``space``."""
     return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
 
 
 class ProposalOutcome(NamedTuple):
-    """What became of a ballot, as far as a run is judged by it."""
+    """Outcome of a proposal, as far as a run is judged by it."""
 
     type: BallotType
     binding: bool
@@ -173,7 +170,7 @@ OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name
 
 
 def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
-    """What became of the ballot called ``name`` in one run."""
+    """Return the outcome of the proposal called ``name`` in one run."""
     row = cast(
         "tuple[BallotType, int, BallotState] | None",
         conn.execute(OF_RUN, (run, name)).fetchone(),
@@ -327,9 +324,7 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
                 space, name, run, decides = found
                 verdict = run_outcomes.expected(tx.conn, run).verdict
                 if decides and row.ended.winner in (YES, NO) and verdict is not None and verdict.id == name:
-                    tx.conn.execute(
-                        BALLOT_ROWS_VERDICT, (row.ended.winner, run)
-                    )  # the run's own: it outlives what was said
+                    tx.conn.execute(IS_VERDICT, (row.ended.winner, run))  # the run's own: it outlives what was said
                 tx.emit(
                     "proposal.ended",
                     space=space,
@@ -358,4 +353,4 @@ END: Final = """
 UPDATE ballots SET state = :state, winner = :winner, why = :why, ended_by = :by, reason = :reason, ended_ms = :now
 WHERE id = :ballot AND state = 'open' RETURNING space, name, run, type = 'approval' AND binding
 """
-BALLOT_ROWS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"
+IS_VERDICT: Final = "UPDATE workflows SET verdict = ? WHERE id = ?"

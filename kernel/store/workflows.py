@@ -40,7 +40,7 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> SpaceId:
-        """What people call its space: runs before and after it have the same."""
+        """Name of its space, as people know it: runs before and after it have the same."""
         return workflow_space(self.name, self.tag)
 
 
@@ -138,10 +138,13 @@ def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
 
 # Used up for all: what a vote comes to is told one hop after what was put to the vote, and wakes whoever did that.
 RUNS_UNDER_WAY: Final = """
-SELECT w.id, w.space, w.deadline_ms, CASE WHEN w.limited_by = 'budget'
+SELECT w.id, w.space, w.deadline_ms,
+  -- limited: by a budget only once more is spent than it has
+  CASE WHEN w.limited_by = 'budget'
     THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
+  -- no proposal of an agent can still give work: a limit is reached, or none is open that may go a hop further
   w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
     SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.space = w.space
       AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit),
@@ -167,7 +170,7 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 
 
 def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunProgress, ...]:
-    """How far those have come that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
+    """Return the progress of runs that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
     rows = conn.execute(RUNS_UNDER_WAY, {"run": run})
     return tuple(_progress(conn, now_ms, *row) for row in rows)
 
@@ -204,7 +207,7 @@ FAILED_FOR: Final = "SELECT DISTINCT cause FROM instructions WHERE run = ? AND s
 
 
 def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
-    """What everything open in ``space`` waits for; None as soon as something there can go on."""
+    """Return what everything open in ``space`` waits for; None as soon as something there can go on."""
     if conn.execute(LIVE_IN, (space,)).fetchone() is not None:
         return None
     timed: set[tuple[int, Reason | None]] = set()
@@ -342,7 +345,7 @@ def runs(
 
 
 def count_runs(conn: apsw.Connection, wanted: RunFilter) -> int:
-    """How many wanted runs there are."""
+    """Count the wanted runs."""
     return int(conn.execute(COUNT_RUNS, wanted._asdict()).get)
 
 
@@ -350,7 +353,7 @@ COST: Final = "SELECT sum(cost_usd) FROM instructions WHERE run = ?"
 
 
 def cost_usd(conn: apsw.Connection, run: int) -> float | None:
-    """What the work of one run cost, as far as its prices are known."""
+    """Return the cost of one run, as far as its prices are known."""
     return cast("float | None", conn.execute(COST, (run,)).get)
 
 
@@ -358,7 +361,7 @@ PAUSED: Final = "SELECT paused FROM workflows WHERE id = ?"
 
 
 def paused(conn: apsw.Connection, run: int) -> bool:
-    """Whether somebody holds its work back."""
+    """Return whether somebody holds its work back."""
     row = conn.execute(PAUSED, (run,)).fetchone()
     return row is not None and bool(row[0])
 
@@ -367,13 +370,13 @@ BOUND: Final = "SELECT bound FROM workflows WHERE id = ?"
 
 
 def bound(conn: apsw.Connection, run: int) -> bool:
-    """Whether what is said in it is kept for the runs that come."""
+    """Return whether what is said in it is kept for the runs that come."""
     row = conn.execute(BOUND, (run,)).fetchone()
     return row is not None and bool(row[0])
 
 
 class Source(msgspec.Struct, frozen=True):
-    """What a run was started from: its definition and its parameters, as JSON."""
+    """Source of a run: its definition and its parameters, as JSON."""
 
     definition: bytes
     params: bytes
@@ -383,6 +386,6 @@ SOURCE: Final = "SELECT definition, params FROM workflows WHERE id = ?"
 
 
 def source(conn: apsw.Connection, run: int) -> Source | None:
-    """What the run was started from."""
+    """Return the definition and the parameters of the run."""
     row = conn.execute(SOURCE, (run,)).fetchone()
     return None if row is None else Source(*row)

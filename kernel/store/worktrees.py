@@ -28,7 +28,7 @@ class Worktree(msgspec.Struct, frozen=True):
 
     @property
     def cwd(self) -> str:
-        """Where its agent works."""
+        """Working directory of its agent."""
         return f"{self.path}/{self.folder}".rstrip("/")
 
 
@@ -71,5 +71,5 @@ PATHS: Final = "SELECT path FROM worktrees WHERE state <> 'gone'"
 
 
 def paths(conn: apsw.Connection) -> frozenset[str]:
-    """Where there are any."""
+    """Return the paths of all working trees there are."""
     return frozenset(path for (path,) in conn.execute(PATHS))

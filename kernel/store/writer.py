@@ -3,8 +3,6 @@
 Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
 fsync. One that fails harms no other: then all of them are run anew, each in a savepoint of its own, for nearly always
 none does, and savepoints cost. So a job may run twice: it changes nothing but rows. The writer knows no more of it.
-
-What a task is resumed with when its answer lies ready for it elsewhere.
 """
 
 import logging
@@ -172,7 +170,9 @@ class Writer:
             handed_in.failure = None  # its traceback leads here again, and would keep all that the job was given
 
     async def trouble(self) -> Refused | None:
-        """Why nothing can be written now; None: the last commit succeeded, or one that was tried for this question."""
+        """Return why nothing can be written now; None: the last commit succeeded, or one that was tried for this
+        question.
+        """
         if self._trouble is not None and self._has_room():
             with suppress(Refused):
                 await self.commit(touch)

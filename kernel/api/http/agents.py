@@ -23,7 +23,7 @@ from kernel.store import agents, instruction_views, messages
 from kernel.store.agents import AgentRecord, AgentSpec, Process
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
-from kernel.store.transitions.retention import delete_agent
+from kernel.store.transitions.clear import delete_agent
 from protocol.agent import AgentDefinition
 from protocol.api.agents import (
     AgentChanged,

@@ -6,7 +6,7 @@ from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
 from kernel.store import agents, messages, workflows
-from kernel.store.transitions import retention
+from kernel.store.transitions.clear import clear as clear_spaces
 from protocol.api.messages import Channel
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.api.worktrees import DiffReport
@@ -64,7 +64,7 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
         spaces: tuple[SpaceId, ...] = (run_at(call, store, files).space,)
     else:
         spaces = (space,) if is_personal(space) else store.reader.now(workflows.spaces_at, place_of(space))
-    body = await store.writer.commit(once, call.request_key, lambda tx: retention.clear(tx, *spaces), status=200)
+    body = await store.writer.commit(once, call.request_key, lambda tx: clear_spaces(tx, *spaces), status=200)
     for one in spaces:
         await store.homes.forget(None, one)
     await store.mirror.redo()

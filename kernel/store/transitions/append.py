@@ -1,7 +1,4 @@
-"""Append a message, and all that follows from it.
-
-A person has an agent go on with work it left incomplete: as if they had said so to it, wherever that was.
-"""
+"""Append a message, and all that follows from it; or the message by which a person has an agent go on."""
 
 from typing import Final
 
@@ -21,7 +18,7 @@ from protocol.names import AgentKey, InstructionId, MessageId, message_id, place
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of an append: the message, whom it woke, and who was mentioned or addressed but not woken."""
+    """Result of an append: the message, whom it woke, and who was mentioned or addressed but not woken."""
 
     seq: int
     message_id: MessageId
@@ -39,7 +36,7 @@ def append(
     """Append ``draft`` and evaluate it; on refusal nothing is kept.
 
     A draft with an author is fenced. ``call_key`` (with an author) and ``request`` make it happen once: the second
-    time the recorded answer comes back (commits/ledger.py). Raises Refused (stale_attempt, forbidden, key_reused, and
+    time the recorded answer comes back. Raises Refused (stale_attempt, forbidden, key_reused, and
     those of proposals).
     """
     author = None if draft.author is None else _speaker(tx, draft.author, draft)

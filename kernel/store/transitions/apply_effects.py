@@ -122,7 +122,7 @@ class EffectWriter:
             self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
-        """Whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
+        """Return whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
         conn, values = self._tx.conn, {"agent": assign.agent, "usual": QUEUE_LIMIT}
         span, most = conn.execute(SPAN, values).fetchone() or (0, QUEUE_LIMIT)
         if span is None or span < most:
@@ -268,6 +268,7 @@ BOUNDED: Final = frozenset({"said", "kickoff", "reply"})
 # a queue is counted only where it may be full.
 SPAN: Final = """
 SELECT (SELECT max(id) FROM instructions) + 1 - (SELECT min(oldest) FROM (
+    -- the oldest of each lane, by the index of the queue and by that of waits
     SELECT (SELECT min(q.id) FROM instructions AS q
       WHERE q.agent = :agent AND q.lane = lanes.column1 AND q.state IN ('queued', 'yielded')) AS oldest
     FROM (VALUES (0), (1), (2)) AS lanes

@@ -65,7 +65,8 @@ UPDATE approvals SET call_key = :key, epoch = :epoch, held = :held WHERE id = :i
 
 
 def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
-    """What became of the request for ``call``, which is made where there is none: asked twice, it is the same one.
+    """Return the decision on the request for ``call``, which is made where there is none: asked twice, it is the same
+    one.
 
     ``expires_ms`` counts for a new one. Raises Refused (stale_attempt, quota_reached).
     """
@@ -120,7 +121,7 @@ TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING
 
 
 def find_decision(tx: Transaction, author: Author, approval: int) -> Asked:
-    """What became of the request whose call is kept waiting. Raises Refused (stale_attempt)."""
+    """Return the decision on the request whose call is kept waiting. Raises Refused (stale_attempt)."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
     assert row is not None, "an approval is kept as long as its work goes on"
@@ -188,15 +189,11 @@ def approve(
     expire(tx)  # though no alarm has come yet
     waited = cast("list[tuple[int]]", [] if always is None else tx.conn.execute(OTHERS, (decided.approval,)).fetchall())
     _decide(tx, decided)
-    return tuple(approval_id(number) for (number,) in waited if _is_granted(tx, number))
+    states = {number: tx.conn.execute(ONE, (number,)).fetchone() for (number,) in waited}
+    return tuple(approval_id(number) for number, row in states.items() if row is not None and row[1] == "granted")
 
 
 OTHERS: Final = "SELECT id FROM approvals WHERE state = 'open' AND id <> ? ORDER BY id"
-
-
-def _is_granted(tx: Transaction, number: int) -> bool:
-    row = tx.conn.execute(ONE, (number,)).fetchone()
-    return row is not None and row[1] == "granted"
 
 
 def deny(tx: Transaction, approval: str, *, reason: str = "") -> None:

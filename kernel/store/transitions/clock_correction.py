@@ -59,7 +59,7 @@ ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPRO
 
 @dataclass(frozen=True, slots=True)
 class HostClock:
-    """How a kernel's time relates to its machine: which boot of it, and what the kernel's time was then."""
+    """Relation of a kernel's time to its machine: which boot of it, and what the kernel's time was then."""
 
     boot_id: str
     offset_ms: int

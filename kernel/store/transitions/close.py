@@ -1,10 +1,7 @@
-"""A person takes an instruction back.
+"""End an instruction: its attempt, its deliveries, its cost, and the message that tells of it, in one transaction.
 
-End an instruction: its attempt, its deliveries, its cost, and the message that tells of it. One transaction.
-
-What a clean stop ends: agents that were made at run time, and what was asked of them (contracts.md section 3).
-
-Book what an attempt spent of which its kernel learns after somebody took its instruction back: nothing is free.
+It is closed by its attempt, cancelled by a person, given up at a limit, or ended with an agent made at run time when
+the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is free.
 """
 
 from collections.abc import Mapping
@@ -57,14 +54,14 @@ ENDS: Final[Mapping[EndStatus, _End]] = MappingProxyType(
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of closing: the sequence number of its message, and whom the reply woke."""
+    """Result of closing: the sequence number of its message, and whom the reply woke."""
 
     seq: int
     instruction_ids: tuple[InstructionId, ...] = ()
 
 
 class Closing(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instruction ends. ``usage`` is what its entries have not booked."""
+    """End of an instruction. ``usage`` is what its entries have not booked."""
 
     status: EndStatus
     text: str = ""
@@ -121,6 +118,7 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
+  -- its attempt may end what it holds; a person or a limit whatever has not ended
   AND (state {before done} OR (:any_open AND state {before cancel}))
 RETURNING agent, name, space, run, hops, asked_by, attempts + crashes AS tried,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd

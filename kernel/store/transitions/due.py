@@ -1,6 +1,4 @@
-"""What time alone changes: waits that are over, breakers that may be tried, what has waited too long for its turn or
-for an approval, votes whose time is up.
-"""
+"""Apply what time alone changes: waits that are over, breakers that may be probed, starved work, expired requests."""
 
 from typing import Final, cast
 
@@ -28,18 +26,22 @@ WHERE state = 'waiting' AND not_before_ms > 0 AND not_before_ms <= ? AND wait_ke
 ORDER BY lane, id
 """
 
-# Breakers that are half open, and when the place of the one that may try is free for another. Left out: its agent
-# tries, or nobody is there who could instead. Work that cannot be leased leaves its place at once, what merely was not
-# in time.
+# Breakers that are half open, and when the place of the one that may try is free for another.
 PLACES: Final = """
-SELECT b.probe, CASE WHEN EXISTS (SELECT 1 FROM instructions AS i
+SELECT b.probe, CASE
+  -- it can be leased, but was not yet: it has as long as patience allows
+  WHEN EXISTS (SELECT 1 FROM instructions AS i
     CROSS JOIN agents AS a ON a.key = i.agent AND a.state = 'active' AND a.hold_key IS NULL
-    WHERE i.id = b.probe AND i.state IN ('queued', 'yielded')) THEN b.changed_ms + :patience ELSE 1 END
+    WHERE i.id = b.probe AND i.state IN ('queued', 'yielded')) THEN b.changed_ms + :patience
+  -- it cannot be leased: its place is free at once
+  ELSE 1 END
 FROM breakers AS b WHERE b.state = 'half_open'
+  -- not where its agent tries already,
   AND NOT EXISTS (SELECT 1 FROM instructions AS i
     CROSS JOIN instructions AS live ON live.agent = i.agent AND live.state IN ('leased', 'running')
     CROSS JOIN attempts AS t ON t.instruction = live.id AND t.epoch = live.epoch AND t.started_ms >= b.changed_ms
     WHERE i.id = b.probe)
+  -- nor where nobody is there who could instead
   AND (EXISTS (SELECT 1 FROM instructions AS w CROSS JOIN agents AS a ON a.key = w.agent AND a.state = 'active'
       WHERE w.state = 'waiting' AND w.wait_key = b.key)
     OR EXISTS (SELECT 1 FROM agents AS h WHERE h.hold_key = b.key AND h.state = 'active'))
@@ -78,6 +80,7 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
 
 NEXT: Final = """
 SELECT min(
+  -- something starves, a wait is over, a breaker may be probed, an approval or a vote runs out
   coalesce((SELECT min(i.enqueued_ms) + :starvation FROM instructions AS i INDEXED BY instructions_aging
     WHERE i.state IN ('queued', 'yielded') AND i.lane > 0), :never),
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_timed
@@ -92,7 +95,7 @@ NEVER: Final = 2**62
 
 
 def next_due_ms(conn: apsw.Connection, starvation_ms: int) -> int | None:
-    """When ``tick`` has something to do next; None: not before something else happens."""
+    """Return the time at which ``apply_due`` has something to do next; None: not before something else happens."""
     row = conn.execute(NEXT, {"starvation": starvation_ms, "never": NEVER}).fetchone()
     due_ms = min((NEVER if row is None else int(row[0]), *(free_ms for _probe, free_ms in _places(conn))))
     return None if due_ms == NEVER else due_ms

@@ -1,6 +1,6 @@
-"""Keep the prompt that an instruction's first entry answers. Part of that entry's commit, never a job of its own.
+"""Make one entry of an attempt durable, and tell in the same moment whether it should make room.
 
-Make one entry of an attempt durable, and see in the same moment whether something presses behind it.
+The prompt that the first entry answers is saved with it.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ WHERE id = :id
 
 @dataclass(frozen=True, slots=True)
 class PromptSnapshot:
-    """What to keep with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
+    """Prompt to keep with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
 
     prompt: FrozenPrompt
     aside: int = 0
@@ -134,7 +134,7 @@ ASKS: Final = "SELECT 1 FROM instructions INDEXED BY instructions_asked WHERE as
 
 
 def _asks(tx: Transaction, number: int | None, entry: Entry) -> bool:
-    """Whether it has just asked somebody. Looked up for that tool alone, so that others pay nothing for it."""
+    """Return whether it has just asked somebody. Looked up for that tool alone, so that others pay nothing for it."""
     asked = entry.kind == "tool" and entry.name == ASK_AGENT
     return asked and tx.conn.execute(ASKS, (number,)).fetchone() is not None
 

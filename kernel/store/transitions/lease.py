@@ -133,7 +133,7 @@ _NOTHING: Final = (0, "", "")
 
 
 def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None:
-    """Start an attempt, charged until ``park`` says otherwise.
+    """Start an attempt, charged until ``requeue`` says otherwise.
 
     None: it is no longer queued, or its agent has a live one, is paused, held back or waits to be restarted.
     """

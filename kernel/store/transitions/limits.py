@@ -1,8 +1,6 @@
-"""Grant limits once more, to a running workflow or to an agent: what they held back goes on.
+"""Limits of runs and budgets: book what a model call cost, hold a run at its limit, and grant limits once more.
 
 A limit of a running workflow is reached by what was done, not by what was said: it is told, and its queue waits.
-
-Book what a model call cost with everybody who has a budget: the agent's minutes, and the run it belongs to.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,8 +23,8 @@ UPDATE workflows SET limited = 0, limited_by = NULL, assigned = 0, spent_tokens 
 WHERE space = :space AND state = 'running' RETURNING id
 """
 
-FORGET: Final = "DELETE FROM spending WHERE agent = ?"
-RESTED: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
+FORGET_SPENDING: Final = "DELETE FROM spending WHERE agent = ?"
+END_REST: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
 
 
 def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
@@ -46,8 +44,8 @@ def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
 
     Where a workflow's own limit holds as well, its work there waits again with its next lease.
     """
-    tx.conn.execute(FORGET, (agent,))
-    tx.conn.execute(RESTED, (agent,))
+    tx.conn.execute(FORGET_SPENDING, (agent,))
+    tx.conn.execute(END_REST, (agent,))
     return waits.wake_limited(tx, agent=agent)
 
 
@@ -100,7 +98,7 @@ ON CONFLICT (agent, minute) DO UPDATE SET tokens = min(tokens + excluded.tokens,
 """
 
 # Each minute that is added takes with it a few that are too old, so the table needs no sweep.
-SPEND_FORGET: Final = """
+FORGET_MINUTES: Final = """
 DELETE FROM spending WHERE agent = :agent AND minute IN (
   SELECT minute FROM spending WHERE agent = :agent AND minute < :oldest ORDER BY minute LIMIT 4)
 """
@@ -122,7 +120,7 @@ def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage) -> None
     usd = usage.cost_usd or 0.0
     values = {"agent": agent, "minute": minute, "tokens": tokens, "usd": usd, "run": run, "largest": LARGEST}
     tx.conn.execute(BOOK, values)
-    tx.conn.execute(SPEND_FORGET, {"agent": agent, "oldest": minute - KEPT_MINUTES})
+    tx.conn.execute(FORGET_MINUTES, {"agent": agent, "oldest": minute - KEPT_MINUTES})
     if run is None:
         return
     free, used_up = tx.conn.execute(BOOK_RUN, values).fetchone() or (False, False)

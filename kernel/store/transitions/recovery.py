@@ -1,13 +1,9 @@
-"""The log of starts: that a kernel took over, that it was asked to stop, and whether those before it kept dying.
+"""Recovery: a new kernel takes over, so that nothing the last one had begun is lost, and nothing runs twice.
 
-What a new kernel does first: nothing that the last one had begun is lost, and nothing runs twice.
-
-One transaction: a kernel that dies in it leaves everything as it was, for the next one to do the same (promises 4.7).
-Run it only when no worker of the last kernel is left (every keeper's lock was taken).
-
-What only the last kernel knew, or a new one may know better: probes, credentials, answers. Part of recovery.
-
-A refused credential or an empty account is asked once more: whoever starts a kernel may have changed its environment.
+One transaction: a kernel that dies in it leaves everything as it was, for the next one to do the same.
+Run it only when no worker of the last kernel is left (every keeper's lock was taken). Starts are logged, so that
+kernels that keep dying are noticed. What only the last kernel knew, or a new one may know better, is reset: a refused
+credential or an empty account is tried once more, for whoever starts a kernel may have changed its environment.
 """
 
 from collections.abc import Collection, Sequence
@@ -36,13 +32,13 @@ SELECT 1 FROM events WHERE seq > ? AND type IN ('instruction.step', 'instruction
 
 
 def died(tx: Transaction) -> bool:
-    """Whether the kernel before us ended without being asked to."""
+    """Return whether the kernel before us ended without being asked to."""
     row = tx.conn.execute(LAST, (1,)).fetchone()
     return row is not None and not row[1]
 
 
 def in_a_loop(tx: Transaction) -> bool:
-    """Whether the last kernels died one after the other and none got anything done."""
+    """Return whether the last kernels died one after the other and none got anything done."""
     rows = cast("list[tuple[int, int, int]]", tx.conn.execute(LAST, (LOOP_BOOTS,)).fetchall())
     if not in_boot_loop([PastBoot(at, bool(clean)) for at, clean, _seq in rows], tx.now_ms):
         return False
@@ -158,7 +154,7 @@ _REQUEUED: Final = Requeue(status="queued", outcome="kernel_restart", cause="ker
 
 
 class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What was open: put back into its lane; closed because its last reply was durable; or given up.
+    """Instructions that were open: put back into their lanes; closed because its last reply was durable; or given up.
 
     ``safe_mode``: kernels have died one after the other without getting anything done, so this one does no work.
     """
@@ -223,7 +219,7 @@ SET_DEATHS: Final = "UPDATE instructions SET kernel_deaths = ?, progress_mark = 
 
 @dataclass
 class _Left:
-    """What the last kernel was working on, one by one. ``counts``: it died of itself."""
+    """Settles the instructions that the last kernel was working on, one by one. ``counts``: it died of itself."""
 
     tx: Transaction
     counts: bool

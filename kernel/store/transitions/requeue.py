@@ -24,7 +24,7 @@ Charge = Literal["attempt", "crash", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """How an instruction goes back.
+    """Return of an instruction from its attempt to its lane, or into a wait.
 
     ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
     attempt counts as. ``holds``: its agent's other work waits for ``wait_key`` too. ``crash_jitter`` is set where the
@@ -80,112 +80,24 @@ LAST_EXIT: Final = "UPDATE agents SET last_exit = ?, last_event_ms = ? WHERE key
 SET_LANE: Final = "UPDATE instructions SET lane = ?, promoted = 1 WHERE id = ?"
 
 
+PAUSED: Final = """
+SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run WHERE i.id = ?
+"""
+
+
 def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> None:
     """End the attempt and return its instruction to its place in its lane (order is by lane, then id).
 
     What it has asked others for it waits for first. Raises Refused (stale_attempt).
     """
     number = number_of(instruction, "i")
-    # The parking of one that found a breaker shut: if it was closed since, nobody would ever wake it.
-    looked_at_again: Requeue
-    found = breaker(tx.conn, parking.wait_key) if parking.seen_shut and parking.wait_key is not None else None
-    if not parking.seen_shut or (found is not None and found.state != "closed"):
-        looked_at_again = parking
-    else:
-        looked_at_again = replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
-    # The parking of one that asked another agent: it waits for the answer, or has it as a note already.
-    asking_parking = _tripped(tx, looked_at_again)
-    asking: Requeue
-    still_open = None if number is None else take_answers(tx, number)
-    if still_open is None or asking_parking.status == "waiting":
-        asking = asking_parking
-    else:
-        asking = replace(asking_parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
-    parking = _paused(tx, number, _held(tx, number, asking))
-    row = tx.conn.execute(PARK, _values(number, epoch, parking, tx.now_ms)).fetchone()
-    if row is None or number is None:
+    if number is None:
         raise stale(instruction, epoch)
-    agent, name, space, lane, preempted = row
-    lane = _aged(tx, number, lane, preempted)
-    end_attempt(tx, number, epoch, name, space, Ending(parking.outcome, parking.exit, parking.stderr_tail))
-    release_probe(tx, number)
-    if parking.compact:
-        compact(tx, number)
-    if parking.rests_until_ms:
-        tx.conn.execute(REST, (parking.rests_until_ms, agent))
-    if parking.exit is not None:
-        tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
-    if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
-        waits.hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
-    if parking.crash_jitter is not None:
-        charge_crash(tx, agent, parking.crash_jitter)
-    told_of_retry: dict[str, object]
-    retry = parking.retry
-    if retry is None:
-        told_of_retry = {}
-    else:
-        tries = None if retry.left is None else retry.n + retry.left
-        told_of_retry = {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
-    data = {
-        "status": parking.status,
-        "lane": LANES[lane],
-        "not_before": optional_rfc3339(parking.not_before_ms),
-        "waits_for": parking.waits_for,
-        **told_of_retry,
-    }
-    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-
-
-def _tripped(tx: Transaction, parking: Requeue) -> Requeue:
-    """The parking once its provider's breaker has counted the failure: where that is open, it waits for it."""
-    if parking.trip is None:
-        return parking
-    tripped = record_failure(tx, parking.trip)
-    if tripped.state == "closed":
-        return parking
-    until_ms = max(parking.not_before_ms, tripped.open_until_ms) if tripped.open_until_ms else 0
-    return replace(
-        parking,
-        status="waiting",
-        waits_for=tripped.reason,
-        wait_key=tripped.key,
-        not_before_ms=until_ms,
-        holds=True,
-    )
-
-
-def _held(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:
-    """The parking of one that needs an approval before it can go on: until that is decided it holds no worker."""
-    if number is None or parking.status == "waiting" or parking.not_before_ms:
-        return parking
-    found = awaited(tx, number)
-    if found is None:
-        return parking
-    return replace(
-        parking, status="waiting", waits_for="approval", wait_key=found.approval, not_before_ms=found.waits_ms
-    )
-
-
-PAUSED: Final = """
-SELECT w.paused FROM instructions AS i CROSS JOIN workflows AS w ON w.id = i.run WHERE i.id = ?
-"""
-
-
-def _paused(tx: Transaction, number: int | None, parking: Requeue) -> Requeue:
-    """The parking of one whose workflow was paused: it waits for that to end."""
-    if parking.status == "waiting":
-        return parking
-    row = tx.conn.execute(PAUSED, (number,)).fetchone()
-    return replace(parking, status="waiting", waits_for="paused") if row is not None and row[0] else parking
-
-
-def _values(
-    number: int | None, epoch: int, parking: Requeue, now_ms: int
-) -> dict[str, str | int | float | bytes | None]:
-    return {
+    parking = _with_wait(tx, number, parking)
+    values = {
         "id": number,
         "epoch": epoch,
-        "now": now_ms,
+        "now": tx.now_ms,
         "status": parking.status,
         "not_before": parking.not_before_ms,
         "cause": parking.cause,
@@ -198,11 +110,76 @@ def _values(
         "compact": parking.compact,
         "throttled": parking.throttled,
     }
-
-
-def _aged(tx: Transaction, number: int, lane: int, preempted: int) -> int:
-    """The lane it goes on in: who was sent away too often moves up."""
+    row = tx.conn.execute(PARK, values).fetchone()
+    if row is None:
+        raise stale(instruction, epoch)
+    agent, name, space, lane, preempted = row
+    # Who was sent away too often moves up.
     better = lane_after(lane, preempted)
     if better != lane:
         tx.conn.execute(SET_LANE, (better, number))
-    return better
+    end_attempt(tx, number, epoch, name, space, Ending(parking.outcome, parking.exit, parking.stderr_tail))
+    release_probe(tx, number)
+    if parking.compact:
+        compact(tx, number)
+    if parking.rests_until_ms:
+        tx.conn.execute(REST, (parking.rests_until_ms, agent))
+    if parking.exit is not None:
+        tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
+    if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
+        waits.hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
+    if parking.crash_jitter is not None:
+        charge_crash(tx, agent, parking.crash_jitter)
+    data: dict[str, object] = {
+        "status": parking.status,
+        "lane": LANES[better],
+        "not_before": optional_rfc3339(parking.not_before_ms),
+        "waits_for": parking.waits_for,
+    }
+    retry = parking.retry
+    if retry is not None:
+        tries = None if retry.left is None else retry.n + retry.left
+        data |= {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+
+
+def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
+    """Return ``parking`` with what the instruction has to wait for by now: the first of these that applies.
+
+    A provider whose breaker is open, an answer, an approval, the pause of its workflow.
+    """
+    # Where the breaker that it found open was closed since, nobody would ever wake it.
+    if parking.seen_shut:
+        found = None if parking.wait_key is None else breaker(tx.conn, parking.wait_key)
+        if found is None or found.state == "closed":
+            parking = replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
+    # Once the breaker has counted the failure it may be open.
+    failed = None if parking.trip is None else record_failure(tx, parking.trip)
+    if failed is not None and failed.state != "closed":
+        until_ms = max(parking.not_before_ms, failed.open_until_ms) if failed.open_until_ms else 0
+        parking = replace(
+            parking,
+            status="waiting",
+            waits_for=failed.reason,
+            wait_key=failed.key,
+            not_before_ms=until_ms,
+            holds=True,
+        )
+    # Answers that are there are notes by now.
+    still_open = take_answers(tx, number)
+    if still_open is not None and parking.status != "waiting":
+        parking = replace(parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
+    # Until an approval is decided it holds no worker; one that is tried again later looks then.
+    if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx, number)) is not None:
+        parking = replace(
+            parking,
+            status="waiting",
+            waits_for="approval",
+            wait_key=request.approval,
+            not_before_ms=request.waits_ms,
+        )
+    if parking.status != "waiting":
+        row = tx.conn.execute(PAUSED, (number,)).fetchone()
+        if row is not None and row[0]:
+            parking = replace(parking, status="waiting", waits_for="paused")
+    return parking

@@ -1,35 +1,18 @@
-"""A person has what was said and done in spaces removed, or an agent deleted with all of it.
+"""Find and remove what is kept no longer: journals and effects of ended work, whole runs, events, answers and blobs.
 
-Remove what is kept no longer, a little at a time: each of these is one small commit, so that others get their turn.
-
-What was said to an agent directly stays, and so does what tells of its instructions: status, cost, attempts. Of a run
-nothing stays: its row goes first, so that nobody goes on with it, and then what is left in its space.
-
-Remove what was said and done in spaces: texts, journals, prompts, effects. Part of a commit, never a job itself.
-
-What stays tells that something was there: messages with their kind and number, instructions with their status and
-cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
-
-Questions about what is older than it is kept.
-
-They read whole tables: ask in a thread. What is found may change before it is removed (commits/sweep_old.py).
-
-Questions about workflows whose words are kept only as long as they run (``workspace: {provider: memory}``).
+A sweep removes a little at a time: each is one small commit, so that others get their turn. What is old is found by
+queries that read whole tables; ask those in a thread, and look again before removing. What was said to an agent
+directly stays, and so does what tells of its instructions: status, cost, attempts. Of a run nothing stays: its row goes
+first, so that nobody goes on with it, and then what is left in its space.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Final, cast
 
 import apsw
 
 from kernel.policy.retention import ClockJump
-from kernel.store.agents import remove_agent
-from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.voting import cancel_open, expire_proposals
-from protocol.api.agents import Cleared
-from protocol.errors import Refused
-from protocol.names import AgentKey, personal_space, place_of
 
 ROWS: Final = 500
 """What one commit removes at most; the journal of one instruction is removed in one piece."""
@@ -157,165 +140,6 @@ def sweep_crashes(tx: Transaction, before_ms: int) -> int:
     return tx.conn.changes()
 
 
-WORDS: Final = """
-UPDATE messages SET text = '', cleared = 1
-WHERE space IN (SELECT value FROM cleared) AND cleared = 0 AND text <> ''
-"""
-
-# What entries and prompts refer to, before they are gone.
-REFERRED: Final = """
-SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
-WHERE i.space IN (SELECT value FROM cleared) AND e.blob IS NOT NULL
-UNION SELECT i.prefix FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared) AND i.prefix IS NOT NULL
-UNION SELECT p.blob FROM approvals AS p WHERE p.space IN (SELECT value FROM cleared) AND p.blob IS NOT NULL
-UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
-WHERE i.space IN (SELECT value FROM cleared) AND b.part IS NOT NULL
-"""
-
-WIPE_ENTRIES: Final = """
-DELETE FROM entries
-WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
-"""
-WIPE_EFFECTS: Final = """
-DELETE FROM effects
-WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
-"""
-WIPE_APPROVALS: Final = "DELETE FROM approvals WHERE space IN (SELECT value FROM cleared)"
-WIPE_FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
-WIPE_VOTES: Final = (
-    "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
-)
-WIPE_ELECTORS: Final = (
-    "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
-)
-WIPE_BALLOTS: Final = "DELETE FROM ballots WHERE space IN (SELECT value FROM cleared)"
-WIPE_COMPLAINTS: Final = """
-UPDATE attempts SET stderr_tail = NULL
-WHERE stderr_tail IS NOT NULL
-  AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
-"""
-
-RESULTS: Final = """
-UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
-  carried_steps = 0
-WHERE space IN (SELECT value FROM cleared)
-"""
-
-PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space IN (SELECT value FROM cleared)"
-
-EVENTS: Final = """
-UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL, '$.id', '',
-  '$.winner', NULL) AS BLOB)
-WHERE space IN (SELECT value FROM cleared) AND data IS NOT NULL
-  AND type IN ('instruction.ended', 'attempt.ended', 'worker.log', 'proposal.opened', 'proposal.ended')
-"""
-
-# What a request was answered is kept to be answered again; of a document about this space only its shape is.
-WIPE_ANSWERS: Final = """
-UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
-  '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
-  '$.options', json('[]'), '$.votes', json('[]'), '$.counts', json('{}'), '$.tied', json('[]'), '$.winner', NULL,
-  '$.assigned', json('{}'),
-  CASE json_extract(CAST(response AS TEXT), '$.schema') WHEN 'awk/proposal/1' THEN '$.id' ELSE '$.text' END, '')
-  AS BLOB)
-WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') IN (
-  SELECT CASE instr(value, '#') WHEN 0 THEN value ELSE substr(value, 1, instr(value, '#') - 1) END FROM cleared)
-"""
-
-WIPE_BLOB: Final = """
-DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
-  AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
-  AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
-  AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
-  AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
-"""
-
-OF_SPACE: Final = (
-    WIPE_ENTRIES, WIPE_EFFECTS, WIPE_APPROVALS, WIPE_FEEDBACK, WIPE_VOTES, WIPE_ELECTORS, WIPE_BALLOTS,
-    WIPE_COMPLAINTS, PARAMS, EVENTS, WIPE_ANSWERS,
-)  # fmt: skip
-
-MAKE_LISTS: Final = """
-CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID;
-CREATE TEMP TABLE IF NOT EXISTS cleared (value TEXT PRIMARY KEY) WITHOUT ROWID;
-"""
-ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
-ADD_SPACE: Final = "INSERT OR IGNORE INTO cleared (value) VALUES (?)"
-EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared"
-
-
-class Erased(NamedTuple):
-    """How many messages and instructions lost their words."""
-
-    messages: int
-    instructions: int
-
-
-def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
-    """Remove the words of ``spaces``. Once the transaction is committed no byte of them is left in the database."""
-    conn = tx.conn
-    conn.execute(MAKE_LISTS).fetchall()
-    conn.executemany(ADD_SPACE, [(space,) for space in spaces])
-    referred = conn.execute(REFERRED).fetchall()
-    conn.execute(WORDS)
-    messages = conn.changes()
-    for statement in OF_SPACE:
-        conn.execute(statement)
-    conn.execute(RESULTS)
-    instructions = conn.changes()
-    conn.executemany(ADD_TO_LIST, referred)
-    # Prompts first: what only they needed is needed by nobody then.
-    conn.execute(WIPE_BLOB)
-    conn.execute(WIPE_BLOB)
-    conn.execute(EMPTY_LISTS).fetchall()
-    tx.forget()
-    return Erased(messages, instructions)
-
-
-OPEN: Final = """
-SELECT count(*) FROM instructions
-WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
-"""
-
-
-def clear(tx: Transaction, space: str, *more: str) -> Cleared:
-    """Remove the words of ``space``, and of ``more`` with the same name; what is put to the vote there is cancelled.
-
-    Raises Refused (conflict) while something there has not ended.
-    """
-    spaces = (space, *more)
-    expire_proposals(tx)  # it may wake somebody
-    count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
-    if count:
-        raise Refused(
-            "conflict",
-            f"{count} instructions in {place_of(space)} have not ended",
-            "wait for them, or end them first: awk cancel ID",
-        )
-    for one in spaces:
-        cancel_open(tx, one, "what was said here is removed")
-    wiped = erase(tx, spaces)
-    for one in spaces:
-        mark_redo(tx, one)
-    tx.emit("space.cleared", space=space, data={"messages": wiped.messages, "instructions": wiped.instructions})
-    return Cleared(space=place_of(space), messages=wiped.messages, instructions=wiped.instructions)
-
-
-def delete_agent(tx: Transaction, key: AgentKey) -> None:
-    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict).
-
-    One that was forgotten before, when its file went, may have left words behind.
-    """
-    try:
-        remove_agent(tx, key)
-    except Refused as refused:
-        if refused.code != "unknown_agent" or not erase(tx, [personal_space(key)]).messages:
-            raise
-        return
-    erase(tx, [personal_space(key)])
-    mark_redo(tx, personal_space(key))
-
-
 BATCH: Final = 20_000
 """Rows in one answer at most; who got that many asks again."""
 
@@ -323,7 +147,9 @@ SKIPS: Final = "SELECT at_ms, skipped_ms FROM boots WHERE skipped_ms <> 0 ORDER 
 
 
 def skips(conn: apsw.Connection) -> tuple[ClockJump, ...]:
-    """When kernels took over whose clocks had been set, or whose machines had been off for long: the last of them."""
+    """Return the starts of kernels whose clocks had been set, or whose machines had been off for long: the last of
+    them.
+    """
     return tuple(ClockJump(at_ms, by_ms) for at_ms, by_ms in cast("list[tuple[int, int]]", list(conn.execute(SKIPS))))
 
 
@@ -360,7 +186,7 @@ SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL
 
 
 def spaces_in_use(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
-    """Who (agent key) has work where (space) that has not ended, or ended since: the opposite of what is old."""
+    """Return pairs of agent key and space with work that has not ended, or ended since: the opposite of what is old."""
     return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
 
 

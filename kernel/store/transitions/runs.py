@@ -1,8 +1,6 @@
-"""Start a workflow, once for each Idempotency-Key: its row, its members, its kickoff and the recorded answer.
+"""Start a run, once for each Idempotency-Key, and end it: when it is over, or when somebody stops its workflow.
 
-End a run that is over: the verdict and the end are one transaction, so nothing can be said in between.
-
-End a workflow: it is stopped, and nothing in its space stays open.
+The completion and the end are one transaction, so nothing can be said in between, and nothing in its space stays open.
 """
 
 from typing import Final, Literal, NamedTuple, cast
@@ -53,7 +51,7 @@ class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> SpaceId:
-        """What people call its space."""
+        """Name of its space, as people know it."""
         return workflow_space(self.name, self.tag)
 
 
@@ -69,7 +67,10 @@ WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
 
 
 def started_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> StartedRun | None:
-    """What the same request started earlier. Raises Refused (key_reused) if the key was another request's."""
+    """Return the run that the same request started earlier.
+
+    Raises Refused (key_reused) if the key was another request's.
+    """
     recorded = find_response(conn, request, now_ms)
     return None if recorded is None else _decoder.decode(recorded.response)
 
@@ -143,7 +144,9 @@ def _living_in(member: MemberSpec, space: SpaceId) -> MemberSpec:
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stop ended. The workers of ``live`` still run until their kernel ends them; they can write no more.
+    """Instructions that a stop ended.
+
+    The workers of ``live`` still run until their kernel ends them; they can write no more.
 
     ``incomplete``: a limit of the workflow, or a budget, had held them back, or whom they had asked.
     """
@@ -200,7 +203,9 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
 
 
 class RunJudgement(NamedTuple):
-    """Whether the answer with the number ``seq`` fits the shape that the run's answer must have: why not, or None."""
+    """Judgement on whether the answer with the number ``seq`` fits the shape that the run's answer must have: why not,
+    or None.
+    """
 
     seq: int
     misfit: str | None

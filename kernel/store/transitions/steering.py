@@ -1,11 +1,4 @@
-"""A person holds work back, and lets it go on: of one agent, or of a whole workflow.
-
-A person has an instruction done before the others.
-
-A person looks at what was given up: it is tried again, or listed no more.
-
-A person makes an agent of run time one with a file: it goes on under the file's name, with what was said to it.
-"""
+"""Changes that a person makes to work: pause, resume, stop, reset, continue, promote, retry, dismiss and rename."""
 
 from typing import Final, cast
 
@@ -144,14 +137,14 @@ def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...
 
 
 def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
-    """What a limit let go, held back again where its workflow is paused."""
+    """Have what a limit let go wait again where its workflow is paused."""
     for one in granted:
         waits.wait_if_paused(tx, number_of(one, "i") or 0)
     return granted
 
 
 def _set_paused(tx: Transaction, space: str, *, paused: bool) -> bool:
-    """Whether that is a change."""
+    """Pause or resume. Returns whether that is a change."""
     if tx.conn.execute(SET_PAUSED, (paused, space, paused)).fetchone() is None:
         if tx.conn.execute(RUNS, (space,)).fetchone() is None:
             name = space.partition(":")[0][:32]

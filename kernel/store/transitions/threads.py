@@ -1,15 +1,9 @@
-"""The answer to what an agent asked another: a note in its conversation, written once. Part of commits, never a job.
+"""Threads of work: continued by a new instruction, shortened, and given the answers to what was asked of others.
 
-Who asked is told when neither is at work: as the asked work ends, or, where the asker's attempt is still under way,
-as that is put back. Work that waits for an answer is ``waiting`` for ``answer``, and holds neither a worker nor its
-agent.
-
-Let an instruction try once more with its conversation shortened. Part of park, never a job of its own.
-
-Give a new instruction the thread of one that was left incomplete. Part of the commit that makes it, never a job.
-
-Its entries are copied under the same numbers, so the keys of its calls stay what they were; what they cost stays
-booked where it was. What the user said then is a note at their end. What the old one was trusted to do, the new one is.
+All of it is part of another commit. An answer is a note in the asker's conversation, written once, when neither is at
+work: as the asked work ends, or as the asker's attempt is put back. A continued thread is copied under the same
+numbers, so the keys of its calls stay what they were; what they cost stays booked where it was. What the user said
+then is a note at its end, and what the old instruction was trusted to do, the new one is.
 """
 
 from typing import Final, NamedTuple, cast
@@ -170,7 +164,7 @@ NOTICE: Final = (
 
 LAST: Final = "SELECT entries FROM instructions WHERE id = ? AND entries > 0"
 
-COMPACT_COUNT: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
+COUNT_NOTE: Final = "UPDATE instructions SET entries = entries + 1 WHERE id = ?"
 
 
 def compact(tx: Transaction, number: int) -> None:
@@ -182,4 +176,4 @@ def compact(tx: Transaction, number: int) -> None:
     last = of(tx.conn, instruction_id(number), count - 1)
     if last and last[0].stop_reason == "context_overflow":
         add_note(tx, number, count, NOTICE)
-        tx.conn.execute(COMPACT_COUNT, (number,))
+        tx.conn.execute(COUNT_NOTE, (number,))

@@ -1,6 +1,6 @@
-"""Ballots: something is put to the vote, voted on, cancelled, or over because its time is. Each is one commit.
+"""Proposals: created, voted on, cancelled, or ended because their time is over. Each is one commit.
 
-Without an author it is the user who speaks. An agent's call is kept in the ledger: made again, it is answered the same.
+Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
 """
 
 from typing import Final, NamedTuple, TypeVar, cast
@@ -60,14 +60,14 @@ _Result = TypeVar("_Result", Proposed, Voted, Cancelled)
 
 
 class _Speaker(NamedTuple):
-    """Who does it: the user, or an attempt; and what the ledger has of the call."""
+    """Author of a call, the user or an attempt, and what the ledger has of it."""
 
     name: str
     held: Held | None = None
     call: UnkeyedCall | None = None
 
     def known(self, result: type[_Result]) -> _Result | None:
-        """What the same call was answered before."""
+        """Return the recorded answer to the same call."""
         given = None if self.call is None else self.call.result
         return None if given is None else msgspec.json.decode(given, type=result)
 

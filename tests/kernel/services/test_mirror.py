@@ -17,8 +17,8 @@ from kernel.services.mirror import WAKING, Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.store import mirrors
 from kernel.store.transitions.append import append
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
-from kernel.store.transitions.retention import clear
 from kernel.store.transitions.runs import stop_workflow
 from protocol.names import workflow_space
 from tests.kernel.store.house import House, member, open_house

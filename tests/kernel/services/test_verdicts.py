@@ -13,10 +13,10 @@ from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
 from kernel.services.runs import LONGEST_NAP_SECONDS
 from kernel.store import feed
 from kernel.store.transitions.append import append
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
-from kernel.store.transitions.retention import clear
 from kernel.store.transitions.voting import cancel_proposal, create, vote
 from protocol.api.runs import RunOptions, RunReport
 from protocol.errors import Refused

@@ -13,13 +13,14 @@ from kernel.rule.draft import Author
 from kernel.store import agents, approvals, instruction_views, instructions
 from kernel.store.transitions import retention
 from kernel.store.transitions.approvals import Asked, Call, approve, ask, deny, drop_rule, find_decision, release_call
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import cancel, close
 from kernel.store.transitions.due import apply_due, next_due_ms
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
-from kernel.store.transitions.retention import clear, sweep_blobs, sweep_instructions
+from kernel.store.transitions.retention import sweep_blobs, sweep_instructions
 from kernel.store.transitions.steering import pause_workflow, resume_workflow, retry
 from kernel.store.workflows import running_runs
 from protocol.errors import Refused

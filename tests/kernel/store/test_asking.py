@@ -166,7 +166,7 @@ async def test_an_attempt_that_ends_before_it_made_room_waits_all_the_same(
 @pytest.mark.promise("P4", "P5")
 @pytest.mark.parametrize("moment", ["asked", "entered", "parked", "answering", "answered first", "answered"])
 async def test_a_kernel_that_dies_in_between_neither_loses_nor_repeats_the_answer(moment: str, house: House) -> None:
-    """In every order."""
+    """Promises P4, P5, in every order."""
     alice = await asked(house)
     if moment in ("entered", "answered first"):
         await step(house, alice, 0)

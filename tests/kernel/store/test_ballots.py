@@ -10,12 +10,13 @@ from kernel.rule.draft import Author
 from kernel.store import voting
 from kernel.store.database import MEMORY, open_database
 from kernel.store.transitions import retention
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import cancel
 from kernel.store.transitions.due import next_due_ms
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.retention import clear, sweep_instructions
+from kernel.store.transitions.retention import sweep_instructions
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import create, vote
 from kernel.store.writer import Writer
@@ -278,7 +279,7 @@ def test_a_tie_that_nobody_breaks_ends_at_the_deadline(hall: Hall) -> None:
 
 
 def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
-    """contracts 5: an assignment gives each option who chose it."""
+    """contracts 5."""
     hall.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
         hall.vote(name, "p1", choice)

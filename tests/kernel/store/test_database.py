@@ -29,7 +29,7 @@ def test_each_migration_sets_its_own_number() -> None:
 
 
 def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
-    """Lists in the schema are those of the protocol."""
+    """A CHECK list of the schema is the enum of the protocol."""
     script = "\n".join(migrations().values())
     found = {
         (name, tuple(re.findall(r"'(\w+)'", values)))

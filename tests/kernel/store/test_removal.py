@@ -13,10 +13,11 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions import retention
 from kernel.store.transitions.append import append
+from kernel.store.transitions.clear import clear, delete_agent
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import PromptSnapshot, journal
 from kernel.store.transitions.lease import lease
-from kernel.store.transitions.retention import clear, delete_agent, sweep_events, sweep_instructions
+from kernel.store.transitions.retention import sweep_events, sweep_instructions
 from protocol.errors import Refused
 from protocol.ipc import Entry, Turn
 from protocol.names import AgentKey
@@ -145,7 +146,7 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
 
 
 async def test_a_body_is_kept_once(house: House) -> None:
-    """content-addressed blobs."""
+    """Content-addressed blobs."""
 
     def put_twice(tx: object) -> list[bytes]:
         return [blobs.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]

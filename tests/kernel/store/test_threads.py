@@ -63,7 +63,7 @@ def count(house: House, table: str) -> int:
 
 
 async def test_a_large_body_is_a_blob_and_reads_as_it_was_written(house: House) -> None:
-    """content-addressed; the same entry again changes nothing, another one is refused."""
+    """Fault SF13: content-addressed; the same entry again changes nothing, another one is refused."""
     await house.agents("alice")
     (instruction,) = (await house.said("dm:alice", "go")).instruction_ids
     await house.take(instruction)

@@ -1,0 +1,176 @@
+"""Remove what was said and done in spaces: texts, journals, prompts and effects, for a person who wants it gone.
+
+What stays tells that something was there: messages with their kind and number, instructions with their status and
+cost, events without their words. It reads the log from end to end, so it takes as long as the log is.
+"""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from kernel.store.agents import remove_agent
+from kernel.store.mirrors import mark_redo
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.voting import cancel_open, expire_proposals
+from protocol.api.agents import Cleared
+from protocol.errors import Refused
+from protocol.names import AgentKey, personal_space, place_of
+
+WORDS: Final = """
+UPDATE messages SET text = '', cleared = 1
+WHERE space IN (SELECT value FROM cleared) AND cleared = 0 AND text <> ''
+"""
+
+# What entries and prompts refer to, before they are gone.
+REFERRED: Final = """
+-- journals, prompts, inputs of approvals, and the shared parts of prompts
+SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
+WHERE i.space IN (SELECT value FROM cleared) AND e.blob IS NOT NULL
+UNION SELECT i.prefix FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared) AND i.prefix IS NOT NULL
+UNION SELECT p.blob FROM approvals AS p WHERE p.space IN (SELECT value FROM cleared) AND p.blob IS NOT NULL
+UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
+WHERE i.space IN (SELECT value FROM cleared) AND b.part IS NOT NULL
+"""
+
+ERASE_ENTRIES: Final = """
+DELETE FROM entries
+WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+ERASE_EFFECTS: Final = """
+DELETE FROM effects
+WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+ERASE_APPROVALS: Final = "DELETE FROM approvals WHERE space IN (SELECT value FROM cleared)"
+ERASE_FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
+ERASE_VOTES: Final = (
+    "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
+)
+ERASE_ELECTORS: Final = (
+    "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
+)
+ERASE_BALLOTS: Final = "DELETE FROM ballots WHERE space IN (SELECT value FROM cleared)"
+ERASE_COMPLAINTS: Final = """
+UPDATE attempts SET stderr_tail = NULL
+WHERE stderr_tail IS NOT NULL
+  AND instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
+"""
+
+RESULTS: Final = """
+UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
+  carried_steps = 0
+WHERE space IN (SELECT value FROM cleared)
+"""
+
+PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space IN (SELECT value FROM cleared)"
+
+EVENTS: Final = """
+UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL, '$.id', '',
+  '$.winner', NULL) AS BLOB)
+WHERE space IN (SELECT value FROM cleared) AND data IS NOT NULL
+  AND type IN ('instruction.ended', 'attempt.ended', 'worker.log', 'proposal.opened', 'proposal.ended')
+"""
+
+# What a request was answered is kept to be answered again; of a document about this space only its shape is.
+ERASE_ANSWERS: Final = """
+UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
+  '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
+  '$.options', json('[]'), '$.votes', json('[]'), '$.counts', json('{}'), '$.tied', json('[]'), '$.winner', NULL,
+  '$.assigned', json('{}'),
+  CASE json_extract(CAST(response AS TEXT), '$.schema') WHEN 'awk/proposal/1' THEN '$.id' ELSE '$.text' END, '')
+  AS BLOB)
+WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') IN (
+  SELECT CASE instr(value, '#') WHEN 0 THEN value ELSE substr(value, 1, instr(value, '#') - 1) END FROM cleared)
+"""
+
+ERASE_BLOBS: Final = """
+DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
+  -- what another space refers to stays
+  AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
+  AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
+  AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
+"""
+
+OF_SPACE: Final = (
+    ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_FEEDBACK, ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS,
+    ERASE_COMPLAINTS, PARAMS, EVENTS, ERASE_ANSWERS,
+)  # fmt: skip
+
+MAKE_LISTS: Final = """
+CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TABLE IF NOT EXISTS cleared (value TEXT PRIMARY KEY) WITHOUT ROWID;
+"""
+ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
+ADD_SPACE: Final = "INSERT OR IGNORE INTO cleared (value) VALUES (?)"
+EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared"
+
+
+class Erased(NamedTuple):
+    """Numbers of messages and instructions that lost their words."""
+
+    messages: int
+    instructions: int
+
+
+def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
+    """Remove the words of ``spaces``. Once the transaction is committed no byte of them is left in the database."""
+    conn = tx.conn
+    conn.execute(MAKE_LISTS).fetchall()
+    conn.executemany(ADD_SPACE, [(space,) for space in spaces])
+    referred = conn.execute(REFERRED).fetchall()
+    conn.execute(WORDS)
+    messages = conn.changes()
+    for statement in OF_SPACE:
+        conn.execute(statement)
+    conn.execute(RESULTS)
+    instructions = conn.changes()
+    conn.executemany(ADD_TO_LIST, referred)
+    # Prompts first: what only they needed is needed by nobody then.
+    conn.execute(ERASE_BLOBS)
+    conn.execute(ERASE_BLOBS)
+    conn.execute(EMPTY_LISTS).fetchall()
+    tx.forget()
+    return Erased(messages, instructions)
+
+
+OPEN: Final = """
+SELECT count(*) FROM instructions
+WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+
+
+def clear(tx: Transaction, space: str, *more: str) -> Cleared:
+    """Remove the words of ``space``, and of ``more`` with the same name; what is put to the vote there is cancelled.
+
+    Raises Refused (conflict) while something there has not ended.
+    """
+    spaces = (space, *more)
+    expire_proposals(tx)  # it may wake somebody
+    count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
+    if count:
+        raise Refused(
+            "conflict",
+            f"{count} instructions in {place_of(space)} have not ended",
+            "wait for them, or end them first: awk cancel ID",
+        )
+    for one in spaces:
+        cancel_open(tx, one, "what was said here is removed")
+    erased = erase(tx, spaces)
+    for one in spaces:
+        mark_redo(tx, one)
+    tx.emit("space.cleared", space=space, data={"messages": erased.messages, "instructions": erased.instructions})
+    return Cleared(space=place_of(space), messages=erased.messages, instructions=erased.instructions)
+
+
+def delete_agent(tx: Transaction, key: AgentKey) -> None:
+    """Forget an agent that has nothing to do, and what was said to it. Raises Refused (unknown_agent, conflict).
+
+    One that was forgotten before, when its file went, may have left words behind.
+    """
+    try:
+        remove_agent(tx, key)
+    except Refused as refused:
+        if refused.code != "unknown_agent" or not erase(tx, [personal_space(key)]).messages:
+            raise
+        return
+    erase(tx, [personal_space(key)])
+    mark_redo(tx, personal_space(key))
