@@ -95,17 +95,19 @@ class Runs:
             over = run_completion(progress, self._now_ms())
             if not isinstance(over, RunCompletion):
                 nap = min(nap, over / 1000)
-            run = progress.run
-            expected = self._reader.now(run_outcomes.expected, run)
-            judged: RunJudgement | None = None
-            if expected.schema is not None:
-                reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)
-                judged = RunJudgement(
-                    reply.seq, await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
-                )
-            elif not (await self._commits(end_run, run, judged)):
+            elif not await self._end(progress.run):
                 nap = min(nap, REFUSED_PAUSE_SECONDS)
         return nap
+
+    async def _end(self, run: int) -> bool:
+        """End ``run`` unless more comes of it, and check its answer against its schema first. False: try later."""
+        expected = self._reader.now(run_outcomes.expected, run)
+        judged: RunJudgement | None = None
+        if expected.schema is not None:
+            reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)
+            fault = await check_in_subprocess(expected.schema, reply.text) if reply.seq else "there is none"
+            judged = RunJudgement(reply.seq, fault)
+        return await self._commits(end_run, run, judged)
 
     async def _hold_overdue(self) -> float:
         """Hold the started workflows whose wall time is over. Returns the seconds until the next one's is."""
