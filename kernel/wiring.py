@@ -31,7 +31,7 @@ from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_of
+from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.mirror import WAKING as MIRRORED
 from kernel.services.mirror import Mirror
@@ -40,7 +40,7 @@ from kernel.services.placeholders import Placeholders
 from kernel.services.reload import Reload
 from kernel.services.retention import WAKING as ENDING
 from kernel.services.retention import MemorySpaceCleanup, Retention
-from kernel.services.runs import Runs, apart
+from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
@@ -144,7 +144,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         ),
         worktrees=trees,
         worktree_sweep=_worktree_sweep(ground, repository, trees, attempts),
-        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=apart), now_ms=clock.now_ms),
+        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader,
             writer=writer,
@@ -166,7 +166,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=Reload(catalog=catalog, reader=reader, writer=writer),
         dispatcher=dispatcher,
         stopping=stopping,
-        vitals=LoopWatchdog(notifier=notifier_of(ground.environ, ground.about.pid), now=time.monotonic),
+        vitals=LoopWatchdog(notifier=notifier_from(ground.environ, ground.about.pid), now=time.monotonic),
         safe_mode=safe_mode,
         machine=HostClock(boot_id(), clock.offset_ms),
         run_dir=ground.run_dir,

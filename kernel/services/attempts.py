@@ -28,7 +28,7 @@ from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import AttemptResult, Completer, Ending, commit_with_retry, of_bug
 from kernel.services.running_attempt import RunningAttempt, StopReason, Supervision
 from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
-from kernel.services.worker_link import Tail
+from kernel.services.worker_link import StderrTail
 from kernel.services.working_directory import Prepare, nothing_is_over, nothing_to_prepare
 from kernel.store.circuit_breakers import move_probe, probed_by
 from kernel.store.errors import StorageFailed
@@ -146,7 +146,7 @@ class Attempts:
         leased = live.leased
         retry, endpoint = Retry(), None
         exited: Exited | None = None
-        tail = Tail()
+        tail = StderrTail()
         try:
             with self._working(leased.instruction):
                 briefing = await self._briefings.prepare(leased, token)

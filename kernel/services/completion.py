@@ -104,7 +104,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-PASSING: Final = frozenset({"busy", "storage_full"})
+TRANSIENT: Final = frozenset({"busy", "storage_full"})
 """Refusals that say nothing about the job: the same one can pass a moment later."""
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
@@ -122,7 +122,7 @@ async def commit_with_retry(
         try:
             return await writer.commit(job, *args, **kwargs)
         except Refused as refused:
-            if refused.code not in PASSING:
+            if refused.code not in TRANSIENT:
                 raise
             logger.warning("store.refused %s: trying again in %.1f s", refused.code, pause)
         await trio.sleep(pause)

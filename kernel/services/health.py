@@ -108,7 +108,7 @@ class SystemdNotifier:
             end.sendto(state.encode(), address)
 
 
-def notifier_of(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
+def notifier_from(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
     """What the environment of process ``pid`` asks for: NOTIFY_SOCKET, and WATCHDOG_USEC if it is meant for it."""
     address = environ.get("NOTIFY_SOCKET", "")
     microseconds = environ.get("WATCHDOG_USEC", "")
@@ -127,7 +127,7 @@ STUCK_SECONDS: Final = 5.0
 """A loop that stands still for so long is dumped, NAP_SECONDS later at the latest."""
 NAP_SECONDS: Final = 5.0
 """Between two signs of life. Each takes 0.2 ms."""
-SIGNS: Final = 3
+SIGNS_PER_WATCHDOG: Final = 3
 """So many signs of life within the time that the service manager allows for one."""
 
 
@@ -178,7 +178,7 @@ class LoopWatchdog:
                 self._arm(STUCK_SECONDS + NAP_SECONDS)
                 self._notifier.tell("WATCHDOG=1")
                 watchdog = self._notifier.watchdog_seconds
-                await trio.sleep(NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS))
+                await trio.sleep(NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS_PER_WATCHDOG))
         finally:
             self._disarm()
             trio.lowlevel.remove_instrument(turns)

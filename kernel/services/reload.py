@@ -73,7 +73,7 @@ class DirectoryWatch:
 
 
 @contextmanager
-def watching() -> Generator[DirectoryWatch]:
+def watch_directories() -> Generator[DirectoryWatch]:
     """A watch over nothing yet. Raises CannotWatch."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -118,7 +118,7 @@ class Reload:
         """Watch until cancelled, or until the system cannot tell of edits any longer."""
         task_status.started()
         try:
-            with watching() as watch:
+            with watch_directories() as watch:
                 watch.cover(self._folders())
                 while True:
                     try:

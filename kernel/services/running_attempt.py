@@ -26,7 +26,7 @@ from kernel.rule.draft import Author
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Ending, commit_with_retry, of_exit
 from kernel.services.start_frame import StartFrame
-from kernel.services.worker_link import DeltaBatch, Link, PathWarnings, Tail, Told, WorkerNotReading
+from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import PausableDeadline, SessionHandlers, WorkerSession
 from kernel.store.attempts import Beginning, started
 from kernel.store.circuit_breakers import answered
@@ -119,7 +119,7 @@ class Supervision:
         self._now_text = now_text
 
     async def run(
-        self, live: RunningAttempt, briefing: StartFrame, start: Start, handle: Handle, tail: Tail
+        self, live: RunningAttempt, briefing: StartFrame, start: Start, handle: Handle, tail: StderrTail
     ) -> tuple[Ending, Exited]:
         """Talk with the worker behind ``handle`` to its end, and see it leave.
 
@@ -273,7 +273,7 @@ class Supervision:
             emit_log, event, space=leased.space, agent=leased.name, instruction=leased.instruction, data=data
         )
 
-    def _show(self, leased: Leased, kind: str, data: Told) -> None:
+    def _show(self, leased: Leased, kind: str, data: LiveData) -> None:
         self._feed.live(
             Event(
                 type=kind,

@@ -65,7 +65,7 @@ REFUSED_PAUSE_SECONDS: Final = 1.0
 """Before it looks again, where the store could not take the end of a run."""
 
 
-def apart(event: Event) -> bool:
+def concerns_no_run(event: Event) -> bool:
     """What says nothing of any run: in a personal space, work that came and may begin, or is done."""
     if event.space is None or not is_personal(event.space):
         return False

@@ -29,7 +29,7 @@ from kernel.agents.resources import NOTHING, AgentResources, belongings, resourc
 from kernel.agents.skills import told
 from kernel.agents.trust import Kept, agent_units, changed_text, missing_consent
 from kernel.policy.circuit_breaker import Endpoint
-from kernel.services.working_directory import AttemptPaths, WorkingDirectory, project_ground
+from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries
 from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
@@ -60,7 +60,7 @@ class FirstPrompt:
     freeze: PromptSnapshot | None = None
 
 
-def opening(
+def first_prompt(
     leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], Prompt]
 ) -> FirstPrompt:
     """The opening of one attempt. ``assemble`` makes today's prompt; it is asked only where that is told."""
@@ -155,7 +155,7 @@ class StartFrameBuilder:
         ] = lambda _definition, _ground, _start: None,
     ) -> None:
         """``ground``: where an attempt works; in the project unless given. ``confine`` may raise CauseError."""
-        self._ground = ground or project_ground(catalog.root)
+        self._ground = ground or in_project(catalog.root)
         self._confine = confine
         self._folders = folders
         self._catalog = catalog
@@ -188,7 +188,7 @@ class StartFrameBuilder:
     ) -> StartFrame:
         self._check_trust(leased, definition, project, own)
         resolved = resolve(definition, project, self._environ)
-        opened = opening(
+        opened = first_prompt(
             leased, definition.backend, resolved, self._reader, partial(self._assemble, leased, definition)
         )
         prompt = opened.prompt

@@ -23,7 +23,7 @@ from kernel.agents.registration import Known, refresh, update
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, cadence
 from kernel.agents.trust import Kept
 from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
-from kernel.services.reload import MOVED, CannotWatch, watching
+from kernel.services.reload import MOVED, CannotWatch, watch_directories
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import timers
 from kernel.store.feed import Wake
@@ -98,7 +98,7 @@ class Schedules:
         if self._consents is None or self._trusted:
             return
         try:
-            with watching() as watch:
+            with watch_directories() as watch:
                 watch.cover((self._consents,), MOVED)
                 while True:
                     await watch.changed()

@@ -92,7 +92,7 @@ class Link:
         await self._handle.signal(signal.SIGUSR1)
 
 
-class Tail:
+class StderrTail:
     """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
 
     def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES) -> None:
@@ -117,15 +117,15 @@ class Tail:
 WINDOW_SECONDS: Final = 0.1
 WINDOW_CHARACTERS: Final = 64 * 1024
 
-Told = Mapping[str, str | int]
-Begin = Callable[[Callable[[], Awaitable[None]]], None]
+LiveData = Mapping[str, str | int]
+StartTask = Callable[[Callable[[], Awaitable[None]]], None]
 """Starts a task, as a nursery does."""
 
 
 class DeltaBatch:
     """Of one attempt. ``hear`` and ``flush`` are called by whoever listens to the worker."""
 
-    def __init__(self, tell: Callable[[str, Told], None], begin: Begin) -> None:
+    def __init__(self, tell: Callable[[str, LiveData], None], begin: StartTask) -> None:
         """``tell`` gets ``progress{what}`` and ``delta{text, lagged?}``; a task is begun where some have to wait."""
         self._tell = tell
         self._begin = begin
@@ -155,7 +155,7 @@ class DeltaBatch:
 
     def flush(self) -> None:
         """Let go what was gathered: before anything durable of the same worker is told, and at its end."""
-        lagged: Told = {"lagged": self._dropped} if self._dropped else {}
+        lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
             self._tell("delta", {"text": "".join(self._texts), **lagged})
         if self._doing is not None:

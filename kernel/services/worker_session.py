@@ -181,7 +181,7 @@ NOISE_LIMIT: Final = 1000
 LATE_SECONDS: Final = 5.0
 """A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
 
-TELL_SECONDS: Final = 0.02
+STARTED_NOTICE_SECONDS: Final = 0.02
 """How long the first entry may take to tell, in its own commit, that its worker runs."""
 
 DUMP_SECONDS: Final = 2.0
@@ -363,7 +363,7 @@ class WorkerSession:
             await self._ears.ready(ready)
             now = trio.current_time()
             self._pulse.begin(now)
-            self._tell_at = now + TELL_SECONDS
+            self._tell_at = now + STARTED_NOTICE_SECONDS
         return None
 
     async def _log(self, line: Log) -> None:

@@ -63,16 +63,16 @@ class AttemptPaths:
         """The home of the agent's CLI in that space, made with mode 0700; "" for what needs none. Raises OSError."""
         if not BACKENDS[definition.backend].own_session:
             return ""
-        place = self.sessions(leased.agent) / plain(leased.space) / definition.backend
+        place = self.sessions(leased.agent) / folder_name(leased.space) / definition.backend
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         return str(place)
 
     def sessions(self, agent: str) -> Path:
         """The homes of all CLIs of one agent (its key)."""
-        return self._state / SESSIONS / plain(agent)
+        return self._state / SESSIONS / folder_name(agent)
 
 
-def plain(name: str) -> str:
+def folder_name(name: str) -> str:
     """A key, of an agent or a space, as one folder: only ``review:main`` becomes ``review+main``."""
     return _PLAIN.sub("+", name)
 
@@ -101,7 +101,7 @@ class WorkingDirectory:
     tree: Worktree | None = None
 
 
-def project_ground(root: Path) -> Callable[[Leased], WorkingDirectory]:
+def in_project(root: Path) -> Callable[[Leased], WorkingDirectory]:
     """Everybody works in the project itself."""
     ground = WorkingDirectory(str(root), str(root))
     return lambda _leased: ground
@@ -233,13 +233,15 @@ class CliHomes:
         """
 
         def meant(found: tuple[str, str]) -> bool:
-            return all(asked is None or plain(asked) == name for asked, name in zip((agent, space), found, strict=True))
+            return all(
+                asked is None or folder_name(asked) == name for asked, name in zip((agent, space), found, strict=True)
+            )
 
         await trio.to_thread.run_sync(self._remove, meant)
 
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
         """Remove the homes that are not of these agents (their keys) in these spaces. Returns how many."""
-        names = {(plain(agent), plain(space)) for agent, space in needed}
+        names = {(folder_name(agent), folder_name(space)) for agent, space in needed}
 
         def unneeded(found: tuple[str, str]) -> bool:
             return found not in names

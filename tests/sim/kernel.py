@@ -20,7 +20,7 @@ from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.retention import Retention
-from kernel.services.runs import Runs, apart
+from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
 from kernel.services.working_directory import AttemptPaths
@@ -140,7 +140,9 @@ class Kernel:
             now_ms=nature.now_ms,
             kept_seconds=lambda: ground.catalog.project().retention,
         )
-        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=apart), now_ms=nature.now_ms)
+        self.runs = Runs(
+            reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=nature.now_ms
+        )
         self.services = _services(self, ground)
         self.safe_mode = False
         self._stop = trio.Event()

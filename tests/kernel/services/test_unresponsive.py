@@ -13,7 +13,7 @@ from kernel.procs.spec import Spec
 from kernel.procs.stop import stop
 from kernel.services import worker_session
 from kernel.services.completion import Ending
-from kernel.services.worker_link import Link, Tail
+from kernel.services.worker_link import Link, StderrTail
 from kernel.services.worker_session import Heartbeat, SessionHandlers, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Start
@@ -98,7 +98,7 @@ async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
     """promises.md 4.5: SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
     launcher = make(kind, tmp_path / "run")
     await nursery.start(launcher.run)
-    listener, tail = Listener(), Tail()
+    listener, tail = Listener(), StderrTail()
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
         link = Link(handle)
         talk = WorkerSession(

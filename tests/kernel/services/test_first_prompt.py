@@ -7,7 +7,7 @@ import pytest
 
 from kernel.agents.prompt import LINES, Prompt, prior_work
 from kernel.agents.providers import Dialect, Resolved
-from kernel.services.start_frame import FirstPrompt, opening
+from kernel.services.start_frame import FirstPrompt, first_prompt
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -32,7 +32,7 @@ def told(house: House, leased: Leased, version: int, backend: str = "sdk", diale
     """The opening under version ``version`` of alice's file."""
     resolved = Resolved(Provider(name="p", dialect=dialect), "m")
     made = Prompt(system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",))
-    return opening(leased, backend, resolved, house.reader, lambda: made)
+    return first_prompt(leased, backend, resolved, house.reader, lambda: made)
 
 
 async def attempt(house: House, instruction: str, version: int, *made: Entry, **where: str) -> FirstPrompt:

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 import trio
 import trio.testing
 
-from kernel.services.worker_link import WINDOW_CHARACTERS, WINDOW_SECONDS, DeltaBatch, Told
+from kernel.services.worker_link import WINDOW_CHARACTERS, WINDOW_SECONDS, DeltaBatch, LiveData
 from protocol.ipc import Delta, Progress
 
-Seen = list[tuple[str, Told]]
+Seen = list[tuple[str, LiveData]]
 
 
 @asynccontextmanager
