@@ -20,14 +20,14 @@ from kernel.store.transitions.requeue import Requeue
 class Admission:
     """Asks the breakers and the purse."""
 
-    def __init__(self, *, reader: Reader, purse: BudgetEnforcer, now_ms: Callable[[], int]) -> None:
+    def __init__(self, *, reader: Reader, budgets: BudgetEnforcer, now_ms: Callable[[], int]) -> None:
         self._reader = reader
-        self._purse = purse
+        self._budgets = budgets
         self._now_ms = now_ms
 
-    async def admit(self, leased: Leased, briefing: StartFrame) -> Allowance | Ending | Requeue:
+    async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | Ending | Requeue:
         """What the first model call may take; or how the instruction is put back, or ends. Raises CannotStart."""
-        shut = self._reader.now(closed_for, keys_of(briefing.endpoint), leased.agent)
+        shut = self._reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
         if shut is not None:
             return Requeue(
                 status="waiting",
@@ -38,9 +38,9 @@ class Admission:
                 holds=True,
                 seen_shut=True,
             )
-        await self._purse.ready(leased, briefing.definition, briefing.start)
-        self._purse.open(leased, briefing.definition, briefing.start)
-        allowance = self._purse.allowance(leased.instruction)
+        await self._budgets.ready(leased, frame.definition, frame.start)
+        self._budgets.open(leased, frame.definition, frame.start)
+        allowance = self._budgets.allowance(leased.instruction)
         return _over(allowance) if isinstance(allowance, Exhausted) else allowance
 
 

@@ -33,12 +33,12 @@ class Boundary:
         self,
         *,
         writer: Writer,
-        stopping: ShutdownRequest,
+        shutdown: ShutdownRequest,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
         self._writer = writer
-        self._stopping = stopping
+        self._shutdown = shutdown
         self._now_ms = now_ms
         self._sleep = sleep
         self.gave_up: str | None = None
@@ -80,7 +80,7 @@ class Boundary:
                     told.started()
                     self.gave_up = f"{name}: {after.reason}, the last: {_said(error)}"
                     logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
-                    self._stopping.ask(by=f"failure of {name}")
+                    self._shutdown.ask(by=f"failure of {name}")
                     return
                 await self._sleep(after.seconds)
 

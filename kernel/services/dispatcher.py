@@ -134,24 +134,28 @@ class Dispatcher:
 
     def _stop_orphaned(self) -> None:
         """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""
-        working: list[RunningAttempt] = [live for live in self._attempts.live.values() if not live.settling]
+        working: list[RunningAttempt] = [
+            attempt for attempt in self._attempts.running.values() if not attempt.completing
+        ]
         if not working:
             return
         held = self._reader.now(instructions.live)
-        for live in working:
-            state = held.get(live.leased.instruction)
+        for attempt in working:
+            state = held.get(attempt.leased.instruction)
             if state is None:
-                live.stop("cancelled", CANCEL_GRACE_SECONDS)
+                attempt.stop("cancelled", CANCEL_GRACE_SECONDS)
             elif state == "stopped":
-                live.stop("stopped", CANCEL_GRACE_SECONDS)
+                attempt.stop("stopped", CANCEL_GRACE_SECONDS)
 
     def _make_room(self) -> None:
         """Have attempts put back that only wait for a person with a call in their hand, and keep their agent's work."""
-        held = [live for live in self._attempts.live.values() if live.standstill.lasts and not live.settling]
+        held = [
+            attempt for attempt in self._attempts.running.values() if attempt.deadline.lasts and not attempt.completing
+        ]
         keeping = self._reader.now(instructions.blocking, self._now_ms()) if held else ()
-        for live in held:
-            if live.leased.instruction in keeping:
-                live.stop("made room", ROOM_GRACE_SECONDS)
+        for attempt in held:
+            if attempt.leased.instruction in keeping:
+                attempt.stop("made room", ROOM_GRACE_SECONDS)
 
     def nap_seconds(self) -> float:
         """How long nothing can become ready by itself: until the next ``not_before``, at most a minute."""

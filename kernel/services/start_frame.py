@@ -147,17 +147,17 @@ class StartFrameBuilder:
         own_bin: frozenset[str],
         url: str,
         trusted: bool,
-        folders: AttemptPaths,
+        paths: AttemptPaths,
         kept: Kept = tuple,
-        ground: Callable[[Leased], WorkingDirectory] | None = None,
+        working_directory: Callable[[Leased], WorkingDirectory] | None = None,
         confine: Callable[
             [AgentDefinition, WorkingDirectory, Start], Sandbox | None
-        ] = lambda _definition, _ground, _start: None,
+        ] = lambda _definition, _directory, _start: None,
     ) -> None:
-        """``ground``: where an attempt works; in the project unless given. ``confine`` may raise CauseError."""
-        self._ground = ground or in_project(catalog.root)
+        """``working_directory`` of an attempt: the project unless given. ``confine`` may raise CauseError."""
+        self._working_directory = working_directory or in_project(catalog.root)
         self._confine = confine
-        self._folders = folders
+        self._paths = paths
         self._catalog = catalog
         self._reader = reader
         self._environ = environ
@@ -166,7 +166,7 @@ class StartFrameBuilder:
         self._trusted = trusted
         self._kept = kept
 
-    async def prepare(self, leased: Leased, token: str) -> StartFrame:
+    async def build(self, leased: Leased, token: str) -> StartFrame:
         """The briefing of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
         try:
             definition = definition_for(leased.agent, leased.space, self._catalog, self._reader)
@@ -193,7 +193,7 @@ class StartFrameBuilder:
         )
         prompt = opened.prompt
         env = worker_environment(self._environ, definition.env, self._own_bin)
-        ground = self._ground(leased)
+        working_directory = self._working_directory(leased)
         start = Start(
             instruction=leased.instruction,
             attempt=leased.attempt,
@@ -210,7 +210,7 @@ class StartFrameBuilder:
             limits=_limits(definition),
             mcp=McpAddress(url=self._url),
             token=token,
-            cwd=ground.cwd,
+            cwd=working_directory.cwd,
             env=env,
             idempotency_key=leased.instruction,
             mock=definition.mock,
@@ -228,11 +228,11 @@ class StartFrameBuilder:
             approval=leased.approval or definition.approval,
             granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
             command=command_of(definition, self._catalog.root, env["PATH"]),
-            attempt_dir=self._folders.attempt(leased),
-            session_dir=self._folders.session(leased, definition),
-            hidden=self._folders.hidden,
+            attempt_dir=self._paths.attempt(leased),
+            session_dir=self._paths.session(leased, definition),
+            hidden=self._paths.hidden,
         )
-        start = _spoken(start, definition, self._confine(definition, ground, start))
+        start = _spoken(start, definition, self._confine(definition, working_directory, start))
         sdks = sdks_for((definition,), project)
         root = str(self._catalog.root)
         return StartFrame(
@@ -242,7 +242,7 @@ class StartFrameBuilder:
             sdks,
             _endpoint(leased, resolved),
             opened.freeze,
-            beside="" if ground.top == root else root,
+            beside="" if working_directory.top == root else root,
         )
 
     def _assemble(self, leased: Leased, definition: AgentDefinition) -> Prompt:

@@ -64,9 +64,9 @@ class Schedules:
         local: str | None,
         trusted: bool = False,
         kept: Kept = tuple,
-        consents: Path | None = None,
+        trust_dir: Path | None = None,
     ) -> None:
-        """``trusted``: every file is. Else only schedules among what is ``kept``, in the folder ``consents``, count."""
+        """``trusted``: every file is. Else only schedules among what is ``kept``, in ``trust_dir``, count."""
         self._reader = reader
         self._writer = writer
         self._catalog = catalog
@@ -76,7 +76,7 @@ class Schedules:
         self._local = local
         self._trusted = trusted
         self._kept = kept
-        self._consents = consents
+        self._trust_dir = trust_dir
         self._agreed = kept()
         self._told: frozenset[Scheduled] = frozenset()
         self._offset_ms = wall_ms() - now_ms()
@@ -95,11 +95,11 @@ class Schedules:
 
     async def _watch_consents(self) -> None:
         """Wake up when something was agreed to or taken back. Where nobody tells, that is seen once a minute."""
-        if self._consents is None or self._trusted:
+        if self._trust_dir is None or self._trusted:
             return
         try:
             with watch_directories() as watch:
-                watch.cover((self._consents,), MOVED)
+                watch.cover((self._trust_dir,), MOVED)
                 while True:
                     await watch.changed()
                     if self._kept() != self._agreed:

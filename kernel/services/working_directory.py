@@ -19,10 +19,10 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -103,8 +103,8 @@ class WorkingDirectory:
 
 def in_project(root: Path) -> Callable[[Leased], WorkingDirectory]:
     """Everybody works in the project itself."""
-    ground = WorkingDirectory(str(root), str(root))
-    return lambda _leased: ground
+    directory = WorkingDirectory(str(root), str(root))
+    return lambda _leased: directory
 
 
 class Confinement:
@@ -120,7 +120,7 @@ class Confinement:
         self._trials = 0
         self._placeholders = placeholders
 
-    def of(self, definition: AgentDefinition, ground: WorkingDirectory, start: Start) -> Sandbox | None:
+    def of(self, definition: AgentDefinition, directory: WorkingDirectory, start: Start) -> Sandbox | None:
         """What confines the programs of ``start``; None: nothing does. Raises CauseError where nothing can."""
         if definition.sandbox == "off":
             return None
@@ -138,8 +138,8 @@ class Confinement:
                 hidden=start.hidden,
                 private_bytes=_machine_bytes() // _QUARTER,
             )
-            if ground.tree is None
-            else self.of_tree(ground.tree, start.hidden)
+            if directory.tree is None
+            else self.of_tree(directory.tree, start.hidden)
         )
         return msgspec.structs.replace(
             box,
@@ -203,16 +203,27 @@ def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-Prepare = Callable[[Leased, Start], Awaitable[None]]
-"""Makes an attempt's ground ready, before anything is started on it. Raises CauseError, SpawnTransient."""
+class Preparation(Protocol):
+    """Makes ready what an attempt works on, before anything is started there."""
+
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Make it ready. Raises CauseError, SpawnTransient."""
+
+    def release(self, leased: Leased) -> None:
+        """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
 
 
-async def nothing_to_prepare(_leased: Leased, _start: Start) -> None:
+class NoPreparation:
     """For attempts in the project itself, which nothing confines."""
 
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Do nothing."""
 
-def nothing_is_over(_leased: Leased) -> None:
-    """For attempts for which nothing was prepared."""
+    def release(self, leased: Leased) -> None:
+        """Do nothing."""
+
+
+NO_PREPARATION: Final = NoPreparation()
 
 
 logger = logging.getLogger(__name__)

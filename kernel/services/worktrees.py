@@ -23,7 +23,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.working_directory import WorkingDirectory
+from kernel.services.working_directory import Confinement, WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
@@ -37,7 +37,7 @@ from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
-from protocol.ipc import Sandbox
+from protocol.ipc import Sandbox, Start
 from protocol.names import place_of
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
@@ -85,7 +85,7 @@ class Worktrees:
         """Those that are being measured, and whether they are to be again."""
         self._measuring = trio.CapacityLimiter(MEASURED_AT_ONCE)
 
-    def ground(self, leased: Leased) -> WorkingDirectory:
+    def working_directory(self, leased: Leased) -> WorkingDirectory:
         """Where the agent works. Raises CauseError where its tree was removed with its run, or leads elsewhere."""
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
@@ -259,6 +259,24 @@ def stat_of(changes: Changes) -> DiffStat:
         deleted=sum(file.deleted for file in changes.files),
         commits=len(changes.commits),
     )
+
+
+class AttemptPreparation:
+    """Makes an attempt's working tree and its confinement ready (Preparation)."""
+
+    def __init__(self, *, worktrees: Worktrees, confinement: Confinement) -> None:
+        self._worktrees = worktrees
+        self._confinement = confinement
+
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Check that a confined agent can be confined, and make its working tree. Raises CauseError, SpawnTransient."""
+        if start.sandbox is not None:
+            await self._confinement.ready(leased.attempt, start.sandbox)
+        await self._worktrees.ready(leased, confined=start.sandbox is not None)
+
+    def release(self, leased: Leased) -> None:
+        """Remove the placeholders that only this attempt needed."""
+        self._confinement.over(leased.attempt)
 
 
 WAKING: Final = frozenset({"workflow.stopped"})

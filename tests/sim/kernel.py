@@ -20,6 +20,7 @@ from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.retention import Retention
+from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
@@ -89,26 +90,27 @@ class Kernel:
         )
         self._nature = nature
         self._catalog = ground.catalog
-        purse = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
-        self.attempts = Attempts(
+        budgets = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
+        services = AttemptServices(
             writer=self.writer,
             reader=self.reader,
             feed=feed,
             launcher=nature.launcher,  # type: ignore[arg-type]
-            admission=Admission(reader=self.reader, purse=purse, now_ms=nature.now_ms),
-            purse=purse,
-            briefings=StartFrameBuilder(
+            admission=Admission(reader=self.reader, budgets=budgets, now_ms=nature.now_ms),
+            budgets=budgets,
+            start_frames=StartFrameBuilder(
                 catalog=ground.catalog,
                 reader=self.reader,
                 environ=ground.environ,
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
                 trusted=True,
-                folders=AttemptPaths(state=ground.root / ".state", home=ground.root / ".state"),
+                paths=AttemptPaths(state=ground.root / ".state", home=ground.root / ".state"),
             ),
-            books=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
+            completer=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
             now_text=lambda: rfc3339(nature.now_ms()),
         )
+        self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(
             reader=self.reader,
             wake=feed.new_wake(),
@@ -117,14 +119,14 @@ class Kernel:
             pressed=lambda: False,
             now_ms=nature.now_ms,
         )
-        self.alarms = Deadlines(
+        self.deadlines = Deadlines(
             reader=self.reader,
             writer=self.writer,
             wake=feed.new_wake(),
             now_ms=nature.now_ms,
             starvation_ms=STARVATION_MS,
         )
-        self.timers = Schedules(
+        self.schedules = Schedules(
             reader=self.reader,
             writer=self.writer,
             catalog=ground.catalog,
@@ -175,8 +177,8 @@ class Kernel:
             if not self.safe_mode:
                 await rooms.start(self.runs.run)
                 rooms.start_soon(self.retention.run)
-                await rooms.start(self.alarms.run)
-                await rooms.start(self.timers.run)
+                await rooms.start(self.deadlines.run)
+                await rooms.start(self.schedules.run)
                 await rooms.start(self.dispatcher.run)
             task_status.started()
             await self._stop.wait()
