@@ -74,11 +74,11 @@ class Boundary:
                 what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
                 logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
                 with suppress(Refused):
-                    data = {"service": name, "error": _said(error), "again_seconds": again}
+                    data = {"service": name, "error": _one_line(error), "again_seconds": again}
                     await self._writer.commit(emit_log, "kernel.service_failed", data=data)
                 if isinstance(after, Stop):
                     told.started()
-                    self.gave_up = f"{name}: {after.reason}, the last: {_said(error)}"
+                    self.gave_up = f"{name}: {after.reason}, the last: {_one_line(error)}"
                     logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
                     self._shutdown.ask(by=f"failure of {name}")
                     return
@@ -103,8 +103,8 @@ def _storage_failed(error: BaseException) -> bool:
     return isinstance(error, StorageFailed)
 
 
-def _said(error: BaseException) -> str:
-    """What ``error`` says, on one line; of a group, its first."""
+def _one_line(error: BaseException) -> str:
+    """Return ``error`` on one line; of a group, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return shown_name(f"{type(error).__name__}: {error}".rstrip(": "))[:_ERROR_LIMIT]

@@ -66,11 +66,6 @@ STARTED_NOTICE_SECONDS: Final = 0.02
 """Time for the first entry to tell, in its own commit, that its worker runs."""
 
 
-def _not_recorded(_instruction: str) -> AbstractContextManager[None]:
-    """Keep no record of what the kernel is at work for."""
-    return contextlib.nullcontext()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptServices:
     """The services that every attempt of a kernel uses."""
@@ -85,7 +80,7 @@ class AttemptServices:
     completer: Completer
     now_text: Callable[[], str]
     preparation: Preparation = NO_PREPARATION
-    in_flight: Callable[[str], AbstractContextManager[None]] = _not_recorded
+    in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     """A block of it is around whatever the kernel itself does for an instruction."""
 
 
@@ -330,7 +325,8 @@ class RunningAttempt:
             manifest=tuple(self._frame.manifest),
         )
         if self._nursery is not None:
-            self._nursery.start_soon(self._tell_started_soon)
+            # By itself where its first entry takes long: then it does not end as soon as it began.
+            self._nursery.start_soon(self._tell_started, STARTED_NOTICE_SECONDS)
 
     async def on_entry(self, entry: Entry, /) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next.
@@ -349,7 +345,7 @@ class RunningAttempt:
         write = partial(
             journal,
             first=leased.entries,
-            frozen=self._frame.freeze,
+            frozen=self._frame.snapshot,
             beginning=untold,
             metered=self._frame.start.backend == EXEC,
         )
@@ -391,7 +387,7 @@ class RunningAttempt:
         """Show what is being said or done."""
         if isinstance(frame, Progress):
             self.doing = frame.what
-        self._deltas.hear(frame)
+        self._deltas.add(frame)
 
     def _answer(self, entry: Entry, pressing: Pressing | None) -> Go | Yield:
         """Decide whether the worker goes on, once ``entry`` is durable, and what its next call may take."""
@@ -407,13 +403,10 @@ class RunningAttempt:
             return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
         return Go(k=entry.k, allowance=0)
 
-    async def _tell_started_soon(self) -> None:
-        """Tell that the worker runs where its first entry takes long: it does not end as soon as it began."""
-        await trio.sleep(STARTED_NOTICE_SECONDS)
-        await self._tell_started()
-
-    async def _tell_started(self) -> None:
+    async def _tell_started(self, after_seconds: float = 0.0) -> None:
         """Tell that the worker runs, unless its first entry has: that saves a commit. Waits where it is being told."""
+        if after_seconds:
+            await trio.sleep(after_seconds)
         if self._untold is None and not self._telling.locked():
             return
         async with self._telling:

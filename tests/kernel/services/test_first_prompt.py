@@ -41,7 +41,9 @@ async def attempt(house: House, instruction: str, version: int, *made: Entry, **
     leased = await house.take(instruction)
     opened = told(house, leased, version, **where)  # type: ignore[arg-type]
     for entry in made:
-        await house.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.freeze)
+        await house.writer.commit(
+            journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.snapshot
+        )
     await house.writer.commit(requeue, instruction, leased.epoch, Requeue(status="queued", outcome="network"))
     return opened
 
@@ -56,7 +58,7 @@ async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(house:
     assert (await attempt(house, instruction, 1)).prompt.system == "version 1"
     assert (await attempt(house, instruction, 2, *ENTRIES)).prompt.system == "version 2"
     third = await attempt(house, instruction, 3)
-    assert (third.prompt.system, third.prompt.manifest, third.freeze) == ("version 2", ("version 2",), None)
+    assert (third.prompt.system, third.prompt.manifest, third.snapshot) == ("version 2", ("version 2",), None)
     assert third.entries == ENTRIES
 
 
