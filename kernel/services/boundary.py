@@ -1,4 +1,4 @@
-"""Keeps each service of the kernel running: one that fails is started again, after a pause and within a budget.
+"""Restarts each service of the kernel that fails, after a pause and within a budget.
 
 So what one watcher trips over ends neither the kernel nor anybody's work. A service that goes on failing ends the
 kernel, but in order: its workers are asked to leave, and it says which service it was and why.

@@ -1,7 +1,7 @@
-"""Keeps a record, in one file, of the instructions that the kernel itself is at work for, should it die of one.
+"""The record, in one file, of the instructions that the kernel itself is at work for, should it die of one.
 
 An instruction is at work here while a frame of its worker is read and answered, while its prompt is put together and
-while its end is booked: what kills a kernel by itself kills it then. Not while its worker waits for a model or a tool:
+while its end is written: what kills a kernel by itself kills it then. Not while its worker waits for a model or a tool:
 then a kernel that dies dies of something else. The record is pages of memory that the system keeps when a process is
 killed; after a power failure it may say nothing, which charges nobody.
 """

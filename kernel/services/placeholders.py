@@ -1,4 +1,4 @@
-"""Empty files and folders that stand in a project while confined agents work there.
+"""Placeholders: empty files and directories that stand in a project while confined agents work there.
 
 What is not there cannot be mounted read-only: an agent could make it, and programs of the user would run it. Only what
 was made here is removed again: a record beside the database says which it was, also where a kernel was killed. What

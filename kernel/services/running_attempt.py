@@ -92,9 +92,10 @@ class RunningAttempt:
 
     _frame: StartFrame
     _handle: Handle
+    _link: Link
     _deltas: DeltaBatch
     _path_warnings: PathWarnings
-    """These four are set once the worker is spawned, before anything it says is handled."""
+    """These five are set once the worker is spawned, before anything it says is handled."""
 
     def __init__(self, leased: Leased, token: str, services: AttemptServices) -> None:
         self.leased = leased
@@ -115,7 +116,6 @@ class RunningAttempt:
         self._spawning = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
         """Open while there is a worker that can be asked to leave."""
-        self._link: Link | None = None
         self._stderr = StderrTail()
         self._steps = 0
         """Replies it has made."""
@@ -236,7 +236,7 @@ class RunningAttempt:
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left)
         self._frame, self._handle = frame, handle
         self._path_warnings = PathWarnings(frame.beside, start.cwd)
-        self._link = link = Link(handle, partial(self._services.in_flight, instruction))
+        self._link = Link(handle, partial(self._services.in_flight, instruction))
         async with trio.open_nursery() as nursery:
             self._deltas = DeltaBatch(self._publish, nursery.start_soon)
             nursery.start_soon(self._stderr.drain, handle.stderr)
@@ -244,7 +244,7 @@ class RunningAttempt:
             if self.stop_reason is not None:
                 nursery.start_soon(self._end_worker)
             try:
-                ending = await self._converse(start, link)
+                ending = await self._converse(start)
                 await self._tell_started()
                 fault_point("attempt.result")
                 exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
@@ -264,14 +264,14 @@ class RunningAttempt:
             return Ending("failed", text, cause="network", ours=True), exited
         return ending, exited
 
-    async def _converse(self, start: Start, link: Link) -> Ending | None:
+    async def _converse(self, start: Start) -> Ending | None:
         """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""
         instruction = self.leased.instruction
         seconds_left = self._services.budgets.seconds_left(instruction)
         ending: Ending | None = None
         try:
             session = WorkerSession(
-                link=link,
+                link=self._link,
                 start=start,
                 timeouts=self._frame.definition.timeouts,
                 handlers=self,
@@ -298,14 +298,13 @@ class RunningAttempt:
             with contextlib.suppress(Refused):  # somebody took the instruction away: nobody asks any more
                 await self._services.writer.commit(tell_reached, author, reached.quota, reached.limit)
             with contextlib.suppress(WorkerNotReading):
-                await link.send(Stop(reason=reached.text, deadline_seconds=LEAVE_SECONDS))
+                await self._link.send(Stop(reason=reached.text, deadline_seconds=LEAVE_SECONDS))
             return Ending("incomplete", reached.text, cause="resource")
         except Refused as refused:
             return Ending("failed", refused.text, cause="protocol")
 
     async def _end_worker(self) -> None:
         """Ask the worker to leave, and kill its tree when its grace is over."""
-        assert self._link is not None
         kill_at = trio.current_time() + self._grace_seconds
         # One that does not read is not waited for any longer than one that reads (promise P8).
         with contextlib.suppress(WorkerNotReading), trio.move_on_after(self._grace_seconds):
