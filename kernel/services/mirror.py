@@ -50,7 +50,7 @@ _homed: Final = msgspec.json.Decoder(_Homed)
 
 
 class Mirror:
-    """Mirrors spaces and conversations into files. One task. ``conversations`` tells whether what is said to agents directly is written too."""
+    """Writes messages of spaces to files; one task. ``conversations``: whether what is said to agents directly is too."""
 
     def __init__(
         self,
