@@ -28,15 +28,15 @@ def _silent(_event: ServerEvent) -> None:
 class InstructionWait:
     """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
 
-    ``attended``: somebody is there who may approve a call, so that is waited for as long as it may be given.
+    ``can_approve``: somebody is there to approve a call, so that is waited for as long as it may be given.
     ``tell`` hears every event of work that is still waited for.
     """
 
     def __init__(
-        self, ids: Sequence[str], *, attended: bool = False, tell: Callable[[ServerEvent], None] = _silent
+        self, ids: Sequence[str], *, can_approve: bool = False, tell: Callable[[ServerEvent], None] = _silent
     ) -> None:
         self._ids = tuple(ids)
-        self._attended = attended
+        self._can_approve = can_approve
         self._told = tell
         self._ended: dict[str, Result] = {}
 
@@ -70,7 +70,7 @@ class InstructionWait:
                 info = json.loads(follower.client.get(f"/instructions/{name}"))
             except Unreachable:
                 return  # the stream breaks too, and the next connect asks again
-            asks = info.get("waits_for") == "approval" and not self._attended
+            asks = info.get("waits_for") == "approval" and not self._can_approve
             held = info.get("standing") == "person" or (info.get("standing") == "time" and asks)
             if held or info["status"] in ENDED:
                 self._ended[name] = {

@@ -114,24 +114,26 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
     if swept.attempts:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
-        await storage.start(services.writer.run)
-        recovered = await services.writer.commit(
+        await storage.start(services.store.writer.run)
+        recovered = await services.store.writer.commit(
             recover,
-            pid=services.about.pid,
-            version=services.about.version,
+            pid=services.kernel.identity.pid,
+            version=services.kernel.identity.version,
             machine=kernel.host_clock,
             in_flight=kernel.in_flight.left,
         )
         kernel.in_flight.begin()
         if recovered.safe_mode:
             kernel.safe_mode.set()
-        scan = await register(services.catalog, services.writer, services.reader)
-        services.launcher.need(sdks_for((one.definition for one in scan.loaded), services.catalog.project()))
+        scan = await register(services.files.catalog, services.store.writer, services.store.reader)
+        services.processes.launcher.need(
+            sdks_for((one.definition for one in scan.loaded), services.files.catalog.project())
+        )
         async with trio.open_nursery() as processes:
-            await processes.start(kernel.boundary.keep, "launcher", services.launcher.run)
+            await processes.start(kernel.boundary.keep, "launcher", services.processes.launcher.run)
             await _serve_until_stopped(kernel, boot, responder)
             processes.cancel_scope.cancel()
-        services.writer.close()
+        services.store.writer.close()
 
 
 async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:
@@ -156,18 +158,18 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             await nursery.start(keep, "timers", kernel.schedules.run)
             nursery.start_soon(keep, "reload", kernel.reload.run)
             await nursery.start(keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
-        logger.info("kernel.ready %s", kernel.services.about.url)
+        logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
         tune_gc()
-        kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.about.url)
+        kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
         grace_seconds = await kernel.shutdown.asked()
         kernel.watchdog.stopping()
         nursery.start_soon(cancel_at_last, kernel.shutdown, nursery.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
             wanted = kernel.boundary.gave_up is None
-            await kernel.services.writer.commit(asked_to_stop, kernel.shutdown.by, wanted=wanted)
+            await kernel.services.store.writer.commit(asked_to_stop, kernel.shutdown.by, wanted=wanted)
         await kernel.dispatcher.drain(grace_seconds)
         with suppress(Refused):
-            await kernel.services.writer.commit(end_ephemeral)
+            await kernel.services.store.writer.commit(end_ephemeral)
         kernel.shutdown.closing.set()
     logger.info("kernel.stopped")
 

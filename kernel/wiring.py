@@ -7,7 +7,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -17,7 +17,19 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.trust import Kept, TrustStore
-from kernel.api.context import AttemptActivity, KernelIdentity, Services
+from kernel.api.context import (
+    AttemptActivity,
+    AttemptControl,
+    KernelControl,
+    KernelIdentity,
+    ProcessControl,
+    ProjectFiles,
+    ProjectTrust,
+    Services,
+    StoreAccess,
+)
+from kernel.api.resource_usage import ResourceSampler
+from kernel.api.single_flight import SingleFlight
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.discovery_record import boot_id
@@ -130,15 +142,28 @@ def build(boot: Boot, database: Database) -> Kernel:
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
-    services = _services(base, launcher, attempts, dispatcher, files_mirror, shutdown)
     return Kernel(
-        services=replace(
-            services,
-            repository=repository,
-            worktrees=trees.report,
-            diff_stat=trees.stat,
-            safe_mode=safe_mode.is_set,
-            saved_notice=database.saved_notice,
+        services=Services(
+            store=StoreAccess(
+                writer=writer,
+                reader=reader,
+                feed=feed,
+                mirror=files_mirror,
+                homes=base.homes,
+                now_ms=clock.now_ms,
+                salt=partial(secrets.token_hex, 16),
+            ),
+            files=_project_files(base, launcher, repository, trees),
+            processes=_process_control(base, launcher, attempts),
+            kernel=KernelControl(
+                identity=base.identity,
+                token=boot.token,
+                uptime_seconds=partial(_seconds_since, time.monotonic()),
+                ready=lambda: dispatcher.running,
+                safe_mode=safe_mode.is_set,
+                saved_notice=database.saved_notice,
+                shutdown=shutdown,
+            ),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -303,47 +328,41 @@ def _mirror(base: Foundation) -> Mirror:
     )
 
 
-def _services(
-    base: Foundation,
-    launcher: Launcher,
-    attempts: Attempts,
-    dispatcher: Dispatcher,
-    files_mirror: Mirror,
-    shutdown: ShutdownRequest,
-) -> Services:
-    """Make the kernel as its API handlers see it."""
-    boot, started = base.boot, time.monotonic()
-    return Services(
-        writer=base.writer,
-        reader=base.reader,
-        feed=base.feed,
+def _project_files(base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> ProjectFiles:
+    """Make the project's files as API handlers see them."""
+    return ProjectFiles(
         catalog=base.catalog,
-        launcher=launcher,
-        probes=VersionProbes(launcher, base.state_dir / RUN),
-        environ=base.environ,
-        token=boot.token,
-        trusted=boot.arguments.trusted,
-        kept=base.trust_store,
+        trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
-        about=base.identity,
-        now_ms=base.clock.now_ms,
-        salt=partial(secrets.token_hex, 16),
-        uptime_seconds=lambda: time.monotonic() - started,
-        activity=lambda: {
-            instruction: AttemptActivity(pid=attempt.pid, doing=attempt.doing)
-            for instruction, attempt in attempts.running.items()
-        },
-        reached=attempts.reached_mcp,
-        hold=attempts.hold,
-        runs_client=partial(is_own_child, server_port=boot.listener.getsockname()[1], pid=base.identity.pid),
-        interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
-        ready=lambda: dispatcher.running,
-        closing=shutdown.closing,
-        shutdown=shutdown.ask,
-        stopping=shutdown.begun,
+        repository=repository,
+        worktrees=trees,
+        environ=base.environ,
         own_bin=base.own_bin,
-        mirror_redo=files_mirror.redo,
-        forget_homes=base.homes.forget,
     )
+
+
+def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -> ProcessControl:
+    """Make the processes as API handlers see them."""
+    port = base.boot.listener.getsockname()[1]
+    return ProcessControl(
+        launcher=launcher,
+        probes=VersionProbes(launcher, base.state_dir / RUN),
+        attempts=AttemptControl(
+            activity=lambda: {
+                instruction: AttemptActivity(pid=attempt.pid, doing=attempt.doing)
+                for instruction, attempt in attempts.running.items()
+            },
+            interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
+            hold=attempts.hold,
+            reached=attempts.reached_mcp,
+        ),
+        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
+        single_flight=SingleFlight(),
+        resources=ResourceSampler(),
+    )
+
+
+def _seconds_since(start: float) -> float:
+    return time.monotonic() - start

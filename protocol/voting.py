@@ -1,15 +1,13 @@
-"""Ballots as the REST API has them, where they are called proposals: what is put to the vote, and what came of it.
+"""Voting on the wire: what is asked, shown and listed of proposals and votes.
 
-A ballot: what people and agents call a proposal, put to the vote in a workspace. What is asked, and what is told.
-
-In code a *proposal* is a rule (kernel.rule.rule); so a vote is called a ballot everywhere but where people read.
+People, agents and events say *proposal*. In names of types and tables that are data it is still called a ballot.
 """
 
 from typing import Annotated, Final, Literal, get_args
 
 import msgspec
 
-from protocol.api.document import Ask, Document, Page
+from protocol.api.document import Ask, Body, Page
 
 BallotType = Literal["election", "decision", "approval", "assignment"]
 """Who (of the members), which (of the options), yes or no, who does which."""
@@ -35,7 +33,6 @@ LONGEST_SECONDS: Final = 7 * 24 * 3600.0
 OPTION_ID: Final = "[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 # For schemas, where $ is the end. To Python it is a line's: who puts it to the vote has the whole matched.
 OptionId = Annotated[str, msgspec.Meta(pattern=f"^{OPTION_ID}$")]
-Title = Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT)]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
 
 
@@ -63,7 +60,7 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
 
 
-class BallotInfo(msgspec.Struct, frozen=True, kw_only=True):
+class BallotInfo(Body, frozen=True, kw_only=True):
     """All about one ballot. The quorum of its resolution is always there; ``creator`` is a member, or ``user``."""
 
     id: str
@@ -99,18 +96,53 @@ class BallotInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Who cancelled it, or broke the tie."""
 
 
-class ProposalRequest(Ask, frozen=True, kw_only=True):
-    """POST /spaces/:space/proposals, by a person. Without ``id`` one is made; ``options`` as the type has them."""
+class ProposalTerms(Ask, frozen=True, kw_only=True):
+    """The terms on which somebody puts something to the vote, as they said them. Without ``id`` one is made."""
 
-    type: BallotType
-    title: Title
+    type: Annotated[
+        BallotType,
+        msgspec.Meta(
+            description="election: of a member; decision: between options; approval: yes or no; "
+            "assignment: everybody takes one of the options."
+        ),
+    ]
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="What is voted on.")]
+    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="All one needs to vote.")] = ""
+    options: Annotated[
+        tuple[Option, ...],
+        msgspec.Meta(description="Of a decision or an assignment. An election is between the members."),
+    ] = ()
+    resolution: Annotated[
+        Resolution,
+        msgspec.Meta(
+            description="plurality: most votes win; majority: more than half; unanimous: all alike. quorum: so many "
+            "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
+        ),
+    ] = Resolution()
+    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
+    timeout_seconds: (
+        Annotated[
+            float,
+            msgspec.Meta(
+                ge=SHORTEST_SECONDS,
+                le=LONGEST_SECONDS,
+                description=f"It ends then in any case: after {USUAL_SECONDS:g} unless given.",
+            ),
+        ]
+        | None
+    ) = None
     id: str | None = None
-    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT)] = ""
+
+    @property
+    def timeout_ms(self) -> int | None:
+        """Milliseconds that it is open; None: as is usual, or as its workflow says."""
+        return None if self.timeout_seconds is None else round(self.timeout_seconds * 1000)
+
+
+class ProposalRequest(ProposalTerms, frozen=True, kw_only=True):
+    """POST /spaces/:space/proposals, by a person."""
+
     options: Annotated[tuple[Option, ...], msgspec.Meta(max_length=OPTIONS_LIMIT)] = ()
-    resolution: Resolution = Resolution()
-    binding: bool = False
-    timeout_seconds: Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)] | None = None
-    """A minute unless given; of what decides over a run, as its workflow says."""
 
 
 class VoteRequest(Ask, frozen=True, kw_only=True):
@@ -133,33 +165,8 @@ class ProposalList(Page, frozen=True, kw_only=True):
     schema: str = "awk/proposal-list/1"
 
 
-class ProposalInfo(Document, frozen=True, kw_only=True):
+class ProposalInfo(BallotInfo, frozen=True, kw_only=True, tag_field="schema", tag="awk/proposal/1"):
     """``awk proposal show``, and what ``vote`` and ``cancel`` answer: a BallotInfo as a document of its own."""
-
-    id: str
-    space: str
-    type: BallotType
-    title: str
-    description: str
-    options: tuple[Option, ...]
-    resolution: Resolution
-    binding: bool
-    creator: str
-    created_at: str
-    expires_at: str
-    state: BallotState
-    electors: tuple[str, ...]
-    missing: tuple[str, ...]
-    votes: tuple[Vote, ...]
-    counts: dict[str, int]
-    tied: tuple[str, ...]
-    winner: str | None
-    assigned: dict[str, tuple[str, ...]]
-    why: Why | None
-    reason: str
-    ended_at: str | None
-    ended_by: str | None
-    schema: str = "awk/proposal/1"
 
 
 def document(ballot: BallotInfo) -> ProposalInfo:

@@ -127,20 +127,20 @@ def _value(value: object) -> str:
     return f'"{one_line(text)}"' if " " in text or "\n" in text else one_line(text)
 
 
-def asked_line(event: events.Event, program: str, *, attended: bool) -> str | None:
+def asked_line(event: events.Event, program: str, *, can_approve: bool) -> str | None:
     """What a person can say to an event of a run, and how: approve something, or vote on it.
 
-    Not how where the run is not ``attended``: it ends before anybody could.
+    Without ``can_approve`` it does not say how: the run ends before anybody could.
     """
-    if event.type == "proposal.opened" and attended:
+    if event.type == "proposal.opened" and can_approve:
         name = one_line(full_name(str(event.data.get("id")), str(event.space)))
         return f"note: you may vote too: {program} proposal vote {name} CHOICE"
-    return _approval_line(event, program, attended=attended) if event.type == "approval.requested" else None
+    return _approval_line(event, program, can_approve=can_approve) if event.type == "approval.requested" else None
 
 
-def _approval_line(event: events.Event, program: str, *, attended: bool) -> str:
+def _approval_line(event: events.Event, program: str, *, can_approve: bool) -> str:
     who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))
-    if not attended:
+    if not can_approve:
         return f"note: {who} needs an approval to call {what}"
     return f"note: {who} waits for your approval to call {what}: {program} pending {name}, {program} approve {name}"
 

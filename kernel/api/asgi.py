@@ -13,7 +13,7 @@ Fields = dict[bytes, bytes]
 """Header fields by lower-case name. Repeated ones are joined with ``, ``: a doubled Host or token matches nothing."""
 
 
-def fold(headers: list[tuple[bytes, bytes]]) -> Fields:
+def header_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
     """Header fields as a mapping."""
     fields: Fields = {}
     for name, value in headers:

@@ -1,4 +1,4 @@
-"""Who asks: the person who holds the project's token, or one attempt of an agent. Only the bearer token tells.
+"""Authentication by bearer token: a request comes from the holder of the project's token, or from one attempt.
 
 No other field of a request is ever believed (promise P6): not X-Agent-Id, not a session id, not the body. Nothing
 is remembered between requests, so a token is worthless the moment its attempt ends.
@@ -38,7 +38,7 @@ ADMIN: Final = Admin()
 
 
 def holder_of(principal: Principal) -> str:
-    """Who holds the token, as one word: ``admin``, or the attempt (``i7-2``)."""
+    """The holder of the token, as one word: ``admin``, or the attempt (``i7-2``)."""
     if isinstance(principal, Admin):
         return ADMIN_NAME
     return f"{principal.identity.instruction}-{principal.identity.epoch}"
@@ -52,9 +52,9 @@ class Authenticator:
         self._reader = reader
 
     def identify(self, fields: Fields) -> Principal:
-        """Whose token the request carries. Raises Refused (unauthorized, stale_attempt).
+        """The principal whose token the request carries. Raises Refused (unauthorized, stale_attempt).
 
-        What is compared are digests, so the time it takes says nothing about the token.
+        Digests are compared, so the time it takes says nothing about the token.
         """
         field = fields.get(b"authorization", b"")
         if field[: len(_SCHEME)].lower() != _SCHEME:

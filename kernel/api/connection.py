@@ -1,13 +1,10 @@
-"""One accepted connection: HTTP/1.1 on a trio stream, with deadlines of its own.
+"""HTTP/1.1 connection on a Trio stream, with deadlines of its own, and the tasks that answer its requests.
 
 hypercorn's own TCPServer writes inside a shield without a deadline: a client that stops reading then holds the
-server open for ever, shutdown included. It also knows no deadline for headers, and starts a task per request just
-to notice that a connection is idle. Here all three are deadlines on the two awaits there are.
-
-What a request brings, on its way to the task that answers it; and that task.
-
-hypercorn hands it over through a channel that gives up the loop at every step, a task's turn for each part of a
-request: together more than our own work on it. Here who need not wait goes on at once.
+server open for ever, shutdown included. It also knows no deadline for headers, starts a task per request just to
+notice that a connection is idle, and hands the parts of a request over through a channel that gives up the loop at
+every step: together more than our own work on it. Here the deadlines are on the two awaits there are, and whoever
+need not wait goes on at once.
 """
 
 import logging
@@ -29,12 +26,22 @@ from kernel.api.strict_http import Http1
 
 logger = logging.getLogger(__name__)
 
-LIMIT: Final = 10
-"""Parts that may wait. What comes then stays in the socket, so that a client is held up and not its body kept."""
-INBOX: Final = "agent_worker.inbox"
-"""Key of the ASGI scope under which a request's own inbox is."""
+HEADERS_SECONDS: Final = 10.0
+"""From the first byte of a request to the end of its headers (fault HF09)."""
+STALLED_SECONDS: Final = 10.0
+"""For a client that leaves its receive buffer full, before it is dropped (fault HF11)."""
+RECEIVE_BYTES: Final = 2**16
+UNREAD_BYTES: Final = 2**20
+"""Thrown away at a close: closing on unread bytes makes TCP reset, and the last answer would be lost."""
+HEAD: Final = b"HTTP/1.1 "
+INFORMATIONAL: Final = b"HTTP/1.1 1"
+
+WAITING_PARTS: Final = 10
+"""More parts than these stay in the socket, so that a client is held up and not its body kept."""
+RECEIVE_QUEUE: Final = "agent_worker.receive_queue"
+"""Key of the ASGI scope for the ReceiveQueue of a request."""
 ADMITTED: Final = "agent_worker.admitted"
-"""Key of the ASGI scope under which is what to call with the holder of a token, once that was found valid."""
+"""Key of the ASGI scope for the callback that takes the holder of a token, once that was found valid."""
 
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
@@ -50,8 +57,8 @@ class ReceiveQueue:
         self._leave: Callable[[], None] | None = None
 
     async def put(self, part: ASGIReceiveEvent) -> None:
-        """Add a part; wait while there are too many. What nobody will read is dropped."""
-        while len(self._parts) >= LIMIT and not self._closed:
+        """Add a part; wait while there are too many. One that nobody will read is dropped."""
+        while len(self._parts) >= WAITING_PARTS and not self._closed:
             await self._writer.park()
         if not self._closed:
             self._parts.append(part)
@@ -94,33 +101,23 @@ class RequestTasks(TaskGroup):
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: _Send
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
-        """Answer the request of ``scope`` in a task of its own; returns where its parts are put."""
+        """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
         assert self._nursery is not None, "requests come while the group is open"
-        inbox = ReceiveQueue()
-        cast("dict[str, Any]", scope).update({INBOX: inbox, ADMITTED: self._admitted})
-        self._nursery.start_soon(_answer, app, scope, inbox, send)
-        return inbox.put
+        queue = ReceiveQueue()
+        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted})
+        self._nursery.start_soon(answer, app, scope, queue, send)
+        return queue.put
 
 
-async def _answer(app: AppWrapper, scope: Scope, inbox: ReceiveQueue, send: _Send) -> None:
+async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send) -> None:
+    """Have ``app`` answer one request, to its end."""
     try:
-        await app(scope, inbox.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
+        await app(scope, queue.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
     except Exception:
         logger.exception("request.failed")
     finally:
-        inbox.close()
+        queue.close()
         await send(None)
-
-
-HEADERS_SECONDS: Final = 10.0
-"""From the first byte of a request to the end of its headers (fault HF09)."""
-STALLED_SECONDS: Final = 10.0
-"""How long a client may leave its receive buffer full before it is dropped (fault HF11)."""
-RECEIVE_BYTES: Final = 2**16
-UNREAD_BYTES: Final = 2**20
-"""What is thrown away at a close: closing on unread bytes makes TCP reset, and the last answer would be lost."""
-HEAD: Final = b"HTTP/1.1 "
-INFORMATIONAL: Final = b"HTTP/1.1 1"
 
 
 class Connection:
@@ -164,17 +161,14 @@ class Connection:
                     self._protocol = Http1(
                         self._app, self._config, self._context, group, client, server, self._send, self._complain
                     )
-                    read_data = data
-                    while read_data:
+                    while data:
                         between_requests = self.idle
                         if between_requests:
                             self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
-                        await self._protocol.handle(RawData(read_data))
-                        if (
-                            self.idle and not between_requests
-                        ):  # it came during the last answer, and may begin a request
+                        await self._protocol.handle(RawData(data))
+                        if self.idle and not between_requests:  # it came during an answer, and may begin a request
                             self._deadline = trio.current_time() + HEADERS_SECONDS
-                        read_data = await self._next()
+                        data = await self._next()
                     await self._protocol.handle(Closed())
         except OSError:
             pass
@@ -195,49 +189,23 @@ class Connection:
         """Close at once, in the middle of whatever is being written."""
         self._stream.socket.close()
 
-    @property
-    def _closed(self) -> bool:
-        return self._stream.socket.fileno() < 0
-
     async def _next(self) -> bytes:
-        """What comes next; b"" at the end, at the deadline, and once we have closed: after what was no request."""
-        gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError)
+        """Read the next bytes; b"" at the end, at the deadline, and once we have closed: after what was no request."""
+        gone = suppress(trio.BrokenResourceError, trio.ClosedResourceError, OSError)
         with trio.CancelScope(deadline=self._deadline) as self._reading, gone:
-            return b"" if self._closed else await self._receive()
+            while self._stream.socket.fileno() >= 0:
+                await trio.lowlevel.wait_readable(self._stream.socket)  # first: it is hardly ever there already
+                with suppress(BlockingIOError):
+                    return os.read(self._stream.socket.fileno(), RECEIVE_BYTES)
         return b""
-
-    async def _receive(self) -> bytes:
-        """What comes next, b"" at the end. It is waited for first: a request is hardly ever there already."""
-        while True:
-            await trio.lowlevel.wait_readable(self._stream.socket)
-            try:
-                return os.read(self._stream.socket.fileno(), RECEIVE_BYTES)
-            except BlockingIOError:
-                continue
-            except OSError:
-                return b""
 
     async def _send(self, event: Event) -> None:
         match event:
             case RawData(data=data):
-                # Write all of data, also while being cancelled: half a chunk would look like an answer.
-                write_data = data
-                if write_data.startswith(HEAD) and not write_data.startswith(INFORMATIONAL):
-                    self._head += write_data
+                if data.startswith(HEAD) and not data.startswith(INFORMATIONAL):
+                    self._head += data
                 else:
-                    more, write_data, self._head = not self._head, self._head + write_data, b""
-                    if not write_data or self._sending.locked():
-                        write_at_once = 0
-                    else:
-                        try:
-                            write_at_once = os.write(self._stream.socket.fileno(), write_data)
-                        except OSError:
-                            write_at_once = 0
-                    write_data = write_data[write_at_once:]
-                    if write_data:
-                        await self._write_waiting(write_data)
-                    elif more:
-                        await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
+                    await self._write(data)
             case Updated(idle=idle):
                 self.idle = idle
                 self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
@@ -256,14 +224,21 @@ class Connection:
             case _:
                 pass
 
-    async def _write_waiting(self, data: bytes) -> None:
+    async def _write(self, data: bytes) -> None:
+        """Write a head that waits and all of ``data``, also while being cancelled: half a chunk would look whole."""
+        later_part, data, self._head = not self._head, self._head + data, b""
+        if data and not self._sending.locked():
+            with suppress(OSError):  # what cannot be written at once is waited for
+                data = data[os.write(self._stream.socket.fileno(), data) :]
+        if not data:
+            if later_part:
+                await trio.lowlevel.cancel_shielded_checkpoint()  # a long answer leaves the others their turn
+            return
         with trio.CancelScope(shield=True, deadline=trio.current_time() + STALLED_SECONDS) as patience:
             async with self._sending:
-                try:
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                     await self._stream.send_all(data)
                     return
-                except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    pass
         if patience.cancelled_caught:
             self.abort()
         await self._protocol.handle(Closed())

@@ -1,14 +1,20 @@
-"""What a handler may use: everything is handed in, nothing is looked up."""
+"""Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
-from typing import Protocol
+Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
+``files``, ``processes``, ``kernel``.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Protocol
 
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.trust import Kept
+from kernel.agents.trust import Kept, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
@@ -22,14 +28,76 @@ from kernel.workflows.repository import Repository
 from protocol.api.worktrees import DiffStat, WorktreeDiff
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelIdentity:
-    """What this kernel says of itself. ``project`` is the root's path; ``url`` ends without a slash."""
+class ConversationMirror(Protocol):
+    """The files that are written from the log."""
 
-    pid: int
-    url: str
-    version: str
-    project: str
+    async def redo(self) -> None:
+        """Remove from the files what was removed from the log."""
+        ...
+
+
+class BackendHomes(Protocol):
+    """The private directories of the CLIs that run agents."""
+
+    async def forget(self, agent: str | None, space: str | None) -> None:
+        """Remove those of ``agent`` (its key), those in ``space``, or of one in the other. Raises nothing."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreAccess:
+    """The log: written by one, read by many, followed as it grows; and the copies that follow when words are erased."""
+
+    writer: Writer
+    reader: Reader
+    feed: Feed
+    mirror: ConversationMirror
+    homes: BackendHomes
+    now_ms: Callable[[], int]
+    """Wall clock."""
+    salt: Callable[[], str]
+    """Another text each time, by chance: nobody can guess it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectTrust:
+    """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
+
+    everything: bool
+    kept: Kept
+
+    def request(self, everything: bool, agreed: Iterable[str]) -> TrustRequest:
+        """The trust that one request may rely on: the kernel's, and what the request itself brings."""
+        return TrustRequest(everything=everything or self.everything, agreed=frozenset(agreed), kept=self.kept)
+
+
+class WorktreeDiffs(Protocol):
+    """The changes that were made in agents' working trees."""
+
+    async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+        """Those of ``run``, or of its agent ``name``, as they are now; with ``patch`` line by line. Raises Refused."""
+        ...
+
+    def stat(self, space: str | None, name: str) -> DiffStat | None:
+        """Those of one agent in numbers, as they were when they were measured last. Never waits."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectFiles:
+    """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
+
+    catalog: Catalog
+    trust: ProjectTrust
+    remotes: Remotes
+    """Workflows of other repositories."""
+    repository: Repository
+    """Working trees are made of it."""
+    worktrees: WorktreeDiffs
+    environ: Mapping[str, str]
+    """The kernel's own environment: provider keys, and what trust may pass on."""
+    own_bin: frozenset[str]
+    """Directories that setup commands do not get to see on their PATH."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,93 +108,94 @@ class AttemptActivity:
     doing: str = ""
 
 
-class WorktreeDiffs(Protocol):
-    """Says what was done in the working trees of a run, or in that of one of its agents; ``patch``: line by line."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptControl:
+    """The live attempts, as far as requests may look at them and act on them."""
 
-    async def __call__(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """As they are now. Raises Refused."""
+    activity: Callable[[], Mapping[str, AttemptActivity]]
+    """All of them, by instruction id."""
+    interrupt: Callable[[str], bool]
+    """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
+    hold: Callable[[str], AbstractContextManager[None]]
+    """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
+    reached: Callable[[str], None]
+    """The attempt of an instruction has come to Daemon MCP."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessControl:
+    """The processes of this kernel: started, asked, measured, and told from those of others."""
+
+    launcher: Launcher
+    probes: VersionProbes
+    """Ask programs what they are."""
+    attempts: AttemptControl
+    runs_client: Callable[[int], bool]
+    """Whether the client at this port of our own machine is a process that we run. Reads much: ask in a thread."""
+    single_flight: SingleFlight[StartedRun]
+    """Workflows whose setup runs."""
+    resources: ResourceSampler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelIdentity:
+    """The kernel's own description. ``project`` is the root's path; ``url`` ends without a slash."""
+
+    pid: int
+    url: str
+    version: str
+    project: str
+
+
+class ShutdownControl(Protocol):
+    """The request to stop."""
+
+    closing: trio.Event
+    """Set when the server has to go: streams say good-bye and connections end. Attempts need their MCP until they
+    are gone, so it comes after them."""
+
+    def ask(self, grace_seconds: float) -> None:
+        """Begin to stop; attempts get that many seconds to end by themselves. Asked again: hurry."""
+        ...
+
+    def begun(self) -> bool:
+        """Return whether it was asked for: from then on nothing new is taken."""
         ...
 
 
-async def _no_worktrees(run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-    """Everybody works in the project."""
-    return ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelControl:
+    """The kernel itself: its identity, its state, and its end."""
 
-
-async def _nothing() -> None:
-    """Nothing is written to files."""
-
-
-async def _no_homes(_agent: str | None, _space: str | None) -> None:
-    """No program keeps anything."""
-
-
-def _unwatched(_instruction: str) -> AbstractContextManager[None]:
-    """Nobody watches attempts."""
-    return nullcontext()
+    identity: KernelIdentity
+    token: str
+    """The admin's."""
+    uptime_seconds: Callable[[], float]
+    ready: Callable[[], bool]
+    """Whether work is leased."""
+    safe_mode: Callable[[], bool]
+    """Whether no work is begun because the kernels before this one kept dying."""
+    saved_notice: Callable[[], str | None]
+    """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
+    shutdown: ShutdownControl
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The kernel, as its handlers see it."""
+    """The four records together."""
 
-    writer: Writer
-    reader: Reader
-    feed: Feed
-    catalog: Catalog
-    launcher: Launcher
-    probes: VersionProbes
-    """Ask programs what they are."""
-    environ: Mapping[str, str]
-    """The kernel's own environment: provider keys, and what trust may pass on."""
-    token: str
-    """The admin's."""
-    trusted: bool = False
-    """Whether whoever started this kernel vouched for the project's files (``awk start --trust``)."""
-    kept: Kept = tuple
-    """What the user keeps to trust (``awk trust``)."""
-    remotes: Remotes | None = None
-    """Where workflows of other repositories come from."""
-    about: KernelIdentity
-    now_ms: Callable[[], int]
-    """Wall clock."""
-    salt: Callable[[], str]
-    """Another text each time, by chance: nobody can guess it."""
-    uptime_seconds: Callable[[], float]
-    activity: Callable[[], Mapping[str, AttemptActivity]]
-    """Live attempts by instruction id."""
-    interrupt: Callable[[str], bool] = lambda _agent: False
-    """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
-    reached: Callable[[str], None] = lambda _instruction: None
-    """The attempt of an instruction has come to Daemon MCP."""
-    runs_client: Callable[[int], bool] = lambda _port: False
-    """Whether the client at this port of our own machine is a process that we run. Reads much: ask in a thread."""
-    hold: Callable[[str], AbstractContextManager[None]] = _unwatched
-    """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
-    ready: Callable[[], bool]
-    """Whether work is leased."""
-    safe_mode: Callable[[], bool] = lambda: False
-    """Whether no work is begun because the kernels before this one kept dying."""
-    saved_notice: Callable[[], str | None] = lambda: None
-    """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
-    shutdown: Callable[[float], None]
-    """Begin to stop; attempts get that many seconds to end by themselves."""
-    closing: trio.Event
-    """Set when the server has to go: streams say good-bye and connections end. Attempts need their MCP until they
-    are gone, so it comes after them."""
-    stopping: Callable[[], bool] = lambda: False
-    """Whether the kernel has been asked to stop: from then on nothing new is taken."""
-    own_bin: frozenset[str] = frozenset()
-    """Directories that setup commands do not get to see on their PATH."""
-    mirror_redo: Callable[[], Awaitable[None]] = _nothing
-    """Have what was removed from the log removed from the files written from it."""
-    forget_homes: Callable[[str | None, str | None], Awaitable[None]] = _no_homes
-    """Remove what programs keep of an agent (its key), or in a space."""
-    repository: Repository | None = None
-    """What working trees are made of."""
-    worktrees: WorktreeDiffs = _no_worktrees
-    diff_stat: Callable[[str | None, str], DiffStat | None] = lambda _space, _agent: None
-    """The same of one agent in numbers, as they were when they were measured last."""
-    launches: SingleFlight[StartedRun] = field(default_factory=SingleFlight)
-    """Workflows whose setup runs."""
-    processes: ResourceSampler = field(default_factory=ResourceSampler)
+    store: StoreAccess
+    files: ProjectFiles
+    processes: ProcessControl
+    kernel: KernelControl
+
+    def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
+        """The records that ``handler`` names as parameters, by their names."""
+        return {name: getattr(self, name) for name in records_of(handler)}
+
+
+@cache
+def records_of(handler: Callable[..., object]) -> tuple[str, ...]:
+    """The names of the records that ``handler`` takes."""
+    parameters = inspect.signature(handler).parameters
+    return tuple(record.name for record in fields(Services) if record.name in parameters)

@@ -1,24 +1,20 @@
-"""The ASGI application: who may knock, who asks, how much they send; then on to MCP, a handler, or Quart.
+"""ASGI application: admits a request, reads its body, and has it answered by the fast path or by Quart.
 
-Routes without variables that answer in one piece are called from here. Quart, which matches the other paths and
-streams, costs as much per request as all the rest of the kernel; both ways go through the same ``answer``.
-
-Who may knock at all: the Host and Origin check, before anything else looks at a request (promise P17).
-
-A page that rebinds its name to 127.0.0.1 sends its own name as Host, and a foreign page sends its Origin. Neither
-needs a token to be harmful, so the answer is the same with and without one.
+Admission is Host and Origin first (promise P17), then the token. A page that rebinds its name to 127.0.0.1 sends its
+own name as Host, and a foreign page sends its Origin. Neither needs a token to be harmful, so they are refused alike
+with and without one.
 """
 
 from typing import Final, Protocol
 
 import trio
 
-from kernel.api.asgi import App, Fields, Receive, Scope, Send, fold
+from kernel.api.asgi import App, Fields, Receive, Scope, Send, header_fields
 from kernel.api.authentication import Admin, Authenticator, Principal, Worker, holder_of
-from kernel.api.connection import ADMITTED, INBOX, ReceiveQueue
+from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, ReceiveQueue
 from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
-from kernel.api.http.route import Route, Stream
+from kernel.api.http.route import Stream
 from kernel.api.http.routes import ROUTES
 from kernel.api.request_body import Bodies, ClientGone, check_no_body, replay
 from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
@@ -43,12 +39,12 @@ class OriginGuard:
 
 
 MCP_PATH: Final = "/mcp"
-DIRECT: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
+FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 
 
 class McpEndpoint(Protocol):
-    """Where MCP requests go. The identity is the token's."""
+    """The server of MCP. The identity is the token's."""
 
     async def handle(
         self, identity: Identity, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
@@ -58,48 +54,23 @@ class McpEndpoint(Protocol):
 
 
 class ApiApp:
-    """One instance serves every connection."""
+    """Answers every request of every connection. ``quart`` is the router of all of ROUTES."""
 
     def __init__(
-        self, *, gate: OriginGuard, doorman: Authenticator, services: Services, mcp: McpEndpoint, rest: App
+        self, *, guard: OriginGuard, authenticator: Authenticator, services: Services, mcp: McpEndpoint, quart: App
     ) -> None:
-        self._gate = gate
-        self._doorman = doorman
+        self._guard = guard
+        self._authenticator = authenticator
         self._services = services
         self._mcp = mcp
-        self._rest = rest
+        self._quart = quart
         self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        fields = fold(scope["headers"])
+        fields = header_fields(scope["headers"])
         try:
-            # Who asks; None where the route is open. Raises Refused.
-            principal: Principal | None
-            self._gate.check(fields)
-            path = scope["path"]
-            if not path.startswith("/") or "\0" in path:
-                raise Refused("bad_request", "the request target is not a path")
-            if path in OPEN_PATHS:
-                principal = None
-            else:
-                principal = self._doorman.identify(fields)
-                if path != MCP_PATH and isinstance(principal, Worker):
-                    raise Refused("forbidden", "the token of an attempt opens /mcp only")
-                if path == MCP_PATH:
-                    method = scope["method"]
-                    if isinstance(principal, Admin):
-                        raise Refused(
-                            "forbidden",
-                            "the tools here are for running attempts",
-                            hint="use the REST API with this token",
-                        )
-                    if method != "POST":
-                        raise Refused(
-                            "method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams"
-                        )
-                if path.startswith("//"):
-                    raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
+            principal = self._admit(fields, scope["method"], scope["path"])
             if principal is None:
                 check_no_body(fields)
                 body = b""
@@ -116,9 +87,34 @@ class ApiApp:
         except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
             await send_and_drain(problem_reply(refusal_of(error)), receive, send)
             return
-        await self._pass_on(principal, fields, body, scope, receive, send)
+        if await self._answer_fast(principal, fields, body, scope, receive, send):
+            return
+        scope[ASKED] = (fields, body)
+        try:
+            await self._quart(scope, replay(b"", receive), send)
+        finally:
+            scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
 
-    async def _pass_on(
+    def _admit(self, fields: Fields, method: str, path: str) -> Principal | None:
+        """The principal of a request that may go on; None where the route is open. Raises Refused."""
+        self._guard.check(fields)
+        if not path.startswith("/") or "\0" in path:
+            raise Refused("bad_request", "the request target is not a path")
+        if path in OPEN_PATHS:
+            return None
+        principal = self._authenticator.identify(fields)
+        if path == MCP_PATH and isinstance(principal, Admin):
+            hint = "use the REST API with this token"
+            raise Refused("forbidden", "the tools here are for running attempts", hint=hint)
+        if path == MCP_PATH and method != "POST":
+            raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
+        if path != MCP_PATH and isinstance(principal, Worker):
+            raise Refused("forbidden", "the token of an attempt opens /mcp only")
+        if path.startswith("//"):
+            raise Refused("not_found", "there is no such route")  # Quart would take it for a single slash
+        return principal
+
+    async def _answer_fast(
         self,
         principal: Principal | None,
         fields: Fields,
@@ -126,29 +122,30 @@ class ApiApp:
         scope: Scope,
         receive: Receive,
         send: Send,
-    ) -> None:
+    ) -> bool:
+        """Answer without Quart what needs no router: POST /mcp, and routes with a fixed path and JSON in one piece.
+
+        Returns whether the request was one of these. The answer is Quart's, byte for byte: both call ``dispatch``.
+
+        Measured in one process by turns (p50 on a kept connection, here and by Quart): GET /health 0.58 and 1.36 ms,
+        GET /workflows 0.93 and 1.74 ms, POST /messages 2.2 and 2.8 ms. Nor is Quart imported, a fifth of a second.
+        """
         if isinstance(principal, Worker):
             await self._mcp.handle(principal.identity, fields, body, scope, receive, send)
-            return
-        route: Route | None = DIRECT.get((scope["method"], scope["path"]))
+            return True
+        route = FAST.get((scope["method"], scope["path"]))
         if route is None:
-            scope[ASKED] = (fields, body)
-            try:
-                await self._rest(scope, replay(b"", receive), send)
-            finally:
-                scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
-            return
-        asked = RawRequest(fields, scope["query_string"], body, client_port=(scope.get("client") or ("", 0))[1])
+            return False
+        client_port = (scope.get("client") or ("", 0))[1]
+        asked = RawRequest(fields, scope["query_string"], body, client_port=client_port)
+        reply: Response | Stream | None = None
         if route.waits:
-            reply = await self._answer_who_stays(route, asked, scope[INBOX])
+            queue: ReceiveQueue = scope[RECEIVE_QUEUE]
+            with trio.CancelScope() as staying, queue.leaving(staying.cancel):  # until the client leaves
+                reply = await dispatch(self._services, route, asked)
         else:
             reply = await dispatch(self._services, route, asked)
         if reply is not None:
             assert isinstance(reply, Response)
             await send_reply(reply, send)
-
-    async def _answer_who_stays(self, route: Route, asked: RawRequest, inbox: ReceiveQueue) -> Response | Stream | None:
-        """As ``answer``; None where the client leaves before."""
-        with trio.CancelScope() as staying, inbox.leaving(staying.cancel):
-            return await dispatch(self._services, route, asked)
-        return None
+        return True

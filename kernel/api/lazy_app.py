@@ -1,7 +1,4 @@
-"""The Quart application, imported and built when the first request needs it: it takes a fifth of a second.
-
-What it serves are paths with variables and streams; the front answers the rest itself.
-"""
+"""Lazy Quart application: imported and built when the first request needs it, which takes a fifth of a second."""
 
 from typing import cast
 
@@ -12,7 +9,7 @@ from kernel.api.context import Services
 
 
 class LazyQuart:
-    """An ASGI application that is not there yet."""
+    """The Quart application, once there is a request for it."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -24,11 +21,10 @@ class LazyQuart:
         if self._app is None:
             async with self._building:
                 if self._app is None:
-                    self._app = await trio.to_thread.run_sync(_build, self._services)
+                    self._app = await trio.to_thread.run_sync(self._build)
         await self._app(scope, receive, send)
 
+    def _build(self) -> App:
+        from kernel.api.quart_app import build_app  # noqa: PLC0415  (takes a fifth of a second)
 
-def _build(services: Services) -> App:
-    from kernel.api.quart_app import build_app  # noqa: PLC0415  (takes a fifth of a second)
-
-    return cast(App, build_app(services))
+        return cast(App, build_app(self._services))

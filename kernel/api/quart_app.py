@@ -1,6 +1,7 @@
-"""The Quart application: matches paths with variables, streams, and says 404 and 405 in JSON.
+"""Quart application: the router of the REST API, with streams, and 404 and 405 in JSON.
 
-It is reached only through the front, which has checked the token and read the body.
+Every route is here. It is reached only through ApiApp, which has checked the token and read the body, and which
+answers the simplest routes without it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -10,10 +11,9 @@ from quart_trio import QuartTrio
 from werkzeug.exceptions import HTTPException
 
 from kernel.api import responses
-from kernel.api.asgi import Fields
 from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
-from kernel.api.http.route import Route, Stream
+from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.responses import COMMON, problem_reply, refusal_of
 from protocol.errors import Refused
@@ -28,33 +28,32 @@ def build_app(services: Services) -> QuartTrio:
         app.add_url_rule(
             route.path,
             f"{route.method} {route.path}",
-            _view(services, route),
+            view_of(services, route),
             methods=[route.method],
             provide_automatic_options=False,
         )
-    app.register_error_handler(HTTPException, _http_error)
-    app.register_error_handler(Exception, _failure)
+    app.register_error_handler(HTTPException, http_error)
+    app.register_error_handler(Exception, failure)
     return app
 
 
-def _view(services: Services, route: Route) -> Callable[..., Awaitable[Response]]:
+def view_of(services: Services, route: Route) -> Callable[..., Awaitable[Response]]:
+    """The view of Quart that has ``route`` answered by ``dispatch``."""
+
     async def view(**args: str) -> Response:
-        fields, body = _asked()
-        asked = RawRequest(fields, request.query_string, body, args, client_port=_port())
-        result = await dispatch(services, route, asked)
-        return _stream(result) if isinstance(result, Stream) else _response(result)
+        fields, body = request.scope[ASKED]  # type: ignore[typeddict-item]
+        client = request.scope.get("client")
+        port = int(client[1]) if client else 0
+        result = await dispatch(services, route, RawRequest(fields, request.query_string, body, args, client_port=port))
+        if isinstance(result, responses.Response):
+            return _response(result)
+        response = Response(result.pieces, content_type="text/event-stream; charset=utf-8")
+        response.timeout = None
+        for name, value in COMMON:
+            response.headers[name.decode()] = value.decode()
+        return response
 
     return view
-
-
-def _asked() -> tuple[Fields, bytes]:
-    fields, body = request.scope[ASKED]  # type: ignore[typeddict-item]
-    return fields, body
-
-
-def _port() -> int:
-    client = request.scope.get("client")
-    return int(client[1]) if client else 0
 
 
 def _response(reply: responses.Response) -> Response:
@@ -64,15 +63,8 @@ def _response(reply: responses.Response) -> Response:
     return response
 
 
-def _stream(stream: Stream) -> Response:
-    response = Response(stream.pieces, content_type="text/event-stream; charset=utf-8")
-    response.timeout = None
-    for name, value in COMMON:
-        response.headers[name.decode()] = value.decode()
-    return response
-
-
-async def _http_error(error: HTTPException) -> Response:
+async def http_error(error: HTTPException) -> Response:
+    """The problem document for an error of the router."""
     if error.code == 405:
         allowed = ", ".join(sorted(getattr(error, "valid_methods", None) or ()))
         refused = Refused("method_not_allowed", f"{request.method} is not for this route", hint=f"use {allowed}")
@@ -82,5 +74,6 @@ async def _http_error(error: HTTPException) -> Response:
     return _response(problem_reply(Refused("bad_request", "the request cannot be understood")))
 
 
-async def _failure(error: Exception) -> Response:
+async def failure(error: Exception) -> Response:
+    """The problem document for a failure of ours."""
     return _response(problem_reply(refusal_of(error)))

@@ -1,4 +1,4 @@
-"""Reads a request's body: whole, bounded in bytes and in time, once for every route."""
+"""Bodies of requests: read whole, bounded in bytes and in time, once for every route."""
 
 from collections import Counter
 from typing import Final
@@ -11,12 +11,12 @@ from protocol.errors import Refused
 
 LIMIT_BYTES: Final = 4 * 1024 * 1024
 PATIENCE_SECONDS: Final = 30.0
-"""How long a whole body may take (fault HF09)."""
+"""For a whole body (fault HF09)."""
 UNCOUNTED_BYTES: Final = 64 * 1024
-"""What each body may have without asking: nobody's message waits for somebody else's megabytes."""
+"""Free for each body: nobody's message waits for somebody else's megabytes."""
 ADMIN_BYTES: Final = 12 * 1024 * 1024
 ATTEMPTS_BYTES: Final = 12 * 1024 * 1024
-"""What the unfinished bodies of one side may have together, so that neither can keep the other's out."""
+"""For the unfinished bodies of one side together, so that neither can keep the other's out."""
 EACH_ATTEMPT_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -39,8 +39,16 @@ class Bodies:
         counted = 0
         try:
             with trio.move_on_after(PATIENCE_SECONDS):
-                while await _take(receive, body):
-                    if len(body) > UNCOUNTED_BYTES:
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientGone
+                    body += message.get("body", b"")
+                    if len(body) > LIMIT_BYTES:
+                        raise _too_large()
+                    more = bool(message.get("more_body", False))
+                    if more and len(body) > UNCOUNTED_BYTES:
                         size = len(body) - counted
                         held = self._held
                         if holder == ADMIN_NAME:
@@ -63,17 +71,6 @@ class Bodies:
                 del self._held[holder]
             body.clear()  # who is told why it was refused keeps our frames for as long
         raise Refused("bad_request", f"the body did not arrive within {PATIENCE_SECONDS:g} s")
-
-
-async def _take(receive: Receive, body: bytearray) -> bool:
-    """Add what comes next to ``body``; returns whether there is more."""
-    message = await receive()
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    body += message.get("body", b"")
-    if len(body) > LIMIT_BYTES:
-        raise _too_large()
-    return bool(message.get("more_body", False))
 
 
 def check_no_body(fields: Fields) -> None:

@@ -1,7 +1,4 @@
-"""Refusals as problem+json (RFC 9457): one mapping for every route and for what never reached one.
-
-One answer to one request, complete and in memory, and how it goes out.
-"""
+"""Responses that are complete and in memory, and refusals as problem+json (RFC 9457), by one mapping for all routes."""
 
 import logging
 from dataclasses import dataclass
@@ -20,6 +17,8 @@ from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey
 from protocol.text import encode_json
 
+logger = logging.getLogger(__name__)
+
 JSON: Final = b"application/json"
 PROBLEM: Final = b"application/problem+json"
 
@@ -28,7 +27,7 @@ COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"
 
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
-"""How much of an unread body, and for how long, is thrown away, so that the client gets to read why it was refused."""
+"""Of an unread body so much is thrown away, for so long, so that the client gets to read why it was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,6 @@ async def send_and_drain(reply: Response, receive: Receive, send: Send) -> None:
                 break
     await send({"type": "http.response.body", "body": b""})
 
-
-logger = logging.getLogger(__name__)
 
 INTERNAL: Final = Refused(
     "internal", "the kernel failed to answer; nothing was changed", hint="see `awk logs` and report it"

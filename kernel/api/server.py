@@ -1,8 +1,7 @@
-"""Serves REST, SSE and MCP on one listening socket, from the first request to an end that is always bounded.
+"""HTTP server: REST, SSE and MCP on one listening socket, from the first request to an end that is always bounded.
 
-The connections that are open: accepted, served in a task each, counted by who holds their token, and cut.
-
-Log lines that anybody who can connect can cause: one each, and few of them in a minute (promise P10).
+Connections are served in a task each and counted by the holder of their token. Where there are too many, one of whoever
+has most is aborted. Log lines that anybody who can connect can cause are few in a minute (promise P10).
 """
 
 import errno
@@ -27,25 +26,36 @@ from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
 from kernel.policy.connections import STRANGER, Shares, gives_way, shares
 
-LINES: Final = 10
-SECONDS: Final = 60.0
-"""LINES in so long; what came beyond is counted, and the count goes with the next line."""
+logger = logging.getLogger(__name__)
+
+COMPLAINTS: Final = 10
+COMPLAINTS_SECONDS: Final = 60.0
+"""So many lines in so long; those beyond are counted, and the count goes with the next line."""
+KEEP_ALIVE_SECONDS: Final = 75.0
+HEADERS_LIMIT_BYTES: Final = 64 * 1024
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+EXHAUSTED_SECONDS: Final = 0.1
+"""The pause before we accept again where there was nothing left to accept with."""
+GRACE_SECONDS: Final = 2.0
+"""For requests under way when the server stops, before their connections are aborted."""
+CALLS_GRACE_SECONDS: Final = 1.0
+"""For MCP calls of it, before we answer in their place."""
 
 
 class Complaints:
     """One for all connections of a server."""
 
     def __init__(self) -> None:
-        self._since = -SECONDS
+        self._since = -COMPLAINTS_SECONDS
         self._lines = 0
         self._unsaid = 0
 
     def say(self, event: str, why: object) -> None:
         """Log ``event`` with ``why``, which may hold what a client sent, or only count it."""
         now = trio.current_time()
-        if now - self._since >= SECONDS:
+        if now - self._since >= COMPLAINTS_SECONDS:
             self._since, self._lines = now, 0
-        if self._lines >= LINES:
+        if self._lines >= COMPLAINTS:
             self._unsaid += 1
             return
         self._lines += 1
@@ -53,19 +63,10 @@ class Complaints:
         logger.warning("%s %a%s", event, why, f" ({unsaid} more like this were not logged)" if unsaid else "")
 
 
-logger = logging.getLogger(__name__)
-
-KEEP_ALIVE_SECONDS: Final = 75.0
-HEADERS_LIMIT_BYTES: Final = 64 * 1024
-EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-EXHAUSTED_SECONDS: Final = 0.1
-"""What we wait before we accept again where there was nothing left to accept with."""
-
-
 class HttpServer:
-    """Serves connections to ``front``; ``limits`` bounds how many there are at once."""
+    """Serves connections to ``app``; ``limits`` bounds how many there are at once."""
 
-    def __init__(self, front: ApiApp, limits: Shares) -> None:
+    def __init__(self, app: ApiApp, limits: Shares) -> None:
         self._limits = limits
         config = Config()
         config.keep_alive_timeout = KEEP_ALIVE_SECONDS
@@ -76,7 +77,7 @@ class HttpServer:
         config.errorlog = logging.getLogger("kernel.api.hypercorn")
         self._config = config
         self._context = WorkerContext(None)
-        self._app = wrap_app(front, self._config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
+        self._app = wrap_app(app, self._config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
         self._open: dict[str, dict[Connection, None]] = {}
         """By holder of the token, oldest first."""
         self._holder: dict[Connection, str] = {}
@@ -112,7 +113,7 @@ class HttpServer:
             if not self._holder:
                 self._emptied.set()
 
-    async def empty(self, grace_seconds: float) -> None:
+    async def drain(self, grace_seconds: float) -> None:
         """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most."""
         await self._context.terminated.set()
         for connection in tuple(self._holder):
@@ -122,7 +123,7 @@ class HttpServer:
             while self._holder:
                 await self._emptied.wait()
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Close every connection that is left, whatever it is doing."""
         for connection in tuple(self._holder):
             connection.abort()
@@ -157,50 +158,45 @@ class HttpServer:
             oldest.abort()
 
 
-GRACE_SECONDS: Final = 2.0
-"""What requests under way get when the server stops, before their connections are cut."""
-CALLS_GRACE_SECONDS: Final = 1.0
-"""What MCP calls get of it, before we answer in their place."""
-
-
 async def serve(
     services: Services,
     listener: socket.socket,
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Serve on ``listener`` (bound and listening, taken over) until ``services.closing`` is set.
+    """Serve on ``listener`` (bound and listening, taken over) until the shutdown's ``closing`` is set.
 
-    Returns within GRACE_SECONDS of that. Cancellation: connections are cut at once.
+    Returns within GRACE_SECONDS of that. Cancellation: connections are aborted at once.
     """
+    store, kernel = services.store, services.kernel
     calls = ToolDispatcher(services)
-    endpoint = Endpoint(calls, services.reached)
-    front = ApiApp(
-        gate=OriginGuard(authorities(listener)),
-        doorman=Authenticator(token=services.token, reader=services.reader),
+    endpoint = Endpoint(calls, services.processes.attempts.reached)
+    app = ApiApp(
+        guard=OriginGuard(authorities(listener)),
+        authenticator=Authenticator(token=kernel.token, reader=store.reader),
         services=services,
         mcp=endpoint,
-        rest=LazyQuart(services),
+        quart=LazyQuart(services),
     )
-    hall = HttpServer(front, shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+    server = HttpServer(app, shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     async with endpoint.run(), trio.open_nursery() as serving:
         try:
             async with trio.open_nursery() as accepting:
-                door = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
-                accepting.start_soon(hall.accept, door, serving)
+                accepted = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+                accepting.start_soon(server.accept, accepted, serving)
                 task_status.started()
-                await services.closing.wait()
+                await kernel.shutdown.closing.wait()
                 accepting.cancel_scope.cancel()
-            services.feed.live(goodbye(services.now_ms()))
+            store.feed.live(goodbye(store.now_ms()))
             serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)
-            await hall.empty(GRACE_SECONDS)
+            await server.drain(GRACE_SECONDS)
             serving.cancel_scope.cancel()
         finally:
-            hall.cut()
+            server.abort()
 
 
 def authorities(listener: socket.socket) -> frozenset[str]:
-    """What a request may name as its Host: this address, and localhost, with exactly this port."""
+    """The names that a request may have as its Host: this address, and localhost, with exactly this port."""
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return frozenset({f"{shown}:{port}", f"localhost:{port}"})

@@ -1,4 +1,4 @@
-"""Requests that take long before they change anything: those under way, so that a repeat waits instead of repeating.
+"""Single flight of requests by their Idempotency-Key: a repeat waits for the one that is under way.
 
 Setup of a workflow runs before its first commit, so no transaction can keep the key meanwhile. It is kept here; once
 the workflow has begun, the key is in the transaction that began it.
@@ -34,7 +34,7 @@ class SingleFlight(Generic[T]):
     async def once(
         self, key: RequestKey | None, before: Callable[[RequestKey], T | None], launch: Callable[[], Awaitable[T]]
     ) -> T:
-        """What ``launch`` gives; or what was given ``before``; or what the same request gives that is under way.
+        """The result of ``launch``; or the one of ``before``; or the result of the same request that is under way.
 
         A failure is told to all who wait for it and then forgotten: the next repeat tries again. Raises what
         ``launch`` raises, and Refused (key_reused). Cancelled, it leaves the work to whoever waits for the same.

@@ -1,4 +1,4 @@
-"""HTTP/1.1 and nothing else, read strictly: what two readers could take for different things is refused (promise P17).
+"""Strict HTTP/1.1, and nothing else: what two readers could take for different things is refused (promise P17).
 
 h11 forgives what RFC 9112 lets a server forgive: a bare LF, a folded line, Content-Length beside Transfer-Encoding, any
 version. hypercorn adds upgrades: to HTTP/2 before anybody looked at the request, to WebSocket. Here each of these is
@@ -37,7 +37,7 @@ Address = tuple[str, int] | None
 
 
 def flaw_of_lines(lines: bytes) -> str | None:
-    """What is wrong with the lines of a head or of trailers, or with as much of them as has come."""
+    """The flaw in the lines of a head or of trailers, or in as much of them as has come; None if they are right."""
     whole = lines.removesuffix(b"\r")  # its LF may be on the way
     if lines.translate(None, _VISIBLE):
         return "a control character in the head"
@@ -61,7 +61,7 @@ def _flaw_of_length(lines: bytes) -> str | None:
 
 
 def flaw_of(request: h11.Request) -> str | None:
-    """What is wrong with a request whose lines are right."""
+    """The flaw in a request whose lines are right; None if there is none."""
     if request.http_version not in _VERSIONS:
         return "a version that is neither HTTP/1.1 nor HTTP/1.0"
     if request.http_version == b"1.0" and any(name == b"transfer-encoding" for name, _ in request.headers):
@@ -72,7 +72,7 @@ def flaw_of(request: h11.Request) -> str | None:
 
 
 class _Lines(ReceiveBuffer):
-    """What has come and was not parsed yet. Lines are given out only where they are strictly right."""
+    """The bytes that were not parsed yet. Lines are given out only where they are strictly right."""
 
     def maybe_extract_lines(self) -> list[bytearray] | None:
         data = self._data

@@ -9,10 +9,11 @@ from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import Member
 from kernel.workflows.params import parse_params
-from kernel.workflows.prepare import StartAsked, check_asked, credential_faults, workflow_demands
+from kernel.workflows.prepare import check_asked, credential_faults, workflow_demands
 from kernel.workflows.templates import expand
 from kernel.workflows.variables import ENV, FOLDER, environment_names, start_values
 from kernel.workflows.workspace import workplace
+from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.inspection import Plan, PlannedMember, PlannedStep
@@ -51,7 +52,7 @@ def plan(
     definition = loaded.definition
     terms = definition.verdict_terms
     params = parse_params(definition.params, words)
-    check_asked(loaded, StartAsked(workflow, tag=tag, mode="run", budget=RunBudget(usd=max_usd), exit_from=exit_from))
+    check_asked(loaded, tag, RunOptions(budget=RunBudget(usd=max_usd), exit_from=exit_from))
     names = environment_names(definition)
     written = _Known()
     unknown = {name: written[f"{ENV}{name}"] for name in names}

@@ -50,7 +50,7 @@ _ENDED: Final = Readiness("ended")
 _RUNNABLE: Final = Readiness("runnable")
 
 
-def standing(
+def readiness(
     state: Status,
     waits_for: WaitReason | None,
     not_before_ms: int,
@@ -126,7 +126,7 @@ class AgentStatus:
 _IDLE: Final = AgentStatus("idle")
 
 
-def appearance(work: AgentWork, now_ms: int) -> AgentStatus:
+def agent_status(work: AgentWork, now_ms: int) -> AgentStatus:
     """Work that runs, then what somebody decided, then what it waits for: a person before any time."""
     if work.live and work.kept_for is not None:
         return AgentStatus("waiting", work.kept_for)
@@ -134,7 +134,7 @@ def appearance(work: AgentWork, now_ms: int) -> AgentStatus:
         return AgentStatus("running", work.reason)
     if work.state != "active":
         return AgentStatus(work.state, work.reason)
-    lanes = standing(
+    lanes = readiness(
         "queued", None, work.due_ms or 0, "active", work.hold_reason, work.hold_until_ms, work.resume_at_ms, now_ms
     )
     if lanes.kind == "runnable" and work.due_ms is not None:
@@ -143,7 +143,7 @@ def appearance(work: AgentWork, now_ms: int) -> AgentStatus:
     if work.parked_for is None:
         parked = []
     else:
-        parked = [standing("waiting", work.parked_for, work.parked_until_ms, "active", None, 0, 0, now_ms)]
+        parked = [readiness("waiting", work.parked_for, work.parked_until_ms, "active", None, 0, 0, now_ms)]
     waits = [lanes, *parked]
     found = next((one for kind in ("person", "time") for one in waits if one.kind == kind), None)
     return _IDLE if found is None else _of(found)

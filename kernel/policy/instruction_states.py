@@ -1,17 +1,18 @@
-"""The states of an instruction and of a delivery, as tables. A missing key is a bug, and changes nothing."""
+"""State machines of instructions and deliveries, as tables. The store renders the guards of its statements from them,
+so that a step that is not in a table cannot be written."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal
 
-from protocol.instruction import DeliveryState, Status
+from protocol.instruction import STATUSES, DeliveryState, Status
 
 Step = Literal[
     "lease", "entry", "retry", "yield", "wait", "pause", "resume",
     "done", "incomplete", "fail", "bury", "cancel", "revive",
 ]  # fmt: skip
-"""wait: parked by its attempt. pause: by a person or a limit, while nobody held it. bury: given up after retries.
-revive: ``awk retry`` of what was given up."""
+"""wait: its attempt ends, and it waits. pause: a person, a limit or a question keeps back what nobody holds.
+bury: given up after retries. revive: ``awk retry`` of what was given up."""
 
 DeliveryStep = Literal["lease", "inject", "ack", "die", "revive"]
 """lease: an attempt holds its instruction. inject: a model was shown it, and the reply is durable. die: the work was
@@ -31,13 +32,13 @@ _LIVE: Final[Mapping[Step, Status]] = MappingProxyType(
     }
 )
 _FREE: Final[Mapping[Step, Status]] = MappingProxyType({"incomplete": "incomplete", "cancel": "cancelled"})
-"""What nobody holds can end too: it is cancelled, or the money of its run is spent."""
+"""An instruction that nobody holds can end too: it is cancelled, or the money of its run is spent."""
 _READY: Final[Mapping[Step, Status]] = MappingProxyType({"lease": "leased", "pause": "waiting", **_FREE})
 _NOTHING: Final[Mapping[Step, Status]] = MappingProxyType({})
 _GIVEN_UP: Final[Mapping[Step, Status]] = MappingProxyType({"revive": "queued"})
 
 BEGINNINGS: Final[frozenset[Status]] = frozenset({"queued", "waiting"})
-"""How an instruction comes into the world: waiting where its workflow is paused or has reached a limit."""
+"""States of a new instruction: it waits where its workflow is paused or has reached a limit."""
 
 TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = MappingProxyType(
     {
@@ -69,26 +70,21 @@ DELIVERIES: Final[Mapping[DeliveryState, Mapping[DeliveryStep, DeliveryState]]] 
 may mark it as handled at any time; that ends the delivery and not the work."""
 
 
-class IllegalTransition(Exception):
-    """A step that the state does not allow. Raised for bugs; a request that comes too late is refused instead."""
+def sources(step: Step) -> tuple[Status, ...]:
+    """The states that ``step`` may be made from."""
+    return tuple(state for state in STATUSES if step in TRANSITIONS[state])
 
 
-S = TypeVar("S", bound=str)
-T = TypeVar("T", bound=str)
+def target(step: Step) -> Status:
+    """The state that ``step`` leads to, the same from each of its sources."""
+    return TRANSITIONS[sources(step)[0]][step]
 
 
-def after(state: Status, step: Step) -> Status:
-    """The state of an instruction after ``step``. Raises IllegalTransition."""
-    return _after(TRANSITIONS, "an instruction", state, step)
+def delivery_sources(step: DeliveryStep) -> tuple[DeliveryState, ...]:
+    """The states of a delivery that ``step`` may be made from."""
+    return tuple(state for state in DELIVERIES if step in DELIVERIES[state])
 
 
-def delivery_after(state: DeliveryState, step: DeliveryStep) -> DeliveryState:
-    """The state of a delivery after ``step``. Raises IllegalTransition."""
-    return _after(DELIVERIES, "a delivery", state, step)
-
-
-def _after(table: Mapping[S, Mapping[T, S]], what: str, state: S, step: T) -> S:
-    try:
-        return table[state][step]
-    except KeyError:
-        raise IllegalTransition(f"{what} that is {state} cannot {step}") from None
+def delivery_target(step: DeliveryStep) -> DeliveryState:
+    """The state of a delivery that ``step`` leads to, the same from each of its sources."""
+    return DELIVERIES[delivery_sources(step)[0]][step]

@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from kernel.policy.agent_status import Reason
+from protocol.api.runs import RunOptions
 from protocol.errors import EXIT_OF_CAUSE
 
 RunStatus = Literal["done", "failed", "incomplete", "timeout", "rejected"]
@@ -54,8 +55,7 @@ class RunProgress:
     """Of what failed."""
     used_up: bool = False
     """A limit was reached that holds for everybody: not even what a vote comes to can wake anybody."""
-    attended: bool = False
-    """Somebody watches it, who may do what it waits for."""
+    options: RunOptions = RunOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def _in_vain(progress: RunProgress, waits: RunWaits) -> bool:
     if progress.limited and progress.used_up:
         return True
     missing = not _LIMITS.issuperset(waits.persons) or not EXIT_OF_CAUSE.keys().isdisjoint(progress.causes)
-    return missing and not progress.attended
+    return missing and not progress.options.attended
 
 
 def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> RunCompletion | int:

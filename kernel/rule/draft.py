@@ -8,13 +8,13 @@ from typing import Literal
 import msgspec
 
 from kernel.policy.approvals import Decision
-from protocol.agent import Approval
-from protocol.budget import RunBudget
+from kernel.policy.voting import ProposalOpened
+from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
-from protocol.voting import BallotState, BallotType, Method, Option, Resolution, TieBreaker, Why
+from protocol.voting import BallotState, Why
 
 Origin = Literal["file", "inline", "ephemeral"]
 
@@ -39,8 +39,8 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
     definition: bytes | None = None
 
 
-class WorkflowStarted(_Payload, frozen=True, kw_only=True):
-    """Of ``status``: a workflow starts. With ``kickoff`` it is said in the same transaction.
+class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):
+    """A run that was checked. Payload of ``status``: its workflow starts, and the kickoff is said in the same commit.
 
     ``kickoff_mentions`` are those of the template: what interpolation brought in wakes nobody. ``wall_time_ms`` is
     what ``deadline_ms`` was made of, where the workflow may be continued after it.
@@ -52,26 +52,20 @@ class WorkflowStarted(_Payload, frozen=True, kw_only=True):
     file: str
     definition: bytes
     members: tuple[MemberSpec, ...]
+    options: RunOptions = RunOptions()
     params: dict[str, object] = {}
     deadline_ms: int | None = None
     wall_time_ms: int | None = None
-    budget: RunBudget = RunBudget()
     vouched: tuple[str, ...] = ()
     kickoff: str | None = None
     kickoff_mentions: tuple[str, ...] | None = None
     kickoff_to: tuple[str, ...] = ()
-    """Who is given the kickoff whatever it mentions."""
+    """Members that are given the kickoff whatever it mentions."""
     workspace: Literal["kept", "memory", "none"] = "kept"
     mirror: str | None = None
     """The folder that what is said is written to, as seen from the project's root."""
     bound: bool = False
-    """What is said is kept for the runs that come, until somebody clears it."""
-    exit_from: str | None = None
-    """The agent whose work gives the exit code of a run."""
-    approval: Approval | None = None
-    """Whether somebody is asked before a tool runs, whatever its agents' files say."""
-    attended: bool = False
-    """Somebody watches the run: it waits for what they may approve."""
+    """The messages are kept for the runs that come, until somebody clears them."""
 
 
 class WorkflowStopped(_Payload, frozen=True, kw_only=True):
@@ -133,44 +127,6 @@ class ApprovalDecided(_Payload, frozen=True, kw_only=True):
     everybody: bool = False
 
 
-class ProposalTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody wants to put to the vote, as they said it. ``name`` None: any that is free."""
-
-    type: BallotType
-    title: str
-    name: str | None = None
-    description: str = ""
-    options: tuple[Option, ...] = ()
-    resolution: Resolution = Resolution()
-    binding: bool = False
-    timeout_ms: int | None = None
-    """None: as is usual."""
-
-
-class ProposalOpened(_Payload, frozen=True, kw_only=True, tag="BallotOpened"):
-    """Of ``proposal``: something is put to the vote, until ``expires_ms``; what was left open is filled in.
-
-    ``salt`` is of chance: lots are drawn from it.
-    """
-
-    name: str
-    kind: BallotType
-    title: str
-    description: str
-    options: tuple[Option, ...]
-    rule: Method
-    quorum: int
-    tie_breaker: TieBreaker | None
-    binding: bool
-    timeout_ms: int
-    expires_ms: int
-    salt: str = ""
-    electors: tuple[str, ...] | None = None
-    """None: all members."""
-    strict: bool = False
-    """It decides over the run: nobody wins it without its quorum."""
-
-
 class ProposalTied(_Payload, frozen=True, kw_only=True, tag="BallotTied"):
     """Of ``proposal``: the creator of ``name`` has to break a tie."""
 
@@ -215,7 +171,7 @@ class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
 
 
 Payload = (
-    WorkflowStarted
+    RunSpec
     | WorkflowStopped
     | InstructionOutcome
     | WakeupDue

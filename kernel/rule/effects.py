@@ -5,10 +5,11 @@ from typing import Literal, final
 import msgspec
 
 from kernel.policy.approvals import Decision
-from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec, ProposalOpened
+from kernel.policy.voting import ProposalOpened
+from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec, ProposalEnded, RunSpec
 from protocol.instruction import Lane, WaitReason
 from protocol.names import AgentKey, AgentName
-from protocol.voting import BallotState, Why
+from protocol.workflow import RunLimits
 
 
 @final
@@ -51,28 +52,11 @@ LimitedBy = Literal["hops", "instructions", "budget", "wall_time"]
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True):
-    """The row of a workflow that starts. ``hops`` to ``budget_usd`` are its limits."""
+    """The row of a workflow that starts in ``space``, with the ``limits`` of its definition."""
 
     space: str
-    name: str
-    tag: str
-    mode: str
-    file: str
-    definition: bytes
-    params: dict[str, object]
-    vouched: tuple[str, ...]
-    deadline_ms: int | None
-    hops: int
-    instructions: int
-    wall_time_ms: int | None = None
-    budget_tokens: int | None = None
-    budget_usd: float | None = None
-    workspace: str = "kept"
-    mirror: str | None = None
-    bound: bool = False
-    exit_from: str | None = None
-    approval: str | None = None
-    attended: bool = False
+    spec: RunSpec
+    limits: RunLimits
 
 
 class EndRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,14 +141,10 @@ class RecordTie(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """An open ballot is over. ``by``: who cancelled it, or broke the tie; then ``reason`` is theirs."""
+    """An open ballot is over."""
 
     ballot: int
-    state: BallotState
-    winner: str | None
-    why: Why
-    by: str | None
-    reason: str
+    ended: ProposalEnded
 
 
 Row = (

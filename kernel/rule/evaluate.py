@@ -15,7 +15,7 @@ from kernel.rule.effects import Append, Assign, Deliver, Refuse, WriteRow
 from kernel.rule.rule import Rule
 from kernel.rule.rules.approvals import APPROVAL
 from kernel.rule.rules.routing import FAILURE, REPLY, ROUTING
-from kernel.rule.rules.voting import BALLOT
+from kernel.rule.rules.voting import VOTING
 from kernel.rule.rules.workflows import WAKEUP, WORKFLOW
 from kernel.rule.view import View
 from protocol.errors import Refused
@@ -79,7 +79,7 @@ def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
             ]
 
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, BALLOT)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING)
 
 
 def by_kind(proposals: Iterable[Rule]) -> Table:

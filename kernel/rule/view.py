@@ -6,6 +6,7 @@ from typing import Protocol
 
 from kernel.policy.approvals import Rule, State
 from kernel.policy.voting import ProposalState
+from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 from protocol.voting import BallotState, Option
 
@@ -28,9 +29,8 @@ class Workspace:
     limited_by: str | None = None
     mode: str = "start"
     has_channel: bool = True
-    """Whether its agents hear each other."""
-    attended: bool = False
-    """Somebody watches it who may approve what waits for that."""
+    """Its agents hear each other."""
+    options: RunOptions = RunOptions()
 
 
 @dataclass(frozen=True, slots=True)

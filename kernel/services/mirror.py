@@ -50,7 +50,7 @@ _homed: Final = msgspec.json.Decoder(_Homed)
 
 
 class Mirror:
-    """Writes messages of spaces to files; one task. ``conversations``: whether what is said to agents directly is too."""
+    """Writes messages of spaces to files (one task). ``conversations``: what is said to agents directly is too."""
 
     def __init__(
         self,

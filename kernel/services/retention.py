@@ -120,7 +120,7 @@ class Retention:
         ):
             while await commit_with_retry(self._writer, sweep_rows, rows_before_ms) == ROWS:
                 pass
-        homes = await self._homes.keep(await self._reader.read(retention.workplaces, before_ms))
+        homes = await self._homes.keep(await self._reader.read(retention.spaces_in_use, before_ms))
         logger.info(
             "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",
             instructions,

@@ -36,7 +36,7 @@ from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings
 from kernel.services.worker_session import PausableDeadline, WorkerSession
 from kernel.services.working_directory import NO_PREPARATION, Preparation
 from kernel.store.attempts import Beginning, started
-from kernel.store.circuit_breakers import answered, move_probe, probed_by
+from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.quotas import QuotaReached, tell_reached
@@ -361,7 +361,7 @@ class RunningAttempt:
             self._steps += 1
             if self._probing:
                 probed, self._probing = self._probing, ()
-                await commit_with_retry(services.writer, answered, leased.agent, probed)
+                await commit_with_retry(services.writer, record_answer, leased.agent, probed)
         fault_point("attempt.go")
         answer = self._answer(entry, pressing)
         for text in self._path_warnings.of(entry):

@@ -8,15 +8,16 @@ Which agents there are. They move no work; a name must be here before anything c
 """
 
 from collections.abc import Iterable
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, AgentWork, appearance
+from kernel.policy.agent_status import AgentState, AgentWork, agent_status
 from kernel.policy.restart import Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
-from kernel.store.circuit_breakers import release_agent, wake_waiters
+from kernel.store import rows, waits
+from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.api.processes import PsRow, Queue
 from protocol.errors import Refused
@@ -46,8 +47,7 @@ SELECT key, name, home_space, origin, file, definition, backend, model, state, r
 
 def row(conn: apsw.Connection, key: str) -> AgentRecord | None:
     """One agent."""
-    found = conn.execute(ROW, (key,)).fetchone()
-    return None if found is None else AgentRecord(*found)
+    return rows.one(conn.execute(ROW, (key,)), ROW, AgentRecord)
 
 
 ALL: Final = """
@@ -58,7 +58,7 @@ WHERE origin <> 'inline' ORDER BY key
 
 def all(conn: apsw.Connection) -> tuple[AgentRecord, ...]:  # noqa: A001 - read as agents.all
     """Every agent that can be sent to by its name alone: of files and ephemeral."""
-    return tuple(AgentRecord(*found) for found in conn.execute(ALL))
+    return tuple(rows.all_(conn.execute(ALL), ALL, AgentRecord))
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -104,28 +104,40 @@ class Process(msgspec.Struct, frozen=True):
 
 
 PS: Final = """
-SELECT a.key, coalesce(place.name, a.name), coalesce(live.space, a.home_space, place.space),
+SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_space, place.space) AS space,
   a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
-  live.id, live.epoch, coalesce(live.steps, 0),
-  a.hold_reason, a.hold_until_ms, a.resume_at_ms, parked.waits_for, coalesce(parked.not_before_ms, 0),
-  (SELECT min(q.not_before_ms) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded')),
+  live.id AS number, live.epoch, coalesce(live.steps, 0) AS step, live.waits_for AS kept_for,
+  a.hold_reason, a.hold_until_ms, a.resume_at_ms,
+  parked.waits_for AS parked_for, coalesce(parked.not_before_ms, 0) AS parked_until_ms,
+  (SELECT min(q.not_before_ms) FROM instructions AS q
+    WHERE q.agent = a.key AND q.state IN ('queued', 'yielded')) AS due_ms,
+  -- in two counts for each lane, so that each is answered by its partial index
   (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 0)
-    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 0),
+    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 0)
+    AS immediate,
   (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 1)
-    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 1),
+    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 1)
+    AS normal,
   (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded') AND q.lane = 2)
-    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 2),
+    + (SELECT count(*) FROM instructions AS q WHERE q.agent = a.key AND q.state = 'waiting' AND q.lane = 2)
+    AS background,
+  -- what the index of inboxes says comes first, so that it is used
   (SELECT count(*) FROM deliveries AS d
-    WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued'),
-  a.input_tokens + coalesce(live.input_tokens, 0), a.output_tokens + coalesce(live.output_tokens, 0),
-  a.cache_read_tokens + coalesce(live.cache_read_tokens, 0),
-  a.cache_write_tokens + coalesce(live.cache_write_tokens, 0), a.cost_usd, live.cost_usd, live.waits_for
+    WHERE d.agent = a.key AND d.state IN ('queued', 'leased', 'injected') AND d.state = 'queued') AS unread,
+  a.input_tokens + coalesce(live.input_tokens, 0) AS input_tokens,
+  a.output_tokens + coalesce(live.output_tokens, 0) AS output_tokens,
+  a.cache_read_tokens + coalesce(live.cache_read_tokens, 0) AS cache_read_tokens,
+  a.cache_write_tokens + coalesce(live.cache_write_tokens, 0) AS cache_write_tokens,
+  a.cost_usd AS ended_usd, live.cost_usd AS live_usd
 FROM agents AS a LEFT JOIN instructions AS live ON live.agent = a.key AND live.state IN ('leased', 'running')
+-- of what waits, the most urgent
 LEFT JOIN instructions AS parked ON parked.id = (
   SELECT w.id FROM instructions AS w WHERE w.agent = a.key AND w.state = 'waiting' ORDER BY w.lane, w.id LIMIT 1)
+-- the space that it is shown in: where it works, lives, or is a member; none where that is more than one
 LEFT JOIN members AS place ON place.agent = a.key AND place.space = coalesce(live.space, a.home_space, (
   SELECT min(m.space) FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key HAVING count(*) = 1))
+-- one agent, or all but those of workflows that do not run
 WHERE a.key = :key OR (:key IS NULL AND (a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key AND m.space = a.home_space)))
@@ -138,12 +150,12 @@ def ps(conn: apsw.Connection, now_ms: int) -> tuple[Process, ...]:
 
     It is named as it is called in the space that is shown; idle in several workflows it is shown in none.
     """
-    return tuple(_process(found, now_ms) for found in conn.execute(PS, {"key": None}))
+    return tuple(_process(row, now_ms) for row in rows.all_(conn.execute(PS, {"key": None}), PS, _Row))
 
 
 def process(conn: apsw.Connection, key: str, now_ms: int) -> Process | None:
     """One agent as ``ps`` has it, or one of a workflow that does not run any more."""
-    found = conn.execute(PS, {"key": key}).fetchone()
+    found = rows.one(conn.execute(PS, {"key": key}), PS, _Row)
     return None if found is None else _process(found, now_ms)
 
 
@@ -182,9 +194,8 @@ class _Row(NamedTuple):
     kept_for: WaitReason | None
 
 
-def _process(found: Iterable[Any], now_ms: int) -> Process:
-    row = _Row(*found)
-    looks = appearance(
+def _process(row: _Row, now_ms: int) -> Process:
+    looks = agent_status(
         AgentWork(
             live=row.number is not None,
             state=row.state,
@@ -349,8 +360,8 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": state, "reason": None})
         if held is not None:
             release_agent(tx, spec.key)
-        for (number,) in cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall()):
-            wake_waiters(tx, number)
+        over_budget = cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall())
+        waits.wake(tx, (number for (number,) in over_budget))
 
 
 OPEN: Final = """

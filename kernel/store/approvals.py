@@ -13,8 +13,8 @@ import msgspec
 
 from kernel.policy.approvals import Decision, State
 from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule
+from kernel.store import waits
 from kernel.store.blobs import store_body
-from kernel.store.circuit_breakers import wake_waiters
 from kernel.store.page import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Approval
@@ -255,9 +255,9 @@ def put_decision(tx: Transaction, row: ApprovalDecision) -> None:
         return
     one = Named(*found)
     _tell_decision(tx, row.approval, one, row.decision, row.by)
-    keep_up(tx, one.instruction)
+    update_wait(tx, one.instruction)
     if tx.conn.execute(WAITS, (one.instruction, approval_id(row.approval))).fetchone() is not None:
-        wake_waiters(tx, one.instruction)
+        waits.wake(tx, (one.instruction,))
 
 
 WAITS: Final = """
@@ -271,25 +271,20 @@ def _tell_decision(tx: Transaction, number: int, one: Named, decision: Decision,
 
 
 HELD: Final = """
-UPDATE instructions SET waits_for = 'approval', wait_key = 'a' || held.id, not_before_ms = held.waits_ms
-FROM (SELECT a.id, a.waits_ms FROM approvals AS a
-  WHERE a.instruction = :id AND a.state = 'open' AND a.held = 1
-    AND a.epoch = (SELECT i.epoch FROM instructions AS i WHERE i.id = :id)
-  ORDER BY a.id DESC LIMIT 1) AS held
-WHERE instructions.id = :id AND instructions.state IN ('leased', 'running')
-RETURNING 1
-"""
-
-FREE: Final = """
-UPDATE instructions SET waits_for = NULL, wait_key = NULL, not_before_ms = 0
-WHERE id = ? AND state IN ('leased', 'running') AND waits_for = 'approval'
+SELECT a.id, a.waits_ms FROM approvals AS a
+WHERE a.instruction = :id AND a.state = 'open' AND a.held = 1
+  AND a.epoch = (SELECT i.epoch FROM instructions AS i WHERE i.id = :id)
+ORDER BY a.id DESC LIMIT 1
 """
 
 
-def keep_up(tx: Transaction, number: int) -> None:
+def update_wait(tx: Transaction, number: int) -> None:
     """Have an instruction that an attempt holds say whether a call of it is kept waiting for an approval."""
-    if tx.conn.execute(HELD, {"id": number}).fetchone() is None:
-        tx.conn.execute(FREE, (number,))
+    held = tx.conn.execute(HELD, {"id": number}).fetchone()
+    if held is None:
+        waits.unmark_live(tx, number, "approval")
+    else:
+        waits.mark_live(tx, number, "approval", approval_id(int(held[0])), int(held[1]))
 
 
 class Awaited(NamedTuple):

@@ -7,19 +7,19 @@ A provider's breaker: it trips, is probed, and closes; whom it held goes on.
 ``trip`` and ``give_back`` are part of the commit that books an attempt's end; ``probe`` and ``shut`` are jobs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
 from kernel.policy import circuit_breaker as policy
 from kernel.policy.circuit_breaker import Breaker, State
-from kernel.store.transaction import Transaction, optional_rfc3339
-from kernel.store.waits import keep_paused
+from kernel.store import rows, waits
+from kernel.store.transaction import Transaction
 from protocol.errors import Cause
-from protocol.instruction import LANES, WaitReason
+from protocol.instruction import WaitReason
 from protocol.names import AgentKey, InstructionId, instruction_id, name_of
 
 ONE: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers WHERE key = ?"
@@ -29,7 +29,7 @@ _failures: Final = msgspec.json.Decoder(tuple[int, ...])
 
 def breaker(conn: apsw.Connection, key: str) -> Breaker | None:
     """The breaker of ``key``, if it ever failed since it was last closed."""
-    row = conn.execute(ONE, (key,)).fetchone()
+    row = rows.one(conn.execute(ONE, (key,)), ONE, _Row)
     return None if row is None else _of(row)
 
 
@@ -38,7 +38,7 @@ ALL: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe F
 
 def breakers(conn: apsw.Connection) -> tuple[Breaker, ...]:
     """Every breaker that is not simply closed: a handful."""
-    return tuple(_of(row) for row in conn.execute(ALL))
+    return tuple(_of(row) for row in rows.all_(conn.execute(ALL), ALL, _Row))
 
 
 PROBER: Final = """
@@ -70,19 +70,20 @@ def probed_by(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
     return tuple(str(key) for (key,) in conn.execute(PROBED_BY, (agent,)))
 
 
-def _of(row: object) -> Breaker:
-    key, reason, state, until, opens, failures, probe = cast(
-        "tuple[str, WaitReason, State, int, int, bytes, int | None]", row
-    )
-    return Breaker(
-        key=key,
-        reason=reason,
-        state=state,
-        open_until_ms=until,
-        opens=opens,
-        failures=_failures.decode(failures),
-        probe=probe,
-    )
+class _Row(NamedTuple):
+    """A row of ONE or ALL."""
+
+    key: str
+    reason: WaitReason
+    state: State
+    open_until_ms: int
+    opens: int
+    failures: bytes
+    probe: int | None
+
+
+def _of(row: _Row) -> Breaker:
+    return Breaker(**(row._asdict() | {"failures": _failures.decode(row.failures)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,42 +104,12 @@ ON CONFLICT (key) DO UPDATE SET reason = :reason, state = :state, open_until_ms 
 """
 
 
-# Who waits for it waits as long as it is open now, and for the same reason: a person, or a time that still comes.
-FOLLOW: Final = (
-    """
-UPDATE instructions SET waits_for = :reason, parked_ms = :now,
-  not_before_ms = CASE :until WHEN 0 THEN 0 ELSE max(not_before_ms, :until) END
-WHERE state = 'waiting' AND wait_key = :key
-  AND (waits_for IS NOT :reason OR not_before_ms < :until OR (:until = 0 AND not_before_ms > 0))
-""",
-    """
-UPDATE agents SET hold_reason = :reason, hold_until_ms = :until
-WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until)
-""",
-)
-
-
 def record_failure(tx: Transaction, failure: ProviderFailure) -> Breaker:
     """Count a failure against the breaker. Returns it as it is now, open or not."""
     old = breaker(tx.conn, failure.key)
     new = policy.failed(old, failure.key, failure.cause, failure.retry_after_seconds, tx.now_ms, failure.jitter)
     _put(tx, new)
     return new
-
-
-HOLD: Final = """
-UPDATE agents SET hold_key = :key, hold_reason = :reason, hold_until_ms = :until
-WHERE key = :agent AND (hold_key IS NOT :key OR hold_until_ms <> :until)
-RETURNING key
-"""
-
-
-def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_ms: int) -> None:
-    """Lease nothing of ``agent`` until what ``key`` names lets it go; ``until_ms`` 0: nobody knows when."""
-    row = tx.conn.execute(HOLD, {"agent": agent, "key": key, "reason": reason, "until": until_ms}).fetchone()
-    if row is not None:
-        data = {"state": "waiting", "reason": reason, "until": optional_rfc3339(until_ms)}
-        tx.emit("agent.changed", agent=name_of(agent), data=data)
 
 
 # Whose agent is given no work could not try: they come last.
@@ -166,62 +137,32 @@ def probe(tx: Transaction, key: str) -> None:
         return
     number, agent = row
     _put(tx, policy.probing(found, number))
-    wake_waiters(tx, number)
-    _let_go(tx, agent, tx.now_ms)
+    _wake(tx, (number,))
+    _release(tx, agent, tx.now_ms)
 
 
-WAITERS: Final = """
-SELECT id, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id
-"""
-HELD: Final = "SELECT key FROM agents WHERE hold_key = ? ORDER BY key"
 DELETE: Final = "DELETE FROM breakers WHERE key = ?"
 
 
 def close(tx: Transaction, key: str) -> None:
     """The provider answers: close the breaker, and let those go on that it held, one agent after the other."""
     tx.conn.execute(DELETE, (key,))
-    waiters = cast("list[tuple[int, str]]", tx.conn.execute(WAITERS, (key,)).fetchall())
-    order = dict.fromkeys(agent for _number, agent in waiters)
-    order.update(dict.fromkeys(str(agent) for (agent,) in tx.conn.execute(HELD, (key,)).fetchall()))
-    for number, _agent in waiters:
-        wake_waiters(tx, number)
+    waiters = waits.waiting_for(tx, key)
+    order = list(dict.fromkeys([*(waiter.agent for waiter in waiters), *waits.held_by(tx, key)]))
+    _wake(tx, (waiter.number for waiter in waiters))
     for agent, at_ms in zip(order, policy.release_times(len(order), tx.now_ms), strict=True):
-        _let_go(tx, AgentKey(agent), at_ms)
+        _release(tx, agent, at_ms)
 
 
-TRIP_LET_GO: Final = """
-UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0, resume_at_ms = max(resume_at_ms, :at)
-WHERE key = :agent
-"""
-
-
-def _let_go(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
-    tx.conn.execute(TRIP_LET_GO, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})
+def _release(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
+    waits.release(tx, agent, at_ms)
     tx.emit("agent.changed", agent=name_of(agent), data={"state": "active", "reason": None})
 
 
-WAKE: Final = """
-UPDATE instructions SET state = 'queued', waits_for = NULL, wait_key = NULL,
-  not_before_ms = CASE WHEN waits_for = 'paused' THEN not_before_ms ELSE 0 END
-WHERE id = ? AND state = 'waiting' RETURNING name, space, lane
-"""
-
-
-def wake_waiters(tx: Transaction, number: int) -> bool:
-    """What ``number`` waited for is there: back to its place in its lane. False: it does not wait.
-
-    Where its workflow is paused it waits for that from now on, and probes nothing.
-    """
-    row = tx.conn.execute(WAKE, (number,)).fetchone()
-    if row is None:
-        return False
-    if keep_paused(tx, number):
+def _wake(tx: Transaction, numbers: Iterable[int]) -> None:
+    """Wake instructions; those that wait on because their workflow is paused probe nothing."""
+    for number in waits.wake(tx, numbers):
         release_probe(tx, number)
-        return True
-    name, space, lane = row
-    data = {"status": "queued", "lane": LANES[lane], "not_before": None}
-    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-    return True
 
 
 def release_probe(tx: Transaction, number: int) -> None:
@@ -231,7 +172,7 @@ def release_probe(tx: Transaction, number: int) -> None:
             _put(tx, policy.abandoned(found, number, tx.now_ms))
 
 
-def answered(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
+def record_answer(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
     """The provider behind ``keys`` answered ``agent``: close what it was probing of them."""
     for key in probed_by(tx.conn, agent):
         if key in keys:
@@ -263,10 +204,7 @@ def _put(tx: Transaction, one: Breaker) -> None:
     }
     tx.conn.execute(PUT, values)
     if one.state == "open":
-        for statement in FOLLOW:
-            tx.conn.execute(
-                statement, {"key": one.key, "reason": one.reason, "until": one.open_until_ms, "now": tx.now_ms}
-            )
+        waits.follow(tx, one.key, one.reason, one.open_until_ms)
 
 
 KEYS: Final = """
@@ -287,9 +225,6 @@ TRY: Final = """
 UPDATE breakers SET state = 'half_open', probe = :id, changed_ms = :now WHERE key = :key AND state <> 'closed'
 """
 
-LET_GO: Final = "UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0 WHERE key = ?"
-
-
 FIRST_LANED: Final = """
 SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
 WHERE i.state IN ('queued', 'yielded') AND i.agent = ? ORDER BY i.lane, i.id LIMIT 1
@@ -309,7 +244,6 @@ def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]
             tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
         elif (found := breaker(tx.conn, key)) is None or found.open_until_ms == 0:
             close(tx, key)  # nothing is there to be tried, and no time would ever open it
-    for number, _key in waiting:
-        wake_waiters(tx, number)
-    tx.conn.execute(LET_GO, (agent,))
+    _wake(tx, (number for number, _key in waiting))
+    waits.release(tx, agent)
     return tuple(instruction_id(number) for number, _key in waiting)

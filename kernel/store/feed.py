@@ -217,6 +217,6 @@ FROM kept AS k WHERE k.id = 1
 """
 
 
-def kept(conn: apsw.Connection) -> EventRange:
+def event_range(conn: apsw.Connection) -> EventRange:
     """Which events can be read again."""
     return EventRange(*cast("tuple[int, int]", conn.execute(KEPT).fetchone()))

@@ -13,7 +13,7 @@ from typing import Final, cast
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, Readiness, readiness_of, standing
+from kernel.policy.agent_status import AgentState, Readiness, readiness, readiness_of
 from kernel.policy.scheduling import Candidate
 from kernel.store.page import WHOLE, Page
 from kernel.store.transaction import rfc3339
@@ -325,13 +325,13 @@ def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[Instructi
 def of_row(conn: apsw.Connection, row: object, now_ms: int) -> Readiness:
     """How the instruction of a row with the columns of STANDING stands."""
     known = cast(Row, row)
-    own = stands = standing(*known[:-1], now_ms)
+    own = stands = readiness(*known[:-1], now_ms)
     for _ in range(CHAIN):
         found = conn.execute(STANDING, (number_of(known[-1] or "", "i"),)).fetchone() if stands == ASKS else None
         if found is None:
             break
         known = cast(Row, found)
-        stands = standing(*known[:-1], now_ms)
+        stands = readiness(*known[:-1], now_ms)
     return readiness_of(own, stands)
 
 
@@ -364,7 +364,7 @@ def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
     return None if row is None else row[0]
 
 
-def all_unasked(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
+def all_missing_credentials(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
     """The same of several, for those of which it is so."""
     found = ((one, missing_credentials(conn, one)) for one in ids)
     return {one: why for one, why in found if why is not None}

@@ -16,6 +16,7 @@ import msgspec
 from kernel.rule.draft import Author
 from kernel.store.fence import held
 from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.transition_sql import delivery_sql
 from protocol.api.messages import InboxRow, MessageReport, Receipt
 from protocol.instruction import DeliveryState, Status, WaitReason
 from protocol.message import Message, MessageKind
@@ -64,7 +65,7 @@ def thread(conn: apsw.Connection, space: str, before_seq: int, limit: int) -> tu
     return tuple(message_of(row) for row in reversed(rows))
 
 
-class Said(NamedTuple):
+class ChannelFilter(NamedTuple):
     """What was said in a space; with ``run`` only in the run of that number, with ``agent`` only by and to it."""
 
     space: str
@@ -72,7 +73,7 @@ class Said(NamedTuple):
     agent: str | None = None
 
 
-class Paged(NamedTuple):
+class MessagePage(NamedTuple):
     """Messages, oldest first, of ``total``. ``next`` is the seq beyond which there are more; None: there are not."""
 
     messages: tuple[Message, ...]
@@ -103,15 +104,17 @@ WHERE space = :space AND kind NOT IN ('approval', 'due', 'done', 'failed') AND (
 
 
 def page(
-    conn: apsw.Connection, said: Said, limit: int, *, since: int | None = None, before: int | None = None
-) -> Paged:
+    conn: apsw.Connection, said: ChannelFilter, limit: int, *, since: int | None = None, before: int | None = None
+) -> MessagePage:
     """The first ``limit`` after ``since``; without it the newest, or the newest ``before``. Counts: ask in a thread."""
     limit = min(limit, LIMIT)
     values = {**said._asdict(), "limit": limit + 1, "since": since, "before": _END if before is None else before}
     rows = [message_of(row) for row in conn.execute(NEWEST_PAGE if since is None else SINCE_PAGE, values)]
     more, rows = len(rows) > limit, rows[:limit]
     following = str(rows[-1].seq) if more else None
-    return Paged(tuple(reversed(rows) if since is None else rows), int(conn.execute(COUNT, values).get), following)
+    return MessagePage(
+        tuple(reversed(rows) if since is None else rows), int(conn.execute(COUNT, values).get), following
+    )
 
 
 ONE: Final = """
@@ -161,11 +164,11 @@ def newest_seq(conn: apsw.Connection) -> int:
     return int(conn.execute(NEWEST_SEQ).get)
 
 
-ACK: Final = """
-UPDATE deliveries SET state = 'acked'
-WHERE message = ? AND agent = ? AND space = ? AND state IN ('queued', 'leased', 'injected')
+ACK: Final = delivery_sql("""
+UPDATE deliveries SET state = {ack}
+WHERE message = ? AND agent = ? AND space = ? AND state {before ack}
 RETURNING message
-"""
+""")
 
 
 def acknowledge(tx: Transaction, author: Author, messages: Iterable[int]) -> tuple[int, ...]:

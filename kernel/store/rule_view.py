@@ -6,7 +6,7 @@ import apsw
 
 from kernel.policy.approvals import Rule
 from kernel.rule.view import EndedInstruction, Membership, PendingApproval, ProposalView, Workspace
-from kernel.store import voting
+from kernel.store import voting, workflows
 from protocol.names import DEFAULT_TAG, AgentKey
 
 
@@ -24,8 +24,7 @@ class TransactionView:
 
     def workspace(self, space: str) -> Workspace | None:
         """See View."""
-        row = self._conn.execute(WORKSPACE, (space,)).fetchone()
-        return None if row is None else Workspace(*row)
+        return workflows.workspace(self._conn, space)
 
     def member(self, space: str, name: str) -> AgentKey | None:
         """See View."""
@@ -89,12 +88,6 @@ class TransactionView:
 
 
 AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL"
-
-WORKSPACE: Final = """
-SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none',
-  attended = 1
-FROM workflows WHERE space = ? AND state = 'running'
-"""
 
 MEMBER: Final = "SELECT agent FROM members WHERE space = ? AND name = ?"
 

@@ -167,20 +167,18 @@ class ProposalOutcome(NamedTuple):
     type: BallotType
     binding: bool
     state: BallotState
-    winner: str | None
-    why: Why | None
 
 
-OF_RUN: Final = "SELECT type, binding, state, winner, why FROM ballots WHERE run = ? AND name = ?"
+OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ?"
 
 
-def ballots_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
+def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
     """What became of the ballot called ``name`` in one run."""
     row = cast(
-        "tuple[BallotType, int, BallotState, str | None, Why | None] | None",
+        "tuple[BallotType, int, BallotState] | None",
         conn.execute(OF_RUN, (run, name)).fetchone(),
     )
-    return None if row is None else ProposalOutcome(row[0], bool(row[1]), *row[2:])
+    return None if row is None else ProposalOutcome(row[0], bool(row[1]), row[2])
 
 
 def _one(conn: apsw.Connection, space: str, name: str) -> _Row | None:
@@ -271,7 +269,7 @@ def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
     kept = cast("Choice | None", conn.execute(VERDICT, (run,)).get)
     if kept is not None:
         return FinalAnswer(name, kept)
-    outcome = ballots_of_run(conn, run, name)
+    outcome = proposals_of_run(conn, run, name)
     if outcome is None:
         return FinalAnswer(name, why=f"nobody put {name} to the vote")
     # Why the ballot has decided nothing.
@@ -287,22 +285,22 @@ def of_run(conn: apsw.Connection, run: int, name: str) -> FinalAnswer:
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def put_ballot_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie | EndProposal) -> None:
+def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie | EndProposal) -> None:
     """Write what the rule decided about a ballot."""
     match row:
         case OpenProposal():
-            opened = row.opened
+            opened, terms = row.opened, row.opened.terms
             values = {
                 "space": row.space,
                 "name": opened.name,
-                "kind": opened.kind,
-                "title": opened.title,
-                "description": opened.description,
-                "options": _encode(opened.options),
-                "rule": opened.rule,
-                "quorum": opened.quorum,
-                "tie_breaker": opened.tie_breaker,
-                "binding": opened.binding,
+                "kind": terms.type,
+                "title": terms.title,
+                "description": terms.description,
+                "options": _encode(terms.options),
+                "rule": terms.resolution.type,
+                "quorum": terms.resolution.quorum,
+                "tie_breaker": terms.resolution.tie_breaker,
+                "binding": terms.binding,
                 "creator": row.creator,
                 "creator_key": row.creator_key,
                 "hops": row.hops,
@@ -314,7 +312,7 @@ def put_ballot_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie |
             tx.conn.execute(INSERT, values)
             number = tx.conn.last_insert_rowid()
             tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
-            data = {"id": opened.name, "type": opened.kind, "expires_at": rfc3339(opened.expires_ms)}
+            data = {"id": opened.name, "type": terms.type, "expires_at": rfc3339(opened.expires_ms)}
             tx.emit("proposal.opened", space=row.space, agent=row.creator, data=data)
         case RecordVote():
             tx.conn.execute(VOTE, msgspec.structs.asdict(row) | {"now": tx.now_ms})
@@ -322,13 +320,21 @@ def put_ballot_row(tx: Transaction, row: OpenProposal | RecordVote | RecordTie |
             tx.conn.execute(TIE, (row.ballot,))
         case EndProposal():
             # Once: a ballot that is over stays as it is.
-            found = tx.conn.execute(END, msgspec.structs.asdict(row) | {"now": tx.now_ms}).fetchone()
+            found = tx.conn.execute(
+                END, msgspec.structs.asdict(row.ended) | {"ballot": row.ballot, "now": tx.now_ms}
+            ).fetchone()
             if found is not None:
                 space, name, run, decides = found
                 verdict = run_outcomes.expected(tx.conn, run).verdict
-                if decides and row.winner in (YES, NO) and verdict is not None and verdict.id == name:
-                    tx.conn.execute(BALLOT_ROWS_VERDICT, (row.winner, run))  # the run's own: it outlives what was said
-                tx.emit("proposal.ended", space=space, data={"id": name, "state": row.state, "winner": row.winner})
+                if decides and row.ended.winner in (YES, NO) and verdict is not None and verdict.id == name:
+                    tx.conn.execute(
+                        BALLOT_ROWS_VERDICT, (row.ended.winner, run)
+                    )  # the run's own: it outlives what was said
+                tx.emit(
+                    "proposal.ended",
+                    space=space,
+                    data={"id": name, "state": row.ended.state, "winner": row.ended.winner},
+                )
 
 
 INSERT: Final = """

@@ -1,24 +1,233 @@
-"""Work of a paused workflow waits. Part of every commit that puts an instruction into its lane."""
+"""Waits of instructions and holds of agents: the one mechanism by which work is kept back and goes on again.
 
-from typing import Final
+An instruction that cannot go on now is ``waiting`` for a reason; a key names what wakes it (a circuit breaker, an
+approval, the instruction that answers), a time lets it go on by itself. An agent that is held by a key has nothing
+leased. Circuit breakers, approvals, questions, pauses, budgets and limits know their own tables and call this one; all
+of it is part of a commit, never a job of its own.
+"""
 
-from kernel.store.transaction import Transaction
-from protocol.instruction import LANES
+from collections.abc import Iterable
+from typing import Final, NamedTuple, cast
 
-KEEP: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
-WHERE id = ? AND state IN ('queued', 'yielded') AND EXISTS (
+from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.transition_sql import instruction_sql
+from protocol.instruction import LANES, WaitReason
+from protocol.names import AgentKey, InstructionId, instruction_id, name_of
+
+
+class Waiter(NamedTuple):
+    """An instruction that waits, and its agent."""
+
+    number: int
+    agent: AgentKey
+
+
+WAIT: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = ?, wait_key = ?, not_before_ms = 0
+WHERE id = ? AND state {before pause} RETURNING name, space, lane
+""")
+
+
+def wait(tx: Transaction, number: int, reason: WaitReason, key: str) -> bool:
+    """Have an instruction in its lane wait until ``key`` wakes it. False: it is not in its lane."""
+    row = tx.conn.execute(WAIT, (reason, key, number)).fetchone()
+    if row is None:
+        return False
+    _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), reason)
+    return True
+
+
+# A time that it had been waiting for is kept: it counts again once the workflow goes on.
+WAIT_IF_PAUSED: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
+WHERE id = ? AND state {before pause} AND EXISTS (
   SELECT 1 FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running' AND w.paused = 1)
 RETURNING name, space, lane
+""")
+
+
+def wait_if_paused(tx: Transaction, number: int) -> bool:
+    """Have an instruction wait where its workflow is paused. Returns whether it does."""
+    row = tx.conn.execute(WAIT_IF_PAUSED, (number,)).fetchone()
+    if row is None:
+        return False
+    _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), "paused")
+    return True
+
+
+WAIT_WHERE_PAUSED: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
+WHERE state {before pause}
+  AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
+""")
+
+
+def wait_where_paused(tx: Transaction) -> None:
+    """Have the queues of all paused workflows wait. Nobody is told: for those who look on, they never went on."""
+    tx.conn.execute(WAIT_WHERE_PAUSED)
+
+
+WAIT_IN_SPACE: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
+WHERE space = :space AND state {before pause} RETURNING id, name, lane
+""")
+
+
+def wait_in_space(tx: Transaction, space: str, reason: WaitReason) -> None:
+    """Have the whole queue of ``space`` wait, until somebody continues it."""
+    rows = tx.conn.execute(WAIT_IN_SPACE, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
+    for number, name, lane in cast("list[tuple[int, str, int]]", rows):
+        _emit_waiting(tx, number, name, space, lane, reason)
+
+
+def _emit_waiting(tx: Transaction, number: int, name: str, space: str, lane: int, reason: WaitReason) -> None:
+    data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": reason}
+    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+
+
+WAITING_FOR: Final = """
+SELECT id, agent FROM instructions WHERE state = 'waiting' AND wait_key = ? ORDER BY lane, id
 """
 
 
-def keep_paused(tx: Transaction, number: int) -> bool:
-    """Have an instruction wait where its workflow is paused. Returns whether it does."""
-    row = tx.conn.execute(KEEP, (number,)).fetchone()
-    if row is None:
-        return False
-    name, space, lane = row
-    data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": "paused"}
-    tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-    return True
+def waiting_for(tx: Transaction, key: str) -> list[Waiter]:
+    """The instructions that wait for ``key``, the most urgent first."""
+    return [Waiter(*cast("Waiter", row)) for row in tx.conn.execute(WAITING_FOR, (key,)).fetchall()]
+
+
+WAKE: Final = instruction_sql("""
+UPDATE instructions SET state = {resume}, waits_for = NULL, wait_key = NULL,
+  not_before_ms = CASE WHEN waits_for = 'paused' THEN not_before_ms ELSE 0 END
+WHERE id = ? AND state {before resume} RETURNING name, space, lane
+""")
+
+
+def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
+    """Return instructions to their places in their lanes, for what they waited for is there. Others are left alone.
+
+    Returns those whose workflow is paused: they wait for that from now on.
+    """
+    kept: list[int] = []
+    for number in numbers:
+        row = tx.conn.execute(WAKE, (number,)).fetchone()
+        if row is None:
+            continue
+        if wait_if_paused(tx, number):
+            kept.append(number)
+            continue
+        name, space, lane = row
+        data = {"status": "queued", "lane": LANES[lane], "not_before": None}
+        tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+    return tuple(kept)
+
+
+# What a person continues is a new cause: the chain that had become too long begins anew.
+WAKE_LIMITED_IN: Final = instruction_sql("""
+UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END, {no_wait}
+WHERE space = ? AND state {before resume} AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+""")
+WAKE_LIMITED_OF: Final = instruction_sql("""
+UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END, {no_wait}
+WHERE agent = ? AND state {before resume} AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+""")
+
+
+def wake_limited(tx: Transaction, *, space: str | None = None, agent: str | None = None) -> tuple[InstructionId, ...]:
+    """Return what a limit or a budget kept back, in ``space`` or of ``agent``, to its lane. Returns what that was."""
+    found = tx.conn.execute(WAKE_LIMITED_OF, (agent,)) if space is None else tx.conn.execute(WAKE_LIMITED_IN, (space,))
+    released = sorted(cast("list[tuple[int, str, str, int]]", found.fetchall()))
+    for number, name, place, lane in released:
+        data = {"status": "queued", "lane": LANES[lane], "not_before": None, "waits_for": None}
+        tx.emit("instruction.queued", space=place, agent=name, instruction=number, data=data)
+    return tuple(instruction_id(number) for number, *_rest in released)
+
+
+MAKE_DUE: Final = "UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND state IN ('queued', 'yielded')"
+
+
+def make_due(tx: Transaction, agent: AgentKey) -> None:
+    """Forget the times that the queue of ``agent`` was to be tried again at."""
+    tx.conn.execute(MAKE_DUE, (agent,))
+
+
+SET_KEY: Final = "UPDATE instructions SET wait_key = ? WHERE id = ?"
+
+
+def set_key(tx: Transaction, number: int, key: str) -> None:
+    """Have a waiting instruction wait for ``key`` instead, for the same reason."""
+    tx.conn.execute(SET_KEY, (key, number))
+
+
+MARK_LIVE: Final = """
+UPDATE instructions SET waits_for = ?, wait_key = ?, not_before_ms = ? WHERE id = ? AND state IN ('leased', 'running')
+"""
+
+
+def mark_live(tx: Transaction, number: int, reason: WaitReason, key: str, until_ms: int) -> None:
+    """Say that an attempt does nothing but wait: it keeps its worker, and its instruction keeps its state."""
+    tx.conn.execute(MARK_LIVE, (reason, key, until_ms, number))
+
+
+UNMARK_LIVE: Final = instruction_sql("""
+UPDATE instructions SET {no_wait} WHERE id = ? AND state IN ('leased', 'running') AND waits_for = ?
+""")
+
+
+def unmark_live(tx: Transaction, number: int, reason: WaitReason) -> None:
+    """Say that an attempt goes on that had done nothing but wait for ``reason``."""
+    tx.conn.execute(UNMARK_LIVE, (number, reason))
+
+
+FOLLOW: Final = (
+    """
+UPDATE instructions SET waits_for = :reason, parked_ms = :now,
+  not_before_ms = CASE :until WHEN 0 THEN 0 ELSE max(not_before_ms, :until) END
+WHERE state = 'waiting' AND wait_key = :key
+  -- only those for which that is a change: a reason, a later time, or no time any more
+  AND (waits_for IS NOT :reason OR not_before_ms < :until OR (:until = 0 AND not_before_ms > 0))
+""",
+    """
+UPDATE agents SET hold_reason = :reason, hold_until_ms = :until
+WHERE hold_key = :key AND (hold_reason IS NOT :reason OR hold_until_ms <> :until)
+""",
+)
+
+
+def follow(tx: Transaction, key: str, reason: WaitReason, until_ms: int) -> None:
+    """Have all that wait for ``key``, or are held by it, do so for ``reason`` and until then; 0: nobody knows when."""
+    for statement in FOLLOW:
+        tx.conn.execute(statement, {"key": key, "reason": reason, "until": until_ms, "now": tx.now_ms})
+
+
+HOLD: Final = """
+UPDATE agents SET hold_key = :key, hold_reason = :reason, hold_until_ms = :until
+WHERE key = :agent AND (hold_key IS NOT :key OR hold_until_ms <> :until)
+RETURNING key
+"""
+
+
+def hold(tx: Transaction, agent: AgentKey, key: str, reason: WaitReason, until_ms: int) -> None:
+    """Lease nothing of ``agent`` until what ``key`` names releases it; ``until_ms`` 0: nobody knows when."""
+    row = tx.conn.execute(HOLD, {"agent": agent, "key": key, "reason": reason, "until": until_ms}).fetchone()
+    if row is not None:
+        data = {"state": "waiting", "reason": reason, "until": optional_rfc3339(until_ms)}
+        tx.emit("agent.changed", agent=name_of(agent), data=data)
+
+
+HELD_BY: Final = "SELECT key FROM agents WHERE hold_key = ? ORDER BY key"
+
+
+def held_by(tx: Transaction, key: str) -> list[AgentKey]:
+    """The agents that ``key`` holds."""
+    return [AgentKey(str(agent)) for (agent,) in tx.conn.execute(HELD_BY, (key,)).fetchall()]
+
+
+RELEASE: Final = """
+UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0, resume_at_ms = max(resume_at_ms, :at)
+WHERE key = :agent
+"""
+
+
+def release(tx: Transaction, agent: AgentKey, at_ms: int = 0) -> None:
+    """Let ``agent`` be given work again, not before ``at_ms``."""
+    tx.conn.execute(RELEASE, {"agent": agent, "at": at_ms if at_ms > tx.now_ms else 0})

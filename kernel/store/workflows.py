@@ -1,14 +1,20 @@
 """Questions about workflows. Each start is a row of its own: a *run*, by number inside, by its id outside."""
 
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, Readiness, Reason, standing
+from kernel.policy.agent_status import AgentState, Readiness, Reason, readiness
 from kernel.policy.run_completion import RunProgress, RunWaits
+from kernel.rule.effects import StartRun
+from kernel.rule.view import Workspace
 from kernel.store import voting
+from kernel.store.transaction import Transaction
+from protocol.agent import Approval
+from protocol.api.runs import RunOptions
+from protocol.budget import RunBudget
 from protocol.instruction import Status, WaitReason
 from protocol.names import SpaceId, split_space, workflow_space
 
@@ -38,6 +44,86 @@ class WorkflowRecord(msgspec.Struct, frozen=True):
         return workflow_space(self.name, self.tag)
 
 
+INSERT: Final = """
+INSERT INTO workflows
+  (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
+  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
+  approval, attended)
+VALUES
+  (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
+  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
+  :approval, :attended)
+"""
+
+
+def insert(tx: Transaction, row: StartRun) -> None:
+    """Write the row of a run that starts now."""
+    spec, options = row.spec, row.spec.options
+    values = {
+        "name": spec.name,
+        "tag": spec.tag,
+        "space": row.space,
+        "mode": spec.mode,
+        "file": spec.file,
+        "definition": spec.definition,
+        "params": msgspec.json.encode(spec.params),
+        "vouched": msgspec.json.encode(spec.vouched),
+        "now": tx.now_ms,
+        "deadline_ms": spec.deadline_ms,
+        "hops": row.limits.hops,
+        "instructions": row.limits.instructions,
+        "wall_time_ms": spec.wall_time_ms,
+        "budget_tokens": options.budget.tokens,
+        "budget_usd": options.budget.usd,
+        "workspace": spec.workspace,
+        "mirror": spec.mirror,
+        "bound": spec.bound,
+        "exit_from": options.exit_from,
+        "approval": options.approval,
+        "attended": options.attended,
+    }
+    tx.conn.execute(INSERT, values)
+
+
+def _options(
+    budget_tokens: int | None, budget_usd: float | None, exit_from: str | None, approval: Approval | None, attended: int
+) -> RunOptions:
+    return RunOptions(
+        budget=RunBudget(tokens=budget_tokens, usd=budget_usd),
+        exit_from=exit_from,
+        approval=approval,
+        attended=bool(attended),
+    )
+
+
+WORKSPACE: Final = """
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none',
+  budget_tokens, budget_usd, exit_from, approval, attended
+FROM workflows WHERE space = ? AND state = 'running'
+"""
+
+
+def workspace(conn: apsw.Connection, space: str) -> Workspace | None:
+    """The workspace of the run that is running in ``space``, as rules see it."""
+    row = conn.execute(WORKSPACE, (space,)).fetchone()
+    if row is None:
+        return None
+    name, tag, file, hops, instructions, assigned, limited, limited_by, mode, has_channel, *options = row
+    return Workspace(
+        name=name,
+        tag=tag,
+        file=file,
+        hops_limit=hops,
+        instructions_limit=instructions,
+        assigned=assigned,
+        limited=limited,
+        limited_by=limited_by,
+        mode=mode,
+        has_channel=has_channel,
+        options=_options(*options),
+    )
+
+
 RUNNING: Final = """
 SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
   limited_by
@@ -59,7 +145,7 @@ SELECT w.id, w.space, w.deadline_ms, CASE WHEN w.limited_by = 'budget'
   w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
     SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.space = w.space
       AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit),
-  w.attended
+  w.budget_tokens, w.budget_usd, w.exit_from, w.approval, w.attended
 FROM workflows AS w INDEXED BY workflows_running
 WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
@@ -96,7 +182,7 @@ def _progress(
     failed: int,
     incomplete: int,
     used_up: int | None,
-    attended: int,
+    *options: Any,
 ) -> RunProgress:
     waits = _waits(conn, space, now_ms)
     over = waits is not None and failed
@@ -110,7 +196,7 @@ def _progress(
         deadline_ms=deadline_ms,
         causes=frozenset(cause for (cause,) in conn.execute(FAILED_FOR, (number,))) if over else frozenset(),
         used_up=bool(used_up),
-        attended=bool(attended),
+        options=_options(*options),
     )
 
 
@@ -128,7 +214,7 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
         conn.execute(OPEN_IN, (space,)),
     )
     for row in rows:
-        match standing(*row, now_ms):
+        match readiness(*row, now_ms):
             case Readiness("time", reason, int(until_ms)):
                 timed.add((until_ms, reason))
             case Readiness("person", reason):

@@ -6,7 +6,9 @@ It knows no event loop and no store, so that a process without a kernel can say 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
+
+import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import NO_PRICE_HINT, has_price, has_usd_limit
@@ -14,53 +16,26 @@ from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import belongings
 from kernel.agents.schedule import wakes_text
 from kernel.agents.trust import Kept, TrustRequest, agent_units, require_trust
+from kernel.rule.draft import RunSpec
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.suggest import suggest
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
+from kernel.workflows.members import specs
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
-from kernel.workflows.workspace import WorkspaceSettings, check_branch_tag, tree_demands, wants_worktrees, workplace
-from protocol.agent import Approval
+from kernel.workflows.workspace import check_branch_tag, tree_demands, wants_worktrees, workplace
 from protocol.api.problem import FileError
+from protocol.api.runs import RunOptions
+from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, NameRejected, SpaceId, check_tag, workflow_space
+from protocol.names import NameRejected, SpaceId, check_tag, workflow_space
 from protocol.target import find_mentions
 from protocol.trust import TrustUnit, unit, workflow_subject
 from protocol.workflow import RUN_SECONDS, WorkflowDefinition
 
-Mode = Literal["start", "run"]
 T = TypeVar("T", int, float)
-
-
-@dataclass(frozen=True, slots=True)
-class StartAsked:
-    """What somebody asked for. ``workflow`` is a name or a path, ``cwd`` the base of a relative path."""
-
-    workflow: str
-    tag: str = DEFAULT_TAG
-    params: tuple[str, ...] = ()
-    mode: Mode = "start"
-    trusted: bool = False
-    agreed: tuple[str, ...] = ()
-    """Digests of the units (protocol.trust) that whoever asked agreed to."""
-    update: bool = False
-    """Look up again what the ref of a remote workflow stands for."""
-    continues: bool = False
-    """Go on with what the run before left in its space."""
-    checkout: Checkout | None = None
-    """What a remote ``workflow`` was fetched as."""
-    timeout_seconds: float | None = None
-    budget: RunBudget = RunBudget()
-    """Beside what its file says; of each, the stricter holds."""
-    cwd: Path | None = None
-    exit_from: str | None = None
-    """The member whose work gives the exit code of a run."""
-    approval: Approval | None = None
-    """Whether somebody is asked before a tool runs, whatever its members' files say."""
-    attended: bool = False
-    """Somebody watches who may approve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,94 +43,96 @@ class Prepared:
     """A workflow that can start: nothing in its files, parameters or credentials stands against it."""
 
     loaded: LoadedWorkflow
-    tag: str
-    mode: Mode
-    params: Mapping[str, Value]
+    spec: RunSpec
+    """Without what is known only after setup: its kickoff, and when its time is up."""
     values: Mapping[str, str]
     root: Path
-    deadline_seconds: float | None
-    budget: RunBudget
-    vouched: tuple[str, ...]
-    """What its members may do, as far as somebody vouched for it this time."""
-    workplace: WorkspaceSettings
+    folder: str | None
+    """Its workspace's, as seen from ``root``."""
     continues: bool = False
     """It goes on in the space of the run before."""
-    exit_from: str | None = None
-    approval: Approval | None = None
-    attended: bool = False
 
     @property
     def place(self) -> SpaceId:
-        """What its workspace is called."""
-        return workflow_space(self.loaded.definition.name, self.tag)
+        """The name of its workspace."""
+        return workflow_space(self.spec.name, self.spec.tag)
 
 
 def prepare(
     catalog: Catalog,
-    asked: StartAsked,
+    request: StartRequest,
+    run: RunOptions | None = None,
     *,
     environ: Mapping[str, str],
+    checkout: Checkout | None = None,
     running: frozenset[str] = frozenset(),
     kept: Kept = tuple,
 ) -> Prepared:
     """Check all that can be checked before anything starts. Reads files (blocks); writes and runs nothing.
 
-    ``running`` are the spaces of running workflows: a second start is refused before its setup, not after. ``kept`` is
-    what the user keeps to trust.
+    ``run`` None: the workflow is started, and does not end by itself. ``checkout`` is what a remote workflow was
+    fetched as. ``running`` are the spaces of running workflows: a second start is refused before its setup, not after.
+    ``kept`` is what the user keeps to trust.
 
     Raises Refused: bad_request, unknown_workflow, bad_definition, already_running, no_kickoff, untrusted,
     no_credentials.
     """
     try:
-        tag = check_tag(asked.tag)
+        tag = check_tag(request.tag)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
-    if asked.timeout_seconds is not None and asked.timeout_seconds <= 0:
+    if run is not None and run.timeout_seconds is not None and run.timeout_seconds <= 0:
         raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
-    loaded = load_workflow(catalog, asked.workflow, asked.cwd, asked.checkout)
-    params = parse_params(loaded.definition.params, asked.params)
-    space = workflow_space(loaded.definition.name, tag)
+    loaded = load_workflow(catalog, request.workflow, checkout=checkout)
+    definition = loaded.definition
+    params = parse_params(definition.params, request.params)
+    space = workflow_space(definition.name, tag)
     if space in running:
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
-    budget = check_asked(loaded, asked)
-    say = TrustRequest(everything=asked.trusted, agreed=frozenset(asked.agreed), kept=kept)
+    options = check_asked(loaded, tag, run)
+    say = TrustRequest(everything=request.trust, agreed=frozenset(request.agree), kept=kept)
     vouched = require_trust(workflow_units(loaded), say)
-    place = workplace(loaded.definition, tag, loaded.project)
+    place = workplace(definition, tag, loaded.project)
     values = {**_values(loaded, tag, params, environ), **loaded.source}
     if place.folder is not None:
         values[FOLDER] = str(catalog.root / place.folder)
-    _check_credentials(loaded, environ)
+    faults = credential_faults(loaded, environ)
+    if faults:
+        raise Refused("no_credentials", "; ".join(faults), "then start the kernel again: it reads keys when it starts")
+    spec = RunSpec(
+        name=definition.name,
+        tag=tag,
+        mode="start" if run is None else "run",
+        file=loaded.path,
+        definition=msgspec.json.encode(definition),
+        members=specs(loaded.members, space),
+        options=options,
+        params=dict(params),
+        vouched=vouched,
+        workspace=place.keeping,
+        mirror=place.folder if place.mirror else None,
+        bound=place.bound,
+    )
     return Prepared(
         loaded=loaded,
-        tag=tag,
-        mode=asked.mode,
-        params=params,
+        spec=spec,
         values=values,
         root=catalog.root,
-        deadline_seconds=_deadline(loaded, asked),
-        budget=budget,
-        vouched=vouched,
-        workplace=place,
-        continues=asked.continues,
-        exit_from=asked.exit_from,
-        approval=asked.approval,
-        attended=asked.attended,
+        folder=place.folder,
+        continues=request.continues,
     )
 
 
-def check_asked(loaded: LoadedWorkflow, asked: StartAsked) -> RunBudget:
+def check_asked(loaded: LoadedWorkflow, tag: str, run: RunOptions | None) -> RunOptions:
     """Raise Refused, BadDefinition where ``loaded`` cannot do what is asked for, whoever asks on whatever machine.
 
-    Returns its budget. A tag that is none, and parameters, are looked at elsewhere.
+    Returns the options with the stricter of each limit. The tag's form and the parameters are checked elsewhere.
     """
     if wants_worktrees(loaded.definition):
-        check_branch_tag(asked.tag)
-    # Raise Refused(no_kickoff), BadDefinition where a run of loaded would have nobody to begin.
+        check_branch_tag(tag)
     definition = loaded.definition
-    if asked.mode != "run":
-        pass
-    else:
+    if run is not None:  # it ends by itself, so somebody has to begin
         if not (definition.kickoff or "").strip():
             raise Refused(
                 "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
@@ -172,11 +149,12 @@ def check_asked(loaded: LoadedWorkflow, asked: StartAsked) -> RunBudget:
                 hint=f"mention one of {names}",
             )
             raise BadDefinition((error,))
-    name = asked.exit_from
+    options = run or RunOptions()
+    name = options.exit_from
     if name is not None and name not in loaded.definition.agents:
         hint = suggest(name, loaded.definition.agents, what="its agents")
         raise Refused("not_a_participant", f"{name[:60]!r} is not an agent of {loaded.path}", hint)
-    budget = _stricter(loaded.definition.budget, asked.budget)
+    budget = _stricter(loaded.definition.budget, options.budget)
     # A limit in USD holds nothing back where a price is unknown: that is said before anything starts.
     limited = [one for one in loaded.members if has_usd_limit(one.definition.budget, budget)]
     unknown = [one.name for one in limited if not has_price(one.definition, loaded.project)]
@@ -184,7 +162,12 @@ def check_asked(loaded: LoadedWorkflow, asked: StartAsked) -> RunBudget:
         named = (one for one in limited if one.name in unknown)
         names = ", ".join(f"{one.name} ({one.definition.model or one.definition.backend})" for one in named)
         raise Refused("bad_request", f"a budget in USD needs a price, and none is known for {names}", NO_PRICE_HINT)
-    return budget
+    # Until a run is stopped, or a started workflow holds still. What was started has no end by default.
+    seconds = loaded.definition.limits.wall_time
+    if run is not None:
+        limit = RUN_SECONDS if seconds is None else seconds
+        seconds = min(limit, run.timeout_seconds or limit)
+    return msgspec.structs.replace(options, budget=budget, timeout_seconds=seconds)
 
 
 def kickoff_names(definition: WorkflowDefinition) -> tuple[str, ...]:
@@ -235,21 +218,6 @@ def credential_faults(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> tup
         except CauseError as error:
             faults.append(f"{member.name}: {error.text}")
     return tuple(faults)
-
-
-def _check_credentials(loaded: LoadedWorkflow, environ: Mapping[str, str]) -> None:
-    faults = credential_faults(loaded, environ)
-    if faults:
-        raise Refused("no_credentials", "; ".join(faults), "then start the kernel again: it reads keys when it starts")
-
-
-def _deadline(loaded: LoadedWorkflow, asked: StartAsked) -> float | None:
-    """Seconds until a run is stopped, or a started workflow holds still. What was started has no end by default."""
-    own = loaded.definition.limits.wall_time
-    if asked.mode != "run":
-        return own
-    limit = RUN_SECONDS if own is None else own
-    return min(limit, asked.timeout_seconds or limit)
 
 
 def _stricter(own: RunBudget, asked: RunBudget) -> RunBudget:

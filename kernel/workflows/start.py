@@ -11,13 +11,12 @@ import msgspec
 
 from kernel.agents.environment import worker_environment
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec
 from kernel.source.safe_paths import open_folder
 from kernel.store.idempotency import RequestKey
-from kernel.store.transitions.runs import StartedRun, begin_workflow
+from kernel.store.transitions.runs import StartedRun, start_run
 from kernel.store.transitions.worktrees import TreePlan
 from kernel.store.writer import Writer
-from kernel.workflows.members import specs
 from kernel.workflows.prepare import Prepared, kickoff_names
 from kernel.workflows.repository import Base, Repository
 from kernel.workflows.setup import run_setup
@@ -66,33 +65,19 @@ async def start(
         cwd=str(prepared.root),
         env=worker_environment(environ, own_bin=own_bin),
     )
-    members = specs(prepared.loaded.members, prepared.place)
-    planned = None if trees is None else await trees.plan(definition, prepared.tag, members)
-    seconds = prepared.deadline_seconds
-    payload = WorkflowStarted(
-        name=definition.name,
-        tag=prepared.tag,
-        mode=prepared.mode,
-        file=prepared.loaded.path,
-        definition=msgspec.json.encode(definition),
-        members=members,
-        params=dict(prepared.params),
-        vouched=prepared.vouched,
-        deadline_ms=None if seconds is None else now_ms() + round(seconds * 1000),
-        wall_time_ms=None if seconds is None or prepared.mode == "run" else round(seconds * 1000),
-        budget=prepared.budget,
+    spec = prepared.spec
+    planned = None if trees is None else await trees.plan(definition, spec.tag, spec.members)
+    time_ms = None if spec.options.timeout_seconds is None else round(spec.options.timeout_seconds * 1000)
+    payload = msgspec.structs.replace(
+        spec,
+        deadline_ms=None if time_ms is None else now_ms() + time_ms,
+        wall_time_ms=None if spec.mode == "run" else time_ms,
         kickoff=_kickoff(definition, values),
         kickoff_mentions=find_mentions(definition.kickoff or ""),
         kickoff_to=_everybody(definition),
-        workspace=prepared.workplace.keeping,
-        mirror=prepared.workplace.folder if prepared.workplace.mirror else None,
-        bound=prepared.workplace.bound,
-        exit_from=prepared.exit_from,
-        approval=prepared.approval,
-        attended=prepared.attended,
     )
     draft = Draft(kind="status", space=prepared.place, sender=SYSTEM, text="started", payload=payload)
-    return await writer.commit(begin_workflow, draft, request, planned, continues=prepared.continues)
+    return await writer.commit(start_run, draft, request, planned, continues=prepared.continues)
 
 
 class _Trees:
@@ -123,7 +108,7 @@ class _Trees:
 
 def _make_folder(prepared: Prepared) -> None:
     """The folder that ``workspace.dir`` names, for those who are told of it."""
-    folder = prepared.workplace.folder
+    folder = prepared.folder
     assert folder is not None, "workspace.dir is no variable without a workspace"
     try:
         os.close(open_folder(str(prepared.root), folder, make=True))

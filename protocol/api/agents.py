@@ -8,15 +8,20 @@ from protocol.agent import AgentDefinition
 from protocol.api.document import Ask, Body, Document
 
 
-class AgentRequest(Ask, frozen=True, kw_only=True):
-    """POST /agents: an agent made at run time. Kept through crashes, ended by a clean stop."""
+class AgentSettings(Ask, frozen=True, kw_only=True):
+    """The settings, besides the model, that an agent made at run time may have."""
 
-    model: str
-    name: str | None = None
     backend: str | None = None
     system: str | None = None
     mock: Any = None
     provider: Any = None
+
+
+class AgentRequest(AgentSettings, frozen=True, kw_only=True):
+    """POST /agents: an agent made at run time. Kept through crashes, ended by a clean stop."""
+
+    model: str
+    name: str | None = None
 
 
 class AgentRename(Ask, frozen=True, kw_only=True):
@@ -25,22 +30,18 @@ class AgentRename(Ask, frozen=True, kw_only=True):
     to: str
 
 
-class AgentPatch(Ask, frozen=True, kw_only=True):
+class AgentPatch(AgentSettings, frozen=True, kw_only=True):
     """PATCH /agents/:name, for agents made at run time: what is not given stays."""
 
     model: str | None = None
-    backend: str | None = None
-    system: str | None = None
-    mock: Any = None
-    provider: Any = None
 
 
 Source = Literal["file", "workflow", "ephemeral"]
 """Where an agent is defined: in a file of its own, inside a running workflow, or by ``new`` until the kernel stops."""
 
 
-class AgentRow(Body, frozen=True, kw_only=True):
-    """One agent in a list; one of a running workflow by its target, ``bob@review``."""
+class AgentSummary(Body, frozen=True, kw_only=True):
+    """The fields by which every answer shows an agent. ``state`` as in ``awk ps``."""
 
     name: str
     model: str
@@ -48,24 +49,21 @@ class AgentRow(Body, frozen=True, kw_only=True):
     file: str | None
     ephemeral: bool
     state: str
+
+
+class AgentRow(AgentSummary, frozen=True, kw_only=True):
+    """One agent in a list; one of a running workflow by its target, ``bob@review``."""
+
     error: str | None = None
-    """What is wrong with its file, and where; what that said before stays in effect, and ``state`` is of that.
+    """The mistake in its file, and the place of it; what that said before stays in effect, and ``state`` is of that.
 
     Where it said nothing right before, the state is ``error``.
     """
     source: Source = "file"
 
 
-class AgentMade(Document, frozen=True, kw_only=True):
+class AgentMade(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag="awk/new/1"):
     """``awk new``, 201 of POST /agents: the agent that was made, as AgentRow shows it in a list."""
-
-    name: str
-    model: str
-    backend: str
-    file: str | None
-    ephemeral: bool
-    state: str
-    schema: str = "awk/new/1"
 
 
 class AgentList(Document, frozen=True, kw_only=True):
@@ -84,16 +82,9 @@ def as_written(definition: AgentDefinition) -> WrittenDefinition:
     return WrittenDefinition(**msgspec.structs.asdict(definition))
 
 
-class AgentInfo(Document, frozen=True, kw_only=True):
+class AgentInfo(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag="awk/agent-info/1"):
     """GET /agents/:name: one agent with its definition."""
 
-    name: str
-    model: str
-    backend: str
-    file: str | None
-    ephemeral: bool
-    state: str
-    """As in ``awk ps``: idle, running, waiting, backoff, paused, stopped or error."""
     reason: str | None
     definition: WrittenDefinition
     until: str | None = None
@@ -102,7 +93,6 @@ class AgentInfo(Document, frozen=True, kw_only=True):
     """Spaces of running workflows that it is a member of."""
     sandbox: Literal["off", "on", "missing"] = "off"
     """What is in force; missing: it is asked for, and bubblewrap is not there, so that its work is refused."""
-    schema: str = "awk/agent-info/1"
 
 
 class Cleared(Document, frozen=True, kw_only=True):
@@ -114,19 +104,23 @@ class Cleared(Document, frozen=True, kw_only=True):
     schema: str = "awk/clear/1"
 
 
-class AgentChanged(Document, frozen=True, kw_only=True):
-    """POST /agents/:name/{reset,pause,resume,stop,restart,continue}: the agent as it is now.
-
-    ``instructions``: those that had waited, and go on.
-    """
+class AgentCondition(Body, frozen=True, kw_only=True):
+    """The state of one agent, with the reason and the end of it."""
 
     name: str
     space: str | None
     """Of an agent that lives inside a workflow."""
     state: Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
-    """As in ``awk ps``; but what somebody decided is said at once, although what runs gives way only a little later."""
     reason: str | None = None
     until: str | None = None
     """When a wait or a backoff ends by itself."""
+
+
+class AgentChanged(AgentCondition, frozen=True, kw_only=True, tag_field="schema", tag="awk/agent-state/1"):
+    """POST /agents/:name/{reset,pause,resume,stop,restart,continue}: the agent as it is now.
+
+    ``state`` is as in ``awk ps``; but what somebody decided is said at once, although what runs gives way only a little
+    later. ``instructions``: those that had waited, and go on.
+    """
+
     instructions: tuple[str, ...] = ()
-    schema: str = "awk/agent-state/1"

@@ -1,10 +1,10 @@
-"""Requests of agents that a person decides, and standing rules."""
+"""Requests of agents that a person decides, and the rules that decide for them."""
 
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from protocol.api.document import Ask, Body, Document, Page
+from protocol.api.document import Ask, Body, Page
 
 Reason = Annotated[str, msgspec.Meta(max_length=2000)]
 
@@ -30,8 +30,8 @@ class DenyRequest(Ask, frozen=True, kw_only=True):
     reason: Reason = ""
 
 
-class ApprovalRow(Body, frozen=True, kw_only=True):
-    """A call of a tool that waits for somebody to agree. ``reason`` is the agent's; ``cut``: ``input`` is not all."""
+class ApprovalCall(Body, frozen=True, kw_only=True):
+    """A call of a tool that needs an approval, and the request for it."""
 
     id: str
     agent: str
@@ -41,6 +41,11 @@ class ApprovalRow(Body, frozen=True, kw_only=True):
     requested_at: str
     expires_at: str
     instruction_id: str
+
+
+class ApprovalRow(ApprovalCall, frozen=True, kw_only=True):
+    """A call of a tool that waits for somebody to agree. ``reason`` is the agent's; ``cut``: ``input`` is not all."""
+
     reason: str = ""
     cut: bool = False
 
@@ -52,27 +57,18 @@ class Pending(Page, frozen=True, kw_only=True):
     schema: str = "awk/pending/1"
 
 
-class ApprovalInfo(Document, frozen=True, kw_only=True):
+class ApprovalInfo(ApprovalCall, frozen=True, kw_only=True, tag_field="schema", tag="awk/approval/1"):
     """GET /approvals/:id: one request, with all of its input, and what became of it.
 
     ``also_granted``: in the answer to an approval once for all, the others that waited and are granted with it.
     """
 
-    id: str
-    agent: str
-    space: str
-    tool: str
-    input: Any
-    requested_at: str
-    expires_at: str
-    instruction_id: str
     state: Literal["open", "granted", "denied", "expired"]
     reason: str = ""
     decided_at: str | None = None
     decided_by: str | None = None
     decision_reason: str = ""
     also_granted: tuple[str, ...] = ()
-    schema: str = "awk/approval/1"
 
 
 class ApprovalRuleRow(Body, frozen=True, kw_only=True):

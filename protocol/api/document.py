@@ -1,4 +1,4 @@
-"""What all documents of the REST API are made from."""
+"""Base types of all requests and answers of the REST API."""
 
 import msgspec
 
@@ -8,7 +8,10 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Document(Body, frozen=True, kw_only=True):
-    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first."""
+    """An answer of its own. Every subclass fixes its schema, which is declared here so that it comes first.
+
+    A row that is also answered alone fixes it as its tag (``tag_field="schema"``): the row's fields stay its only ones.
+    """
 
     schema: str
 
@@ -24,4 +27,4 @@ class Page(Document, frozen=True, kw_only=True):
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a client sends: a field that is not known is refused."""
+    """A request of a client: a field that is not known is refused."""

@@ -59,13 +59,18 @@ class AskedApproval(Body, frozen=True, kw_only=True):
     decided_at: str | None = None
 
 
-class InstructionInfo(Document, frozen=True, kw_only=True):
-    """``awk show INSTRUCTION``."""
+class InstructionSummary(Body, frozen=True, kw_only=True):
+    """The fields by which every list shows an instruction."""
 
     id: str
     agent: str
     space: str
     status: Status
+
+
+class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="schema", tag="awk/show/1"):
+    """``awk show INSTRUCTION``."""
+
     lane: Lane
     attempts: tuple[AttemptInfo, ...]
     steps: tuple[StepInfo, ...]
@@ -75,7 +80,7 @@ class InstructionInfo(Document, frozen=True, kw_only=True):
     cause: str | None = None
     prompt_manifest: tuple[str, ...] = ()
     standing: Literal["ended", "runnable", "time", "person"] = "runnable"
-    """Whether it goes on: now, by itself at ``until``, or once a person ends what it waits for."""
+    """It goes on now, by itself at ``until``, or once a person ends what it waits for."""
     waits_for: str | None = None
     approval: str | None = None
     """The request (a3) that it waits for, and when that is given up."""
@@ -94,7 +99,6 @@ class InstructionInfo(Document, frozen=True, kw_only=True):
     enqueued_at: str = ""
     tried: int = 0
     """How many attempts count, of those there were."""
-    schema: str = "awk/show/1"
 
 
 class PromptMessage(Body, frozen=True, kw_only=True):
@@ -150,13 +154,9 @@ class QueueReport(Page, frozen=True, kw_only=True):
     schema: str = "awk/queue/1"
 
 
-class DeadRow(Body, frozen=True, kw_only=True):
+class DeadRow(InstructionSummary, frozen=True, kw_only=True):
     """One instruction that was given up."""
 
-    id: str
-    agent: str
-    space: str
-    status: Status
     cause: str
     attempts: int
     text: str
@@ -178,13 +178,9 @@ class DeadCleared(Document, frozen=True, kw_only=True):
     schema: str = "awk/dead-clear/1"
 
 
-class InstructionRow(Body, frozen=True, kw_only=True):
+class InstructionRow(InstructionSummary, frozen=True, kw_only=True):
     """One instruction that has not ended, in a list."""
 
-    id: str
-    agent: str
-    space: str
-    status: Status
     not_before: str | None = None
     waits_for: str | None = None
 

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from protocol.api.agents import AgentCondition
 from protocol.api.document import Ask, Body, Document
 from protocol.api.problem import FileError
 from protocol.api.workflows import WorkflowRow
@@ -43,14 +44,8 @@ class KernelInfo(Body, frozen=True, kw_only=True):
     uptime_seconds: float
 
 
-class HeldAgent(Body, frozen=True, kw_only=True):
+class HeldAgent(AgentCondition, frozen=True, kw_only=True):
     """An agent that does no work for now, and why."""
-
-    name: str
-    space: str | None
-    state: str
-    reason: str | None = None
-    until: str | None = None
 
 
 class StatusReport(Document, frozen=True, kw_only=True):

@@ -1,28 +1,22 @@
 """The process table."""
 
-from typing import Literal
-
+from protocol.api.agents import AgentCondition
 from protocol.api.document import Body, Document
 from protocol.api.worktrees import DiffStat
 from protocol.instruction import Usage
 
 
 class Queue(Body, frozen=True, kw_only=True):
-    """How much waits in each lane."""
+    """Counts of the instructions that wait, by lane."""
 
     immediate: int = 0
     normal: int = 0
     background: int = 0
 
 
-class PsRow(Body, frozen=True, kw_only=True):
+class PsRow(AgentCondition, frozen=True, kw_only=True):
     """One agent in the process table."""
 
-    name: str
-    space: str | None
-    state: Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
-    reason: str | None = None
-    until: str | None = None
     pid: int | None = None
     backend: str = ""
     model: str = ""
@@ -45,5 +39,5 @@ class Ps(Document, frozen=True, kw_only=True):
 
     agents: tuple[PsRow, ...]
     notice: str | None = None
-    """What does not run, and what would let it."""
+    """Tells that work does not run, and the way to let it."""
     schema: str = "awk/ps/1"

@@ -5,19 +5,30 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from protocol.agent import Approval
-from protocol.api.document import Ask, Body, Document, Page
-from protocol.budget import BudgetTokens, Usd
+from protocol.api.document import Body, Document, Page
+from protocol.api.workflows import StartRequest, StartTerms
+from protocol.budget import BudgetTokens, RunBudget, Usd
 from protocol.instruction import Usage
 from protocol.message import Message
 
 
-class RunRequest(Ask, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one run, which reach the running workflow as they were given or are made stricter by its file."""
+
+    timeout_seconds: float | None = None
+    budget: RunBudget = RunBudget()
+    exit_from: str | None = None
+    """The member whose work gives the exit code of the run."""
+    approval: Approval | None = None
+    """Decides before a tool runs, whatever the files of the members say."""
+    attended: bool = False
+    """Somebody watches the run: it waits for what they may approve."""
+
+
+class RunRequest(StartTerms, frozen=True, kw_only=True):
     """POST /run and /serve: a ``workflow`` (name, or path of a file in the project), or ``to`` and ``text``."""
 
     workflow: str | None = None
-    tag: str = "main"
-    params: tuple[str, ...] = ()
-    """The words after ``--``."""
     timeout_seconds: Annotated[float, msgspec.Meta(ge=0, le=315_360_000)] | None = None
     max_cost_usd: Usd | None = None
     """Beside the budget of the workflow's file: the stricter holds."""
@@ -28,15 +39,22 @@ class RunRequest(Ask, frozen=True, kw_only=True):
     """Whether somebody is asked before a tool runs, whatever its agents' files say."""
     attended: bool = False
     """Somebody watches the run who may approve: it waits for that, and does not end."""
-    trust: bool = False
-    agree: tuple[str, ...] = ()
-    """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
-    update: bool = False
-    """Look up again what the ref of a remote workflow stands for."""
-    continues: bool = msgspec.field(default=False, name="continue")
-    """Go on with what the run before left in its space."""
     to: str | None = None
     text: str | None = None
+
+    def options(self) -> RunOptions:
+        """The options of the run of ``workflow``."""
+        return RunOptions(
+            timeout_seconds=self.timeout_seconds,
+            budget=RunBudget(tokens=self.max_tokens, usd=self.max_cost_usd),
+            exit_from=self.exit_code_from,
+            approval=self.approve,
+            attended=self.attended,
+        )
+
+    def start(self, workflow: str) -> StartRequest:
+        """The same request as one for ``workflow``, without the options of a run."""
+        return StartRequest(workflow=workflow, **{name: getattr(self, name) for name in StartTerms.__struct_fields__})
 
 
 class RunReport(Document, frozen=True, kw_only=True):

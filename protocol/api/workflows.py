@@ -7,12 +7,12 @@ import msgspec
 from protocol.api.document import Ask, Body, Document
 
 
-class StartRequest(Ask, frozen=True, kw_only=True):
-    """POST /workflows."""
+class StartTerms(Ask, frozen=True, kw_only=True):
+    """What a workflow is started with, whether it is started or run."""
 
-    workflow: str
     tag: str = "main"
     params: tuple[str, ...] = ()
+    """The words after ``--``."""
     trust: bool = False
     agree: tuple[str, ...] = ()
     """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
@@ -20,6 +20,12 @@ class StartRequest(Ask, frozen=True, kw_only=True):
     """Look up again what the ref of a remote workflow stands for."""
     continues: bool = msgspec.field(default=False, name="continue")
     """Go on with what the run before left in its space."""
+
+
+class StartRequest(StartTerms, frozen=True, kw_only=True):
+    """POST /workflows."""
+
+    workflow: str
 
 
 class WorkflowRow(Body, frozen=True, kw_only=True):

@@ -52,12 +52,12 @@ async def a_message_becomes_work_and_its_answer_a_reply(house: House) -> None:
 
 async def a_refused_append_leaves_nothing(house: House) -> None:
     """architecture.md: a refusal rolls everything back."""
-    newest = house.reader.now(feed.kept).newest
+    newest = house.reader.now(feed.event_range).newest
     with pytest.raises(Refused, match="no agent") as caught:
         await house.said("dm:nobody", "hi")
     assert caught.value.code == "unknown_agent"
     assert house.reader.now(messages.newest_seq) == 0
-    assert house.reader.now(feed.kept).newest == newest
+    assert house.reader.now(feed.event_range).newest == newest
 
 
 async def an_agent_has_one_live_attempt(house: House) -> None:

@@ -9,7 +9,7 @@ import apsw
 import msgspec
 
 from kernel.agents.catalog import Catalog
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import MEMORY, Database, open_database
 from kernel.store.transaction import Transaction
@@ -120,7 +120,7 @@ def _team(names: tuple[str, ...]) -> Draft:
 def beginning(definition: WorkflowDefinition, **more: Any) -> Draft:
     """What starts a workflow of agents that are there. ``more`` is what the payload says besides."""
     name = definition.name
-    started = WorkflowStarted(
+    started = RunSpec(
         name=name,
         tag="main",
         mode="start",

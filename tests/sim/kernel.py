@@ -58,12 +58,9 @@ class Nature:
 def _services(kernel: "Kernel", ground: Ground) -> Services:
     """As much of what handlers get as the simulated ones ask for."""
     found = SimpleNamespace(
-        reader=kernel.reader,
-        writer=kernel.writer,
-        feed=kernel.feed,
-        catalog=ground.catalog,
-        now_ms=kernel.now_ms,
-        hold=kernel.attempts.hold,
+        store=SimpleNamespace(reader=kernel.reader, writer=kernel.writer, feed=kernel.feed, now_ms=kernel.now_ms),
+        files=SimpleNamespace(catalog=ground.catalog),
+        processes=SimpleNamespace(attempts=SimpleNamespace(hold=kernel.attempts.hold)),
     )
     return cast("Services", found)
 

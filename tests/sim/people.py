@@ -13,7 +13,7 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import append
 from kernel.store.transitions.approvals import approve, deny
 from kernel.store.transitions.close import cancel
-from kernel.store.transitions.runs import begin_workflow, stop_workflow
+from kernel.store.transitions.runs import start_run, stop_workflow
 from kernel.store.transitions.steering import (
     continue_workflow,
     pause_agent,
@@ -24,8 +24,9 @@ from kernel.store.transitions.steering import (
     resume_workflow,
     retry,
 )
-from kernel.store.transitions.voting import cancel_ballot, create, vote
+from kernel.store.transitions.voting import cancel_proposal, create, vote
 from protocol.agent import AgentDefinition, Schedule
+from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.message import USER
@@ -99,18 +100,17 @@ class People:
             WorkflowDefinition(name=run.label, agents=agents, limits=limits),
             mode="run",
             kickoff=run.kickoff,
-            budget=RunBudget(tokens=run.tokens),
-            attended=run.attended,
+            options=RunOptions(budget=RunBudget(tokens=run.tokens), attended=run.attended),
             deadline_ms=None if seconds is None else self._now_ms() + round(seconds * 1000),
         )
         key = RequestKey(USER, run.label, sha256(run.kickoff.encode()).digest())
-        await self.world.ask(begin_workflow, draft, key)
+        await self.world.ask(start_run, draft, key)
 
     async def _watch(self, watch: Watch) -> None:
         schedule = Schedule(wakeup=f"{watch.wakeup}s", prompt="job w: do 1.")
         agents: dict[str, Ref | AgentDefinition] = {watch.agent: Ref(ref=watch.agent, schedule=schedule)}
         definition = WorkflowDefinition(name=WATCH.partition(":")[0], agents=agents)
-        await self.world.ask(begin_workflow, beginning(definition), RequestKey(USER, WATCH, b"watch"))
+        await self.world.ask(start_run, beginning(definition), RequestKey(USER, WATCH, b"watch"))
         await trio.sleep_until(watch.until)
         await self.world.ask(stop_workflow, WATCH, "cancelled", 130, "seen enough")
 
@@ -133,7 +133,7 @@ class People:
             if what == "vote":
                 await ask(vote, TEAM, poll.label, choice)
             else:
-                await ask(cancel_ballot, TEAM, poll.label)
+                await ask(cancel_proposal, TEAM, poll.label)
 
     def _now_ms(self) -> int:
         """By the kernel's clock, or the machine's where there is none."""

@@ -8,26 +8,25 @@ import apsw
 import trio
 
 from kernel.policy.voting import Decided, ProposalState, tally
-from kernel.rule.draft import ProposalTerms
 from kernel.store import voting
 from protocol.message import USER
-from protocol.voting import BallotInfo, Option, Resolution
+from protocol.voting import BallotInfo, Option, ProposalTerms, Resolution
 from tests.sim.witness import Witness
 
 _AB: Final = (Option(id="a"), Option(id="b"))
 POLLS: Final = (
-    ProposalTerms(type="decision", title="Which?", options=_AB, timeout_ms=20_000),
-    ProposalTerms(type="decision", title="Which?", options=_AB, resolution=Resolution(quorum=1), timeout_ms=60_000),
+    ProposalTerms(type="decision", title="Which?", options=_AB, timeout_seconds=20),
+    ProposalTerms(type="decision", title="Which?", options=_AB, resolution=Resolution(quorum=1), timeout_seconds=60),
     ProposalTerms(
         type="decision",
         title="Which?",
         options=_AB,
         resolution=Resolution(quorum=2, tie_breaker="creator-decides"),
-        timeout_ms=60_000,
+        timeout_seconds=60,
     ),
-    ProposalTerms(type="approval", title="Shall we?", resolution=Resolution(type="unanimous"), timeout_ms=10_000),
-    ProposalTerms(type="election", title="Who?", resolution=Resolution(tie_breaker="random"), timeout_ms=30_000),
-    ProposalTerms(type="assignment", title="Who does what?", options=_AB, timeout_ms=5_000),
+    ProposalTerms(type="approval", title="Shall we?", resolution=Resolution(type="unanimous"), timeout_seconds=10),
+    ProposalTerms(type="election", title="Who?", resolution=Resolution(tie_breaker="random"), timeout_seconds=30),
+    ProposalTerms(type="assignment", title="Who does what?", options=_AB, timeout_seconds=5),
 )
 _MARK: Final = re.compile(r"\[PROPOSAL:([a-z0-9_-]+)\]")
 _OPTION: Final = re.compile(r"^- ([\w.-]+)", re.MULTILINE)

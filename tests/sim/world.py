@@ -210,9 +210,9 @@ class World:
         instruction = InstructionId(start.instruction)
         asks = Identity(agent, AgentName(start.agent), SpaceId(start.space), instruction, start.epoch, live=True)
         try:
-            answer = await auth_request(
-                self.kernel.services, Caller(asks, key), msgspec.convert(args, AuthRequestArguments)
-            )
+            caller, arguments = Caller(asks, key), msgspec.convert(args, AuthRequestArguments)
+            services = self.kernel.services
+            answer = await auth_request(caller, arguments, services.store, services.files, services.processes)
         except Refused as refused:
             return Outcome(refused.text, is_error=True)
         except StorageFailed:

@@ -14,7 +14,7 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
-from tests.kernel.api.house import House, house
+from tests.builders.api import ServedKernel, serve_kernel
 from tests.worker.fake_daemon import FakeDaemon
 from worker.backends.private_files import write
 from worker.mcp_bridge import Bridge, BridgeConfig
@@ -23,9 +23,9 @@ SECONDS = 15
 
 
 @pytest.fixture
-async def kernel(tmp_path: Path) -> AsyncIterator[House]:
+async def kernel(tmp_path: Path) -> AsyncIterator[ServedKernel]:
     """A served kernel, whose alice is at work with the token ``worker-token``."""
-    async with house(tmp_path / "kernel") as built:
+    async with serve_kernel(tmp_path / "kernel") as built:
         await built.attempt()
         yield built
 
@@ -53,7 +53,7 @@ async def client(url: str, folder: Path, mode: str = "auto", token: str = "worke
 
 
 @pytest.mark.parametrize("mode", ["2026-07-28", "auto", "legacy"])
-async def test_a_stdio_client_has_the_kernels_tools(kernel: House, tmp_path: Path, mode: str) -> None:
+async def test_a_stdio_client_has_the_kernels_tools(kernel: ServedKernel, tmp_path: Path, mode: str) -> None:
     """decisions, MCP revisions: whichever the client speaks; and it is known to be connected once it has the list."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, mode) as mcp:
         assert not mark(tmp_path).exists()
@@ -69,7 +69,7 @@ async def test_a_stdio_client_has_the_kernels_tools(kernel: House, tmp_path: Pat
     assert wrong.is_error
 
 
-async def test_a_token_that_is_void_connects_nobody(kernel: House, tmp_path: Path) -> None:
+async def test_a_token_that_is_void_connects_nobody(kernel: ServedKernel, tmp_path: Path) -> None:
     """clis.md, trap 1: the program may go on and say that all is well; that it has no tools is what counts."""
     async with client(f"http://{kernel.host}/mcp", tmp_path, "2026-07-28", token="yesterday's") as mcp:
         with pytest.raises(MCPError, match="unauthorized"):

@@ -177,7 +177,7 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
                 from interface.cli.event_view import asked_line, decode, event_line, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
 
                 decoded = decode(event.data)
-                wanted = asked_line(decoded, context.program, attended=_can_be_approved(context))
+                wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
                 if wanted is not None:
                     context.out.note(wanted)
                 context.out.notes(retry_notes(event))

@@ -228,14 +228,14 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
         approvals = []
     else:
         unheard = "never run" if info.standing == "ended" else "not run yet: no attempt has heard of it"
-        told = [
+        asked = [
             f"  {one.id}  {one_line(one.tool)}  {one.state}"
             + (f", {unheard}" if one.state == "granted" and not one.heard else "")
             for one in info.approvals
         ]
-        left_out = len(told) - APPROVALS
+        left_out = len(asked) - APPROVALS
         earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
-        approvals = ["", "approvals:", *earlier, *told[-APPROVALS:]]
+        approvals = ["", "approvals:", *earlier, *asked[-APPROVALS:]]
     return [
         screen.style(one_line(info.id), "bold"),
         *(f"  {name:<9} {one_line(value)}" for name, value in facts.items() if value),

@@ -161,7 +161,9 @@ def post_once(
 
 def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> InstructionWait:
     """The results of ``ids``; only those there are, once ``timeout_seconds`` have passed."""
-    outcomes = InstructionWait(ids, attended=can_ask(context), tell=lambda event: context.out.notes(retry_notes(event)))
+    outcomes = InstructionWait(
+        ids, can_approve=can_ask(context), tell=lambda event: context.out.notes(retry_notes(event))
+    )
     if not ids:
         return outcomes
     follower = Follower(

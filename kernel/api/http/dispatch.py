@@ -24,14 +24,14 @@ from protocol.errors import Refused
 from protocol.ndjson import reject_duplicate_keys
 
 ASKED: Final = "agent_worker.asked"
-"""Key of the ASGI scope under which the front leaves header fields and body for Quart."""
+"""Key of the ASGI scope under which ApiApp leaves header fields and body for Quart."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 _NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a route is asked that asks for nothing: ``{}``."""
+    """The body of a request to a route that asks for nothing: ``{}``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +47,17 @@ class RawRequest:
 
 
 async def dispatch(services: Services, route: Route, asked: RawRequest) -> Response | Stream:
-    """What ``route`` answers. Never raises but by cancellation: refusals and failures are answers too."""
+    """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
     try:
-        if route.method != "GET" and services.stopping():
+        if route.method != "GET" and services.kernel.shutdown.begun():
             raise Refused("stopping", "the kernel is stopping: it takes nothing new")
         call = _decode(route, asked)
-        if route.people_only or _vouches(call.body):
-            await _check_person(services, asked)
-        result = await route.handler(services, call)
+        # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
+        if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
+            services.processes.runs_client, asked.client_port
+        ):
+            raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
+        result = await route.handler(call, **services.named_by(route.handler))
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
@@ -64,8 +67,8 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
     return result
 
 
-def _vouches(body: object) -> bool:
-    """Whether what is said makes a person answer for what will be run. (Other routes that can are for people alone.)"""
+def vouches(body: object) -> bool:
+    """Return whether ``body`` makes a person answer for what will be run. (Other routes that can are people_only.)"""
     match body:
         case SendRequest():
             return body.trust or bool(body.agree)
@@ -77,13 +80,8 @@ def _vouches(body: object) -> bool:
             return False
 
 
-async def _check_person(services: Services, asked: RawRequest) -> None:
-    """Raises Refused where a process of ours asks, whatever token it has. Takes ten milliseconds."""
-    if await trio.to_thread.run_sync(services.runs_client, asked.client_port):
-        raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
-
-
 def _decode(route: Route, asked: RawRequest) -> Request[Any]:
+    """The request as the handler of ``route`` takes it. Raises Refused, msgspec's errors, DuplicateKey."""
     fields = asked.fields
     body: msgspec.Struct | None = None
     if route.asks is not None and route.body_optional and not asked.body:
@@ -94,12 +92,27 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET":
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
+    query = _NO_ARGS
+    if asked.query_string:
+        try:
+            text = asked.query_string.decode("ascii")
+            query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=QUERY_FIELDS))
+        except ValueError as error:
+            raise Refused("bad_request", f"the query string cannot be read: {error}") from error
+    key, request_key = fields.get(b"idempotency-key"), None
+    if key is not None and route.method == "POST":
+        if not key or len(key) > KEY_LIMIT or not key.isascii():
+            raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
+        # Bound to the route and the body: the same key for something else is an error.
+        what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
+        request_key = RequestKey(ADMIN_NAME, key.decode(), what)
+    last_event_id = fields.get(b"last-event-id")
     return Request(
         body=body,
         args=asked.args,
-        query=_query(asked.query_string) if asked.query_string else _NO_ARGS,
-        last_event_id=fields[b"last-event-id"].decode("latin-1") if b"last-event-id" in fields else None,
-        request_key=_request_key(fields.get(b"idempotency-key"), route, asked) if route.method == "POST" else None,
+        query=query,
+        last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),
+        request_key=request_key,
     )
 
 
@@ -112,20 +125,3 @@ def check_json(content_type: bytes) -> None:
 @cache
 def _decoder(asks: type[msgspec.Struct]) -> msgspec.json.Decoder[msgspec.Struct]:
     return msgspec.json.Decoder(asks)
-
-
-def _query(query_string: bytes) -> Mapping[str, str]:
-    try:
-        return dict(parse_qsl(query_string.decode("ascii"), keep_blank_values=True, max_num_fields=QUERY_FIELDS))
-    except ValueError as error:
-        raise Refused("bad_request", f"the query string cannot be read: {error}") from error
-
-
-def _request_key(key: bytes | None, route: Route, asked: RawRequest) -> RequestKey | None:
-    """The idempotency key, bound to the route and the body: the same key for something else is an error."""
-    if key is None:
-        return None
-    if not key or len(key) > KEY_LIMIT or not key.isascii():
-        raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
-    what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
-    return RequestKey(ADMIN_NAME, key.decode(), what)

@@ -1,6 +1,4 @@
-"""The stream of events: from any seq on, filtered, resumable.
-
-Server-sent events: how an event looks on the wire, and how a reader follows the log without a gap.
+"""Event stream over server-sent events: from any seq on, filtered, resumable, without a gap.
 
 A reader subscribes first and then reads what it missed from the store, so nothing falls between the two. Durable
 events it was too slow for are read again from the store; only live ones are lost, and it is told how many.
@@ -12,10 +10,11 @@ from typing import Any, Final
 
 import trio
 
-from kernel.api.context import Services
+from kernel.api.context import KernelControl, StoreAccess
 from kernel.api.http.route import Request, Stream
 from kernel.store import feed
 from kernel.store.feed import EventFilter
+from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from protocol.errors import Refused
 from protocol.events import Event
@@ -46,11 +45,11 @@ def goodbye(now_ms: int) -> Event:
     return Event(type=BYE, at=rfc3339(now_ms))
 
 
-async def stored(services: Services, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[Event, None]:
+async def stored(reader: Reader, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[Event, None]:
     """Wanted events after seq ``after`` up to ``upto``, from the store."""
     last = after
     while last < upto:
-        batch = await services.reader.read(feed.since, last, BATCH, wanted)
+        batch = await reader.read(feed.since, last, BATCH, wanted)
         for event in batch:
             if event.seq is not None and event.seq <= upto:
                 yield event
@@ -59,20 +58,22 @@ async def stored(services: Services, after: int, upto: int, wanted: EventFilter)
         last = batch[-1].seq or upto
 
 
-async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGenerator[Event | None, None]:
+async def follow(
+    store: StoreAccess, kernel: KernelControl, after: int, wanted: EventFilter
+) -> AsyncGenerator[Event | None, None]:
     """Wanted events after seq ``after``, in order, and then those that come, until ``bye``.
 
     None where nothing happened for PING_SECONDS. What is no longer kept is announced as ``gap``.
     """
-    with services.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
-        last, gap = begin(services, after)
+    with store.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
+        last, gap = resume_point(store, after)
         if gap is not None:
             yield gap
         behind = True
-        while not services.closing.is_set():
+        while not kernel.shutdown.closing.is_set():
             if behind:
-                upto = services.reader.now(feed.kept).newest
-                async with aclosing(stored(services, last, upto, wanted)) as missed:
+                upto = store.reader.now(feed.event_range).newest
+                async with aclosing(stored(store.reader, last, upto, wanted)) as missed:
                     async for event in missed:
                         yield event
                 last, behind = max(last, upto), False
@@ -87,7 +88,7 @@ async def follow(services: Services, after: int, wanted: EventFilter) -> AsyncGe
             elif comes.seq is None or comes.seq > last:
                 last = comes.seq or last
                 yield comes
-        yield goodbye(services.now_ms())
+        yield goodbye(store.now_ms())
 
 
 def passes(wanted: EventFilter, event: Event) -> bool:
@@ -100,52 +101,51 @@ def passes(wanted: EventFilter, event: Event) -> bool:
     )
 
 
-def begin(services: Services, after: int) -> tuple[int, Event | None]:
-    """Where a reader that has everything up to ``after`` goes on, and the gap before that if there is one."""
-    kept = services.reader.now(feed.kept)
+def resume_point(store: StoreAccess, after: int) -> tuple[int, Event | None]:
+    """The seq behind which a reader of all up to ``after`` goes on, and the gap before that if there is one."""
+    kept = store.reader.now(feed.event_range)
     if after > kept.newest:
-        return kept.newest, _gap(services, kept.newest + 1, after)
+        return kept.newest, _gap(store, kept.newest + 1, after)
     if after + 1 < kept.oldest:
-        return kept.oldest - 1, _gap(services, after + 1, kept.oldest - 1)
+        return kept.oldest - 1, _gap(store, after + 1, kept.oldest - 1)
     return after, None
 
 
-def _gap(services: Services, first: int, last: int) -> Event:
-    return Event(type="gap", at=rfc3339(services.now_ms()), data={"from": first, "to": last})
+def _gap(store: StoreAccess, first: int, last: int) -> Event:
+    return Event(type="gap", at=rfc3339(store.now_ms()), data={"from": first, "to": last})
 
 
 _FOLLOW = {"1": True, "true": True, "0": False, "false": False}
 
 
-async def stream(services: Services, call: Request[None]) -> Stream:
+async def stream(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Stream:
     """GET /events: after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
     wanted = EventFilter(**{name: call.query.get(name) for name in EventFilter._fields})
-    newest = services.reader.now(feed.kept).newest
-    after = _resume_at(call.last_event_id) if call.last_event_id else call.number("since", newest)
+    newest = store.reader.now(feed.event_range).newest
+    last = call.last_event_id
+    if last and not (last.isascii() and last.isdecimal() and len(last) <= 16):
+        raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
+    after = int(last) if last else call.number("since", newest)
     followed = _FOLLOW.get(call.query.get("follow", "1"))
     if followed is None:
         raise Refused("bad_request", "follow must be 0 or 1")
-    return Stream(_live(services, after, wanted) if followed else _past(services, after, newest, wanted))
+    return Stream(_live(store, kernel, after, wanted) if followed else _past(store, after, newest, wanted))
 
 
-def _resume_at(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) <= 16):
-        raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
-    return int(text)
-
-
-async def _live(services: Services, after: int, wanted: EventFilter) -> AsyncGenerator[bytes, None]:
+async def _live(
+    store: StoreAccess, kernel: KernelControl, after: int, wanted: EventFilter
+) -> AsyncGenerator[bytes, None]:
     yield PING
-    async with aclosing(follow(services, after, wanted)) as ticks:
+    async with aclosing(follow(store, kernel, after, wanted)) as ticks:
         async for tick in ticks:
             yield frame(tick)
 
 
-async def _past(services: Services, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[bytes, None]:
+async def _past(store: StoreAccess, after: int, upto: int, wanted: EventFilter) -> AsyncGenerator[bytes, None]:
     yield PING
-    last, gap = begin(services, after)
+    last, gap = resume_point(store, after)
     if gap is not None:
         yield frame(gap)
-    async with aclosing(stored(services, last, upto, wanted)) as found:
+    async with aclosing(stored(store.reader, last, upto, wanted)) as found:
         async for event in found:
             yield frame(event)

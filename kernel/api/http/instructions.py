@@ -1,21 +1,16 @@
-"""Instructions: how one went, what has not ended, what was given up.
-
-What people do to one instruction: take it back, have it tried again, have it done before the others.
-"""
+"""Instructions: their course and prompts, lists of the open and the failed ones; cancel, retry, promote."""
 
 from collections.abc import Callable
 
 from kernel.agents.prompt import Prompt
-from kernel.api.context import Services
+from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import space_of
 from kernel.api.responses import Response
 from kernel.store import entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
-from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
-from kernel.store.transitions.steering import dismiss
 from kernel.workflows.instruction_prompt import assembled
 from kernel.workflows.member_definition import definition_for
 from protocol.api.instructions import (
@@ -32,26 +27,26 @@ from protocol.errors import Refused
 from protocol.names import name_of, place_of
 
 
-async def show(services: Services, call: Request[None]) -> InstructionInfo:
+async def show(call: Request[None], store: StoreAccess) -> InstructionInfo:
     """GET /instructions/:id."""
-    found = await services.reader.read(instruction_views.info, call.args["id"], services.now_ms())
+    found = await store.reader.read(instruction_views.info, call.args["id"], store.now_ms())
     if found is None:
         raise _unknown(call.args["id"])
     return found
 
 
-async def prompt(services: Services, call: Request[None]) -> PromptReport:
+async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -> PromptReport:
     """GET /instructions/:id/prompt: as its first entry answered it; before that, as it would be assembled now."""
     name = call.args["id"]
-    asked = services.reader.now(instruction_views.addressed, name)
+    asked = store.reader.now(instruction_views.addressed, name)
     if asked is None:
         raise _unknown(name)
-    kept = services.reader.now(entries.prompt_of, name)
+    kept = store.reader.now(entries.prompt_of, name)
     if kept is None and asked.begun:
         raise Refused("not_found", f"the prompt of {name} is no longer kept")
     if kept is None:
-        definition = definition_for(asked.agent, asked.space, services.catalog, services.reader)
-        made = assembled(asked, definition, services.catalog, services.reader)
+        definition = definition_for(asked.agent, asked.space, files.catalog, store.reader)
+        made = assembled(asked, definition, files.catalog, store.reader)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
 
@@ -66,14 +61,14 @@ def _unknown(name: str) -> Refused:
     return Refused("not_found", f"there is no instruction {name[:40]!r}", hint="ids look like i7")
 
 
-async def list_(services: Services, call: Request[None]) -> InstructionList:
-    """GET /instructions?space=: what has not ended there; without a space, anywhere."""
-    space = space_of(services, call.query["space"]) if "space" in call.query else None
+async def list_(call: Request[None], store: StoreAccess) -> InstructionList:
+    """GET /instructions?space=: those that have not ended there; without a space, anywhere."""
+    space = space_of(store, call.query["space"]) if "space" in call.query else None
     page = page_of(call, "after", "i")
     if space is None:
-        open_ones = await services.reader.read(instructions.open_anywhere, page.limit + 1, page.after or 0)
+        open_ones = await store.reader.read(instructions.open_anywhere, page.limit + 1, page.after or 0)
     else:
-        open_ones = services.reader.now(instructions.open_in, space, page.limit + 1, page.after or 0)
+        open_ones = store.reader.now(instructions.open_in, space, page.limit + 1, page.after or 0)
     found, following = page.cut(open_ones, lambda row: row.instruction)
     rows = (
         InstructionRow(
@@ -89,52 +84,54 @@ async def list_(services: Services, call: Request[None]) -> InstructionList:
     return InstructionList(
         space=None if space is None else place_of(space),
         instructions=tuple(rows),
-        total=await services.reader.read(instructions.count_open, space),
+        total=await store.reader.read(instructions.count_open, space),
         next=following,
     )
 
 
-async def dead(services: Services, call: Request[None]) -> Dead:
+async def dead(call: Request[None], store: StoreAccess) -> Dead:
     """GET /dead?limit=&before=."""
-    return await services.reader.read(instructions.dead, page_of(call, "before", "i"))
+    return await store.reader.read(instructions.dead, page_of(call, "before", "i"))
 
 
-async def cancel(services: Services, call: Request[None]) -> Response:
+async def cancel(call: Request[None], store: StoreAccess) -> Response:
     """POST /instructions/:id/cancel. A worker that has it is stopped; it can write no more from this commit on."""
-    return await _change(services, call.args["id"], call.request_key, close.cancel)
+    return await _change(store, call, close.cancel)
 
 
-async def retry(services: Services, call: Request[RetryRequest]) -> Response:
+async def retry(call: Request[RetryRequest], store: StoreAccess) -> Response:
     """POST /instructions/:id/retry {fresh}: what failed or is dead goes back into its lane."""
     fresh = call.body.fresh
 
     def change(tx: Transaction, instruction: str) -> None:
         steering.retry(tx, instruction, fresh=fresh)
 
-    return await _change(services, call.args["id"], call.request_key, change)
+    return await _change(store, call, change)
 
 
-async def dismiss_all(services: Services, call: Request[None]) -> Response:
-    """POST /dead/clear: what failed for good until now is listed no more."""
+async def clear_dead(call: Request[None], store: StoreAccess) -> Response:
+    """POST /dead/clear: leave out of the list all that have failed for good until now."""
 
     def make(tx: Transaction) -> DeadCleared:
-        return DeadCleared(instructions=dismiss(tx))
+        return DeadCleared(instructions=steering.dismiss(tx))
 
-    return Response(200, await services.writer.commit(once, call.request_key, make, status=200))
+    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
 
 
-async def promote(services: Services, call: Request[None]) -> Response:
+async def promote(call: Request[None], store: StoreAccess) -> Response:
     """POST /instructions/:id/promote: to the most urgent lane, where the oldest is first."""
-    return await _change(services, call.args["id"], call.request_key, steering.promote)
+    return await _change(store, call, steering.promote)
 
 
 async def _change(
-    services: Services, instruction: str, key: RequestKey | None, change: Callable[[Transaction, str], None]
+    store: StoreAccess, call: Request[None] | Request[RetryRequest], change: Callable[[Transaction, str], None]
 ) -> Response:
+    instruction = call.args["id"]
+
     def make(tx: Transaction) -> InstructionInfo:
         change(tx, instruction)
         info = instruction_views.info(tx.conn, instruction, tx.now_ms)
         assert info is not None, instruction
         return info
 
-    return Response(200, await services.writer.commit(once, key, make, status=200))
+    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))

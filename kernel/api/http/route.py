@@ -1,10 +1,8 @@
-"""A row of the table of routes, and what its handler gets and gives.
+"""Rows of the table of routes, the requests and streams of their handlers, and what many handlers do alike.
 
-A change that happens once for each Idempotency-Key: the key and its answer are in the change's own transaction.
-
-The page of a list that a request wants: ``?limit=`` from 1 to 1000, and behind what.
-
-Lists of what was are newest first and take ``?before=``; those of what is to be done take ``?after=``.
+Changes happen once for each Idempotency-Key: the key and its answer are in the change's own transaction. Lists are
+given by the page, ``?limit=`` from 1 to 1000: those of the past newest first with ``?before=``, those of what is to
+be done with ``?after=``.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -13,7 +11,6 @@ from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
 
-from kernel.api.context import Services
 from kernel.api.responses import Response
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.page import LONGEST, Page
@@ -53,7 +50,8 @@ class Stream:
     pieces: AsyncGenerator[bytes, None]
 
 
-Handler = Callable[[Services, Request[Any]], Awaitable[msgspec.Struct | Response | Stream]]
+Handler = Callable[..., Awaitable[msgspec.Struct | Response | Stream]]
+"""Takes the request, and by name the records of the context that it uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +75,7 @@ class Route:
 
     @property
     def direct(self) -> bool:
-        """Whether its path is fixed and its answer one piece, so that nothing has to match or stream it."""
+        """Return whether its path is fixed and its answer one piece: nothing has to match or stream it."""
         return "<" not in self.path and self.answers is not None
 
 

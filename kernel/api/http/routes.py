@@ -1,4 +1,4 @@
-"""ROUTES: the table of everything the REST API answers (contracts.md section 4). Front, Quart and tests read it."""
+"""ROUTES: the table of everything the REST API answers (contracts 4). The fast path, Quart and tests read it."""
 
 from typing import Final
 
@@ -85,7 +85,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         method="POST",
         path="/agents/<name>/rename",
-        handler=agents.become,
+        handler=agents.rename,
         asks=AgentRename,
         answers=AgentRow,
         people_only=True,
@@ -240,12 +240,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers=InstructionInfo,
         people_only=True,
     ),
-    Route(method="GET", path="/usage", handler=system.show_usage, answers=UsageReport),
+    Route(method="GET", path="/usage", handler=system.usage, answers=UsageReport),
     Route(method="GET", path="/dead", handler=instructions.dead, answers=Dead),
     Route(
         method="POST",
         path="/dead/clear",
-        handler=instructions.dismiss_all,
+        handler=instructions.clear_dead,
         answers=DeadCleared,
         people_only=True,
     ),
@@ -286,7 +286,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers=ApprovalInfo,
         people_only=True,
     ),
-    Route(method="GET", path="/proposals", handler=proposals.everywhere, answers=ProposalList),
+    Route(method="GET", path="/proposals", handler=proposals.list_all, answers=ProposalList),
     Route(method="GET", path="/spaces/<space>/proposals", handler=proposals.list_in_space, answers=ProposalList),
     Route(
         method="POST",
@@ -316,13 +316,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route(method="GET", path="/spaces/<space>/channel", handler=spaces.channel, answers=Channel),
-    Route(method="POST", path="/spaces/<space>/clear", handler=spaces.empty, answers=Cleared, people_only=True),
-    Route(method="GET", path="/spaces/<space>/diff", handler=spaces.show, answers=DiffReport, waits=True),
+    Route(method="POST", path="/spaces/<space>/clear", handler=spaces.clear, answers=Cleared, people_only=True),
+    Route(method="GET", path="/spaces/<space>/diff", handler=spaces.diff, answers=DiffReport, waits=True),
     Route(method="GET", path="/spaces/<space>/members", handler=spaces.members, answers=MemberList),
     Route(method="GET", path="/events", handler=events.stream, answers=None),
     Route(method="GET", path="/providers", handler=system.providers, answers=ProviderList),
     Route(method="GET", path="/backends", handler=system.backends, answers=BackendList),
-    Route(method="GET", path="/trust", handler=system.list_, answers=TrustList),
+    Route(method="GET", path="/trust", handler=system.trust, answers=TrustList),
 )
 
 if len({(route.method, route.path) for route in ROUTES}) != len(ROUTES):

@@ -1,38 +1,33 @@
-"""Runs: every start of a workflow, and what came of it.
+"""Runs: reports of them, and POST /run and /serve, which begin some work and follow it to its end.
 
-POST /run and /serve: begin some work and see it to its end. The stream is a view: its end stops nothing.
-
-A run of a workflow is ended by the service that watches runs; here it is only followed.
+The stream is a view: its end stops nothing. A run of a workflow is ended by the service that watches runs; here it is
+only followed.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Final
 
 import apsw
 import msgspec
 
-from kernel.api.context import Services
+from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.events import BYE, document, follow, frame, stored
-from kernel.api.http.messages import deliver, say_of
+from kernel.api.http.messages import deliver
 from kernel.api.http.route import Request, Stream, page_of
 from kernel.api.http.workflows import check_works, launch, not_running
-from kernel.policy.agent_status import Readiness
 from kernel.policy.run_completion import Choice
 from kernel.store import feed, instructions, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
 from kernel.store.instruction_views import failed_calls_of_run
-from kernel.store.instructions import all_unasked
-from kernel.store.page import Page
+from kernel.store.instructions import all_missing_credentials
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.transitions.append import Appended
 from kernel.store.workflows import RunFilter, WorkflowRecord
 from kernel.workflows.final_answer import NotJson, read_output
-from kernel.workflows.prepare import StartAsked
 from protocol.api.messages import InstructionResult, SendReport
 from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
-from protocol.budget import RunBudget
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
@@ -40,47 +35,47 @@ from protocol.names import InstructionId, number_of, run_id, split_space
 from protocol.target import parse_target
 
 
-async def list_(services: Services, call: Request[None]) -> RunList:
-    """GET /runs?workflow=&tag=&status=&since=&limit=&before=: the newest that were wanted, started at ``since`` (ms)
-    or later."""
+async def list_(call: Request[None], store: StoreAccess) -> RunList:
+    """GET /runs?workflow=&tag=&status=&since=&limit=&before=: the newest that match, started since then (ms)."""
     query = call.query
     since_ms = call.number("since", 0) if "since" in query else None
     wanted = RunFilter(query.get("workflow"), query.get("tag"), query.get("status"), since_ms)
-    return await services.reader.read(_page, wanted, page_of(call, "before", "r", default=100), services.now_ms())
+    page, now_ms = page_of(call, "before", "r", default=100), store.now_ms()
+
+    def read(conn: apsw.Connection) -> RunList:
+        records = workflows.runs(conn, wanted, limit=page.limit + 1, before=page.after)
+        rows, following = page.cut(records, lambda record: run_id(record.id))
+        return RunList(
+            runs=tuple(
+                RunRow(
+                    id=run_id(record.id),
+                    run=record.place,
+                    mode=record.mode,
+                    state=record.state,
+                    status=record.status,
+                    exit_code=record.exit_code,
+                    started_at=rfc3339(record.started_ms),
+                    ended_at=optional_rfc3339(record.ended_ms),
+                    duration_seconds=_seconds(record, now_ms),
+                    verdict=_verdict(conn, record),
+                    cost_usd=workflows.cost_usd(conn, record.id),
+                )
+                for record in rows
+            ),
+            total=workflows.count_runs(conn, wanted),
+            next=following,
+        )
+
+    return await store.reader.read(read)
 
 
-def _page(conn: apsw.Connection, wanted: RunFilter, page: Page, now_ms: int) -> RunList:
-    records = workflows.runs(conn, wanted, limit=page.limit + 1, before=page.after)
-    rows, following = page.cut(records, lambda record: run_id(record.id))
-    return RunList(
-        runs=tuple(
-            RunRow(
-                id=run_id(record.id),
-                run=record.place,
-                mode=record.mode,
-                state=record.state,
-                status=record.status,
-                exit_code=record.exit_code,
-                started_at=rfc3339(record.started_ms),
-                ended_at=optional_rfc3339(record.ended_ms),
-                duration_seconds=_seconds(record, now_ms),
-                verdict=_verdict(conn, record),
-                cost_usd=workflows.cost_usd(conn, record.id),
-            )
-            for record in rows
-        ),
-        total=workflows.count_runs(conn, wanted),
-        next=following,
-    )
-
-
-async def show(services: Services, call: Request[None]) -> RunReport:
+async def show(call: Request[None], store: StoreAccess) -> RunReport:
     """GET /runs/:run: one by its id, or the last of a name and tag."""
-    return await services.reader.read(report_of_asked, call.args["run"], services.now_ms())
+    return await store.reader.read(report_of_asked, call.args["run"], store.now_ms())
 
 
 def report_of_asked(conn: apsw.Connection, asked: str, now_ms: int) -> RunReport:
-    """What came of the run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
+    """The report of the run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
     number = number_of(asked, "r")
     place = ":".join(split_space(asked))
     record = workflows.newest_at(conn, place) if number is None else workflows.by_id(conn, number)
@@ -89,16 +84,16 @@ def report_of_asked(conn: apsw.Connection, asked: str, now_ms: int) -> RunReport
     return report_of(conn, record, now_ms)
 
 
-def run_at(services: Services, call: Request[None]) -> WorkflowRecord:
+def run_at(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRecord:
     """The run that ``?run=`` names of those at the path's space; without it the newest there. Raises Refused."""
     place = ":".join(split_space(call.args["space"]))
     asked = call.query.get("run")
     if asked is None:
-        record = services.reader.now(workflows.newest_at, place)
+        record = store.reader.now(workflows.newest_at, place)
         if record is None:
-            raise not_running(services, place, f"nothing was ever started as {place[:100]!r}")
+            raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
         return record
-    record = services.reader.now(workflows.by_id, number_of(asked, "r") or 0)
+    record = store.reader.now(workflows.by_id, number_of(asked, "r") or 0)
     if record is None:
         raise _unknown(asked)
     if record.place != place:
@@ -112,8 +107,13 @@ def _unknown(asked: str) -> Refused:
 
 
 def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> RunReport:
-    """What came of one run, with all that was said in it."""
+    """The report of one run, with all that was said in it."""
     counts = instructions.counts(conn, record.id)
+    expected = run_outcomes.expected(conn, record.id)
+    output: object = None
+    if record.status == "done" and record.mode == "run" and expected.schema is not None:
+        with suppress(NotJson):  # it was found to fit when the run ended; its words may be erased
+            output = read_output(run_outcomes.last_reply(conn, record.id, expected.exit_from).text)
     return RunReport(
         id=run_id(record.id),
         run=record.place,
@@ -124,7 +124,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         messages=messages.of_run(conn, record.id),
         duration_seconds=_seconds(record, now_ms),
         verdict=_verdict(conn, record),
-        output=_output(conn, record) if record.status == "done" else None,
+        output=output,
         branches={
             tree.name: tree.branch for tree in worktrees.of_run(conn, record.id) if tree.state in ("made", "kept")
         },
@@ -142,17 +142,6 @@ def _verdict(conn: apsw.Connection, record: WorkflowRecord) -> Choice | None:
     return None if terms is None else voting.of_run(conn, record.id, terms.id).choice
 
 
-def _output(conn: apsw.Connection, record: WorkflowRecord) -> object:
-    """The final answer that was found to fit when the run ended; None where nothing was asked of it, or it is gone."""
-    expected = run_outcomes.expected(conn, record.id)
-    if record.mode != "run" or expected.schema is None:
-        return None
-    try:
-        return read_output(run_outcomes.last_reply(conn, record.id, expected.exit_from).text)
-    except NotJson:
-        return None
-
-
 Report = RunReport | SendReport
 TURNS: Final = frozenset(
     {"workflow.stopped", "instruction.ended", "instruction.queued", "agent.changed", "approval.requested"}
@@ -162,7 +151,7 @@ TURNS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class StartedWork:
-    """Some work that was accepted: where its events are, and its report once it has ended."""
+    """Some work that was accepted: the space of its events, and its report once it has ended."""
 
     accepted: Accepted
     space: str
@@ -170,7 +159,7 @@ class StartedWork:
     """The report, or None while the work goes on."""
 
     def concerns(self, event: Event) -> bool:
-        """Whether an event of the space is of this work: all are of a run, of a message those of its instructions."""
+        """Return whether ``event`` is of this work: all of a run's space, or those of a message's instructions."""
         if event.space not in (None, self.space):
             return False
         if event.type == "agent.changed" and event.space is None:
@@ -180,63 +169,85 @@ class StartedWork:
         return event.instruction in self.accepted.instruction_ids
 
 
-async def run(services: Services, call: Request[RunRequest]) -> Stream:
+async def run(
+    call: Request[RunRequest],
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+    kernel: KernelControl,
+) -> Stream:
     """POST /run: ``accepted``, then events as they come, then ``result``."""
-    return Stream(_streamed(services, await _begin(services, call)))
+    request = _checked(call.body)
+    check_works(kernel)
+    if request.workflow is not None:
+        work = await _begin_run(call, request.workflow, store, files, processes)
+    else:
+        seq = store.reader.now(feed.event_range).newest
+        appended = await _send(call, store, files)
+
+        async def outcome() -> SendReport | None:
+            return _send_report(store, appended, attended=request.attended)
+
+        accepted = Accepted(message_id=appended.message_id, instruction_ids=appended.instruction_ids, seq=seq)
+        work = StartedWork(accepted, parse_target(request.to or "").space, outcome)
+
+    async def pieces() -> AsyncGenerator[bytes, None]:
+        yield document("accepted", work.accepted)
+        async with aclosing(_events(store, kernel, work)) as passing:
+            async for piece in passing:
+                yield piece if isinstance(piece, bytes) else document("result", piece)
+
+    return Stream(pieces())
 
 
-async def serve(services: Services, call: Request[RunRequest]) -> msgspec.Struct:
+async def serve(
+    call: Request[RunRequest],
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+    kernel: KernelControl,
+) -> msgspec.Struct:
     """POST /serve: the same, as one answer."""
-    check_works(services)
-    if _checked(call.body).workflow is None:
-        return await _serve_message(services, call)
-    work = await _begin(services, call)
-    async with aclosing(_events(services, work)) as passing:
+    check_works(kernel)
+    request = _checked(call.body)
+    if request.workflow is None:
+        return await _serve_message(call, store, files, kernel)
+    work = await _begin_run(call, request.workflow, store, files, processes)
+    async with aclosing(_events(store, kernel, work)) as passing:
         async for report in passing:
             if not isinstance(report, bytes):
                 return report
     raise _stopping()
 
 
-async def _streamed(services: Services, work: StartedWork) -> AsyncGenerator[bytes, None]:
-    yield document("accepted", work.accepted)
-    async with aclosing(_events(services, work)) as passing:
-        async for piece in passing:
-            yield piece if isinstance(piece, bytes) else document("result", piece)
-
-
-async def _events(services: Services, work: StartedWork) -> AsyncGenerator[bytes | Report, None]:
+async def _events(store: StoreAccess, kernel: KernelControl, work: StartedWork) -> AsyncGenerator[bytes | Report, None]:
     """Encoded events, and at the end the report. Without a report: the server stops."""
     over = await work.outcome()
     if over is not None:
         yield over  # nobody was woken, or the request is a repeat and the work was done before
         return
     wanted = EventFilter(space=work.space, beside="agent.changed")
-    async with aclosing(follow(services, work.accepted.seq, wanted)) as ticks:
+    async with aclosing(follow(store, kernel, work.accepted.seq, wanted)) as ticks:
         async for tick in ticks:
             if tick is None or work.concerns(tick):
                 yield frame(tick)
             report = await work.outcome() if tick is not None and tick.type in TURNS else None
             if report is not None and tick is not None:
-                async with aclosing(_rest(services, work, tick.seq or 0)) as rest:
-                    async for piece in rest:
-                        yield piece
+                # The commit that ended the work told more than this one event.
+                newest, rest = store.reader.now(feed.event_range).newest, EventFilter(space=work.space)
+                async with aclosing(stored(store.reader, tick.seq or 0, newest, rest)) as found:
+                    async for event in found:
+                        if work.concerns(event):
+                            yield frame(event)
                 yield report
                 return
 
 
-async def _rest(services: Services, work: StartedWork, after: int) -> AsyncGenerator[bytes, None]:
-    """What else the commit told that ended the work."""
-    newest = services.reader.now(feed.kept).newest
-    async with aclosing(stored(services, after, newest, EventFilter(space=work.space))) as found:
-        async for event in found:
-            if work.concerns(event):
-                yield frame(event)
-
-
-async def _serve_message(services: Services, call: Request[RunRequest]) -> SendReport:
+async def _serve_message(
+    call: Request[RunRequest], store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+) -> SendReport:
     """Waits for the ends of what the message woke, and for nothing else: the cheapest way to an answer there is."""
-    appended = await _say(services, call)
+    appended = await _send(call, store, files)
     ids = appended.instruction_ids
 
     def wanted(event: Event) -> bool:
@@ -244,9 +255,9 @@ async def _serve_message(services: Services, call: Request[RunRequest]) -> SendR
             return True
         return bool(event.data.get("waits_for"))  # whom it asked may have come to wait for a person
 
-    with services.feed.subscribe(types=TURNS | {BYE}, wanted=wanted) as ends:
-        while (report := _sent(services, appended, attended=call.body.attended)) is None:
-            if services.closing.is_set():
+    with store.feed.subscribe(types=TURNS | {BYE}, wanted=wanted) as ends:
+        while (report := _send_report(store, appended, attended=call.body.attended)) is None:
+            if kernel.shutdown.closing.is_set():
                 raise _stopping()
             await anext(ends)
         return report
@@ -265,77 +276,48 @@ def _checked(request: RunRequest) -> RunRequest:
     return request
 
 
-async def _begin(services: Services, call: Request[RunRequest]) -> StartedWork:
-    request = _checked(call.body)
-    check_works(services)
-    if request.workflow is not None:
-        return await _begin_run(services, call, request.workflow)
-    return await _begin_message(services, call, services.reader.now(feed.kept).newest)
-
-
-async def _begin_run(services: Services, call: Request[RunRequest], workflow: str) -> StartedWork:
+async def _begin_run(
+    call: Request[RunRequest], workflow: str, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
+) -> StartedWork:
     """A run that starts; of a repeated request the same one, from its beginning."""
     request = call.body
-    asked = StartAsked(
-        workflow=workflow,
-        tag=request.tag,
-        params=request.params,
-        mode="run",
-        trusted=request.trust or services.trusted,
-        agreed=request.agree,
-        update=request.update,
-        continues=request.continues,
-        timeout_seconds=request.timeout_seconds,
-        budget=RunBudget(tokens=request.max_tokens, usd=request.max_cost_usd),
-        exit_from=request.exit_code_from,
-        approval=request.approve,
-        attended=request.attended,
-    )
-    begun = await launch(services, asked, call.request_key)
+    begun = await launch(request.start(workflow), request.options(), call.request_key, store, files, processes)
 
     async def outcome() -> RunReport | None:
-        now = services.reader.now(workflows.by_id, begun.run)
+        now = store.reader.now(workflows.by_id, begun.run)
         if now is None or now.state == "running":
             return None
-        return await services.reader.read(report_of, now, services.now_ms())
+        return await store.reader.read(report_of, now, store.now_ms())
 
     return StartedWork(Accepted(run=begun.place, id=run_id(begun.run), seq=begun.after), begun.place, outcome)
 
 
-async def _begin_message(services: Services, call: Request[RunRequest], seq: int) -> StartedWork:
-    appended = await _say(services, call)
-
-    async def outcome() -> SendReport | None:
-        return _sent(services, appended, attended=call.body.attended)
-
-    accepted = Accepted(message_id=appended.message_id, instruction_ids=appended.instruction_ids, seq=seq)
-    return StartedWork(accepted, parse_target(call.body.to or "").space, outcome)
-
-
-async def _say(services: Services, call: Request[RunRequest]) -> Appended:
+async def _send(call: Request[RunRequest], store: StoreAccess, files: ProjectFiles) -> Appended:
     body = call.body
-    return await deliver(services, body.to or "", body.text or "", call.request_key, say_of(services, body))
+    say = files.trust.request(body.trust, body.agree)
+    return await deliver(store, files, body.to or "", body.text or "", call.request_key, say)
 
 
-def _sent(services: Services, appended: Appended, *, attended: bool) -> SendReport | None:
+def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:
     """The report of a message, or None while something that it woke goes on, or will by itself.
 
     What waits for an approval goes on by its deadline, if not before: only who is there to give one waits for that.
     """
     ids = appended.instruction_ids
-    stands = services.reader.now(instructions.of, ids, services.now_ms())
+    stands = store.reader.now(instructions.of, ids, store.now_ms())
     over = [one.kind in ("ended", "person") or (one.reason == "approval" and not attended) for one in stands.values()]
     if not all(over):
         return None
-    results = services.reader.now(instructions.results, ids)
-    missing = services.reader.now(all_unasked, [one for one, how in stands.items() if how.reason == "credentials"])
-    shown = tuple(_held(result, stands[InstructionId(result.instruction_id)], missing) for result in results)
-    return SendReport(message_id=appended.message_id, instruction_ids=ids, results=shown)
+    missing = store.reader.now(
+        all_missing_credentials, [one for one, how in stands.items() if how.reason == "credentials"]
+    )
 
+    def shown(result: InstructionResult) -> InstructionResult:
+        how = stands[InstructionId(result.instruction_id)]
+        if how.kind == "ended":
+            return result
+        unasked = missing.get(result.instruction_id)  # only a person can let it go on: it waits, and for what
+        return msgspec.structs.replace(result, status="waiting", waits_for=how.reason, unasked=unasked)
 
-def _held(result: InstructionResult, stands: Readiness, missing: Mapping[str, str]) -> InstructionResult:
-    """The result of what only a person can let go on: it waits, and for what."""
-    if stands.kind == "ended":
-        return result
-    why = missing.get(result.instruction_id)
-    return msgspec.structs.replace(result, status="waiting", waits_for=stands.reason, unasked=why)
+    results = tuple(map(shown, store.reader.now(instructions.results, ids)))
+    return SendReport(message_id=appended.message_id, instruction_ids=ids, results=results)

@@ -1,15 +1,12 @@
-"""Spaces: what was said in one, and who is there.
+"""Spaces: their channels, members and working trees, and the erasing of what was said there."""
 
-What agents did in working trees of their own.
-"""
-
-from kernel.api.context import Services
+from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
 from kernel.store import agents, messages, workflows
-from kernel.store.transitions.retention import clear
+from kernel.store.transitions import retention
 from protocol.api.messages import Channel
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.api.worktrees import DiffReport
@@ -17,36 +14,38 @@ from protocol.errors import Refused
 from protocol.names import AgentKey, SpaceId, inline_key, is_personal, place_of, split_space
 
 
-async def channel(services: Services, call: Request[None]) -> Channel:
+async def channel(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Channel:
     """GET /spaces/:space/channel: the newest ``limit`` messages, those ``before`` one, or the first after ``since``.
 
     With ``run`` (r12) only what was said in that run, with ``agent`` only by that agent and to it.
     """
-    space = known_space(services, call.args["space"])
-    run = run_at(services, call) if "run" in call.query else None
+    space = known_space(store, files, call.args["space"])
+    run = run_at(call, store, files) if "run" in call.query else None
     limit = call.number("limit", 50, low=1, high=messages.LIMIT)
     since = call.number("since", -1) if "since" in call.query else None
     before = call.number("before", -1) if "before" in call.query else None
     if since is not None and before is not None:
         raise Refused("bad_request", "since and before exclude each other")
     agent = call.query.get("agent")
-    said = messages.Said(space, agent=agent) if run is None else messages.Said(run.space, run.id, agent)
-    found = await services.reader.read(messages.page, said, limit, since=since, before=before)
+    said = (
+        messages.ChannelFilter(space, agent=agent) if run is None else messages.ChannelFilter(run.space, run.id, agent)
+    )
+    found = await store.reader.read(messages.page, said, limit, since=since, before=before)
     return Channel(space=place_of(space), messages=found.messages, total=found.total, next=found.next)
 
 
-async def members(services: Services, call: Request[None]) -> MemberList:
+async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) -> MemberList:
     """GET /spaces/:space/members. A personal space has one: its agent."""
-    space = known_space(services, call.args["space"])
+    space = known_space(store, files, call.args["space"])
     if is_personal(space):
         name = split_space(space)[1]
-        looks = await services.reader.read(agents.process, name, services.now_ms())
+        looks = await store.reader.read(agents.process, name, store.now_ms())
         rows = (
             MemberRow(name=name, state=one.shown.state, agent=place_of(one.key)) for one in (looks,) if one is not None
         )
     else:
-        found = services.reader.now(agents.members, space)
-        processes = await services.reader.read(agents.ps, services.now_ms())
+        found = store.reader.now(agents.members, space)
+        processes = await store.reader.read(agents.ps, store.now_ms())
         states = {process.key: process.shown.state for process in processes}
         rows = (
             MemberRow(name=member.name, state=states.get(member.key, member.state), agent=place_of(member.key))
@@ -55,61 +54,61 @@ async def members(services: Services, call: Request[None]) -> MemberList:
     return MemberList(space=place_of(space), members=tuple(rows))
 
 
-async def empty(services: Services, call: Request[None]) -> Response:
-    """POST /spaces/:space/clear?run=: the words of what was said and done there are removed from the disk.
+async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /spaces/:space/clear?run=: remove from the disk the words of what was said and done there.
 
     Of a workflow those of all its runs with that tag, or of the one that is named (r12).
     """
-    space = known_space(services, call.args["space"])
+    space = known_space(store, files, call.args["space"])
     if "run" in call.query:
-        spaces: tuple[SpaceId, ...] = (run_at(services, call).space,)
+        spaces: tuple[SpaceId, ...] = (run_at(call, store, files).space,)
     else:
-        spaces = (space,) if is_personal(space) else services.reader.now(workflows.spaces_at, place_of(space))
-    body = await services.writer.commit(once, call.request_key, lambda tx: clear(tx, *spaces), status=200)
+        spaces = (space,) if is_personal(space) else store.reader.now(workflows.spaces_at, place_of(space))
+    body = await store.writer.commit(once, call.request_key, lambda tx: retention.clear(tx, *spaces), status=200)
     for one in spaces:
-        await services.forget_homes(None, one)
-    await services.mirror_redo()
+        await store.homes.forget(None, one)
+    await store.mirror.redo()
     return Response(200, body)
 
 
-def known_space(services: Services, text: str) -> SpaceId:
-    """The space ``text`` names, if it is there now or was: of a workflow that of its newest run. Raises Refused."""
-    name, tag = split_space(text)
-    place = SpaceId(f"{name}:{tag}")
-    if is_personal(place):
-        if services.reader.now(agents.row, tag) is None and not any(
-            not message.cleared for message in services.reader.now(messages.channel, place, 1)
-        ):
-            raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
-        return place
-    record = services.reader.now(workflows.newest_at, place)
-    if record is None:
-        raise not_running(services, place, f"nothing was ever started as {place[:100]!r}")
-    return record.space
-
-
-def space_of(services: Services, text: str) -> SpaceId:
-    """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
-    place = SpaceId(":".join(split_space(text)))
-    record = None if is_personal(place) else services.reader.now(workflows.newest_at, place)
-    return place if record is None else record.space
-
-
-def agent_key(services: Services, text: str) -> AgentKey:
-    """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
-    name, at, place = text.partition("@")
-    return inline_key(name, space_of(services, place)) if at else AgentKey(text)
-
-
-async def show(services: Services, call: Request[None]) -> DiffReport:
+async def diff(call: Request[None], store: StoreAccess, files: ProjectFiles) -> DiffReport:
     """GET /spaces/:space/diff?agent=&run=&patch=1: as it is now, of all members or one; with ``patch`` line by line.
 
     Of the newest run there, or of ``run`` (r12).
     """
-    record = run_at(services, call)
+    record = run_at(call, store, files)
     agent = call.query.get("agent")
-    found = await services.worktrees(record.id, agent, patch=call.query.get("patch") == "1")
+    found = await files.worktrees.report(record.id, agent, patch=call.query.get("patch") == "1")
     if not found and agent is not None:
         hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
         raise Refused("not_found", f"{agent[:60]!r} has no working tree in {record.place}", hint)
     return DiffReport(space=record.place, worktrees=found)
+
+
+def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
+    """The space ``text`` names, if it is there now or was: of a workflow that of its newest run. Raises Refused."""
+    name, tag = split_space(text)
+    place = SpaceId(f"{name}:{tag}")
+    if is_personal(place):
+        if store.reader.now(agents.row, tag) is None and not any(
+            not message.cleared for message in store.reader.now(messages.channel, place, 1)
+        ):
+            raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
+        return place
+    record = store.reader.now(workflows.newest_at, place)
+    if record is None:
+        raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
+    return record.space
+
+
+def space_of(store: StoreAccess, text: str) -> SpaceId:
+    """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
+    place = SpaceId(":".join(split_space(text)))
+    record = None if is_personal(place) else store.reader.now(workflows.newest_at, place)
+    return place if record is None else record.space
+
+
+def agent_key(store: StoreAccess, text: str) -> AgentKey:
+    """The key of the agent that people call ``text``: ``bob@review:main`` is the one in the newest run there."""
+    name, at, place = text.partition("@")
+    return inline_key(name, space_of(store, place)) if at else AgentKey(text)

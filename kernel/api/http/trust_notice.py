@@ -1,20 +1,20 @@
-"""Schedules that do not run because nobody agreed to them: what to say of them where people look."""
+"""Notice of schedules that do not run because nobody trusts them, for the reports that people look at."""
 
 from typing import Final
 
-from kernel.api.context import Services
+from kernel.api.context import ProjectTrust, StoreAccess
 from kernel.store import timers
 from kernel.workflows.schedules import schedules
 
 _NAMED: Final = 5
 
 
-async def untrusted_notice(services: Services) -> str | None:
-    """Which schedules wait for consent, and how to give it; None where none does."""
-    if services.trusted:
+async def untrusted_notice(store: StoreAccess, trust: ProjectTrust) -> str | None:
+    """The schedules that wait for trust, and the command that grants it; None where none waits."""
+    if trust.everything:
         return None
-    declared = await services.reader.read(timers.declared)
-    consents = tuple(services.kept())
+    declared = await store.reader.read(timers.declared)
+    consents = tuple(trust.kept())
     waiting = [one for one in schedules(declared.agents, declared.workflows) if not one.trusted(consents)]
     if not waiting:
         return None

@@ -1,32 +1,31 @@
-"""Workflows that run: which, start one, stop one.
-
-Why there is nobody in the space of a workflow: it does not run, or there is none of that name.
-"""
+"""Workflows that run: listed, started, shown, paused, resumed, continued and stopped."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 import apsw
+import msgspec
 import trio
 
-from kernel.api.context import Services
+from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.responses import Response
 from kernel.policy.restart import WAY_OUT
 from kernel.source.suggest import suggest
 from kernel.store import agents, workflows, worktrees
 from kernel.store.idempotency import RequestKey
+from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction, rfc3339
-from kernel.store.transitions.runs import StartedRun, begun_before, stop_workflow
+from kernel.store.transitions.runs import StartedRun, started_before, stop_workflow
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows import start as workflows_start
-from kernel.workflows.checkouts import pin
+from kernel.workflows.checkouts import Checkout, pin
 from kernel.workflows.find import workflow_names
-from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.prepare import Prepared, prepare
+from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, SpaceId, run_id, split_space, workflow_space
@@ -34,27 +33,28 @@ from protocol.remote_ref import is_remote
 from protocol.target import Target
 
 
-def not_running(services: Services, space: str, what: str = "") -> Refused:
-    """The refusal, with the command that starts it; of a name that nobody knows the nearest, or those there are.
+def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str = "") -> Refused:
+    """The refusal of a ``space`` without a workflow that runs, with the command that starts it.
 
+    Of a name that nobody knows it suggests the nearest, or those there are.
     ``what`` is said in place of that it does not run.
     """
     name, tag = split_space(space)
     text = what or f"workflow {space[:100]} is not running"
-    names = workflow_names(services.catalog, services.catalog.kept_project())
-    before = services.reader.now(workflows.newest_at, space)
+    names = workflow_names(files.catalog, files.catalog.kept_project())
+    before = store.reader.now(workflows.newest_at, space)
     start = name if name in names else before and before.file  # it was started from a path, or from elsewhere
     if start is None:
-        known = {*names, *(record.name for record in services.reader.now(workflows.running))}
+        known = {*names, *(record.name for record in store.reader.now(workflows.running))}
         text = f"{text}, and there is no workflow {name[:60]!r}"
         return Refused("workflow_not_running", text, suggest(name, known, what="workflows here"))
     flag = "" if tag == DEFAULT_TAG else f" --tag {tag[:64]}"
     return Refused("workflow_not_running", text, f"start it: awk start {start}{flag}")
 
 
-def nothing_to_stop(services: Services, space: str) -> Refused:
-    """The refusal where it was to be stopped."""
-    running = {str(Target(None, record.name, record.tag)) for record in services.reader.now(workflows.running)}
+def nothing_to_stop(reader: Reader, space: str) -> Refused:
+    """The refusal to stop what does not run."""
+    running = {str(Target(None, record.name, record.tag)) for record in reader.now(workflows.running)}
     name, tag = split_space(space)
     hint = suggest(str(Target(None, name, tag)), running, what="running")
     return Refused("workflow_not_running", f"workflow {space[:100]} is not running", hint)
@@ -63,23 +63,21 @@ def nothing_to_stop(services: Services, space: str) -> Refused:
 _EXIT_OF_SIGNAL: Final[Mapping[str, int]] = MappingProxyType({"INT": 130, "TERM": 143, "HUP": 129, "PIPE": 141})
 
 
-async def list_(services: Services, _call: Request[None]) -> WorkflowList:
+async def list_(_call: Request[None], store: StoreAccess) -> WorkflowList:
     """GET /workflows: those that run."""
-    return WorkflowList(workflows=await services.reader.read(rows_of_running))
+    return WorkflowList(workflows=await store.reader.read(rows_of_running))
 
 
-async def start(services: Services, call: Request[StartRequest]) -> WorkflowRow:
+async def start(
+    call: Request[StartRequest],
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+    kernel: KernelControl,
+) -> WorkflowRow:
     """POST /workflows: start one, answered once it runs. A repeat of the request waits for the same answer."""
-    asked = StartAsked(
-        workflow=call.body.workflow,
-        tag=call.body.tag,
-        params=call.body.params,
-        trusted=call.body.trust or services.trusted,
-        agreed=call.body.agree,
-        update=call.body.update,
-        continues=call.body.continues,
-    )
-    begun = await launch(services, asked, call.request_key)
+    check_works(kernel)
+    begun = await launch(call.body, None, call.request_key, store, files, processes)
     return WorkflowRow(
         name=begun.name,
         tag=begun.tag,
@@ -91,64 +89,75 @@ async def start(services: Services, call: Request[StartRequest]) -> WorkflowRow:
     )
 
 
-def check_works(services: Services) -> None:
+def check_works(kernel: KernelControl) -> None:
     """Raise Refused (safe_mode) where work would be begun that nobody does, and somebody would wait for it."""
-    if services.safe_mode():
+    if kernel.safe_mode():
         raise Refused("safe_mode", WAY_OUT)
 
 
-async def launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
-    """Check, set up and start a workflow, once for ``key``.
+async def launch(
+    request: StartRequest,
+    run: RunOptions | None,
+    key: RequestKey | None,
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
+) -> StartedRun:
+    """Check, set up and start a workflow, once for ``key``; with the options of a ``run``, where it is one.
 
     Raises Refused and BadDefinition; then nothing was started.
     """
-    check_works(services)
 
     def before(key: RequestKey) -> StartedRun | None:
-        return services.reader.now(begun_before, key, services.now_ms())
+        return store.reader.now(started_before, key, store.now_ms())
 
-    return await services.launches.once(key, before, lambda: _launch(services, asked, key))
-
-
-async def _launch(services: Services, asked: StartAsked, key: RequestKey | None) -> StartedRun:
-    # asked with the files of a remote workflow at hand.
-    if not is_remote(asked.workflow):
-        if asked.update:
+    async def prepare_and_start() -> StartedRun:
+        checkout: Checkout | None = None
+        if is_remote(request.workflow):
+            checkout = await files.remotes.checkout(request.workflow, update=request.update)
+        elif request.update:
             raise Refused("bad_request", "--update is for a remote workflow: what is here is read each time")
-    else:
-        if services.remotes is None:
-            raise Refused("bad_request", "this kernel fetches no remote workflows", "clone it, and give its path")
-        asked = replace(asked, checkout=await services.remotes.checkout(asked.workflow, update=asked.update))
-    running = frozenset(record.place for record in services.reader.now(workflows.running))
+        asked = msgspec.structs.replace(request, trust=True) if files.trust.everything else request
+        running = frozenset(record.place for record in store.reader.now(workflows.running))
 
-    def checked() -> Prepared:
-        prepared = prepare(services.catalog, asked, environ=services.environ, running=running, kept=services.kept)
-        if asked.checkout is not None:
-            pin(services.catalog.root, asked.checkout)  # only what is trusted is pinned
-        return prepared
+        def checked() -> Prepared:
+            prepared = prepare(
+                files.catalog,
+                asked,
+                run,
+                environ=files.environ,
+                checkout=checkout,
+                running=running,
+                kept=files.trust.kept,
+            )
+            if checkout is not None:
+                pin(files.catalog.root, checkout)  # only what is trusted is pinned
+            return prepared
 
-    return await workflows_start.start(
-        await trio.to_thread.run_sync(checked),
-        launcher=services.launcher,
-        writer=services.writer,
-        environ=services.environ,
-        now_ms=services.now_ms,
-        own_bin=services.own_bin,
-        request=key,
-        repository=services.repository,
-        paths=partial(services.reader.now, worktrees.paths),
-    )
+        return await workflows_start.start(
+            await trio.to_thread.run_sync(checked),
+            launcher=processes.launcher,
+            writer=store.writer,
+            environ=files.environ,
+            now_ms=store.now_ms,
+            own_bin=files.own_bin,
+            request=key,
+            repository=files.repository,
+            paths=partial(store.reader.now, worktrees.paths),
+        )
+
+    return await processes.single_flight.once(key, before, prepare_and_start)
 
 
-async def show(services: Services, call: Request[None]) -> WorkflowRow:
+async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRow:
     """GET /workflows/:name[/:tag]: one that runs."""
-    row = await services.reader.read(_row_of, _place(call))
+    row = await store.reader.read(_row_of, _place(call))
     if row is None:
-        raise not_running(services, _place(call))
+        raise not_running(store, files, _place(call))
     return row
 
 
-async def stop(services: Services, call: Request[None]) -> WorkflowRow:
+async def stop(call: Request[None], store: StoreAccess) -> WorkflowRow:
     """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled.
 
     ``?signal=TERM``: a client was ended by that, and its exit code is the run's.
@@ -156,11 +165,11 @@ async def stop(services: Services, call: Request[None]) -> WorkflowRow:
     place, exit_code = _place(call), _EXIT_OF_SIGNAL.get(call.query.get("signal", "INT"))
     if exit_code is None:
         raise Refused("bad_request", f"signal must be one of {', '.join(_EXIT_OF_SIGNAL)}")
-    record = services.reader.now(workflows.running_at, place)
+    record = store.reader.now(workflows.running_at, place)
     if record is None:
-        raise nothing_to_stop(services, place)
-    row = await services.reader.read(_shown, record)
-    await services.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
+        raise nothing_to_stop(store.reader, place)
+    row = await store.reader.read(_shown, record)
+    await store.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
     return WorkflowRow(
         name=row.name,
         tag=row.tag,
@@ -172,22 +181,24 @@ async def stop(services: Services, call: Request[None]) -> WorkflowRow:
     )
 
 
-async def pause(services: Services, call: Request[None]) -> Response:
+async def pause(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
     """POST /workflows/:name[/:tag]/pause: nothing in it is begun; what runs gives way after its next entry."""
-    return await _change(services, call, pause_workflow)
+    return await _change(call, store, files, pause_workflow)
 
 
-async def resume(services: Services, call: Request[None]) -> Response:
+async def resume(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
     """POST /workflows/:name[/:tag]/resume."""
-    return await _change(services, call, resume_workflow)
+    return await _change(call, store, files, resume_workflow)
 
 
-async def continue_(services: Services, call: Request[None]) -> Response:
+async def continue_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
     """POST /workflows/:name[/:tag]/continue: its limits once more."""
-    return await _change(services, call, continue_workflow)
+    return await _change(call, store, files, continue_workflow)
 
 
-async def _change(services: Services, call: Request[None], change: Callable[[Transaction, str], object]) -> Response:
+async def _change(
+    call: Request[None], store: StoreAccess, files: ProjectFiles, change: Callable[[Transaction, str], object]
+) -> Response:
     place = _place(call)
 
     def make(tx: Transaction) -> WorkflowRow:
@@ -198,10 +209,10 @@ async def _change(services: Services, call: Request[None], change: Callable[[Tra
         return row
 
     try:
-        return Response(200, await services.writer.commit(once, call.request_key, make, status=200))
+        return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
     except Refused as refused:
         if refused.code == "workflow_not_running":
-            raise not_running(services, place) from None
+            raise not_running(store, files, place) from None
         raise
 
 

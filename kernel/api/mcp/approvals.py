@@ -1,13 +1,12 @@
-"""A tool that is to be called only if somebody agrees: asked here, decided by the administrator and by nobody here.
+"""The tool auth_request: asks a person to approve one call of a tool, and waits for the decision.
 
-Who asks by the same key learns what became of that request by now. A program whose permission prompt this is gets its
+A repeat by the same key gives the state of that request by now. A program whose permission prompt this is gets its
 answer in the words it understands, and its call is kept waiting until somebody has decided; so is every call that
 does not say how long it waits.
 
-The answer to a call that may wait for a person: at once if it is there, else as a stream that is kept alive.
-
-Clients give up on a connection that says nothing for some minutes, whatever they were told about the call; a stream
-of server-sent events may say nothing in words. Its one event is the same JSON-RPC response.
+Clients give up on a connection that says nothing for some minutes, whatever they were told about the call. So an
+answer that is not there at once is a stream of server-sent events: signs of life, and then one event with the same
+JSON-RPC response.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -19,13 +18,13 @@ import msgspec
 import trio
 
 from kernel.api.asgi import Fields, Receive, Send
-from kernel.api.context import Services
+from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.api.responses import COMMON, Response, send_reply
 from kernel.policy.approvals import AT_ONCE
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals
-from kernel.store.transitions.approvals import Asked, Call, allow, ask, learn, let_go
+from kernel.store.transitions import approvals as transitions
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
@@ -41,10 +40,16 @@ _TURNS: Final = frozenset({"approval.decided", "attempt.ended", "instruction.end
 
 LET_GO_SECONDS: Final = 2.0
 """For the store to take that a call waits no more, whose client has gone."""
+PATIENCE_SECONDS: Final = 5.0
+"""An answer within this time is an ordinary one."""
+SIGN_SECONDS: Final = 20.0
+"""Between two signs of life: the most impatient clients in the field wait for a minute."""
+SIGN: Final = b": a person is asked\n\n"
+STREAM: Final = b"text/event-stream"
 WORDS: Final[Mapping[Outcome, str]] = MappingProxyType(
     {"denied": "denied", "expired": "denied", "pending": "nobody has decided yet: ask again"}
 )
-
+"""Of each outcome that is no yes, as a permission prompt is told of it."""
 LONGEST_SECONDS: Final = 2_592_000.0
 """As long as a request can be open."""
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
@@ -66,7 +71,7 @@ class AuthRequestArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class AuthRequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What became of a request."""
+    """The decision on a request."""
 
     decision: Outcome
     id: str | None = None
@@ -77,90 +82,93 @@ class AuthRequestResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class PromptAllow(msgspec.Struct, frozen=True, kw_only=True):
-    """What a permission prompt understands as yes."""
+    """Yes, as a permission prompt understands it."""
 
     updated_input: dict[str, Any] = msgspec.field(name="updatedInput")
     behavior: Literal["allow"] = "allow"
 
 
 class PromptDeny(msgspec.Struct, frozen=True, kw_only=True):
-    """What a permission prompt understands as no."""
+    """No, as a permission prompt understands it."""
 
     message: str
     behavior: Literal["deny"] = "deny"
 
 
 async def auth_request(
-    services: Services, caller: Caller, leave: AuthRequestArguments
+    caller: Caller,
+    asked: AuthRequestArguments,
+    store: StoreAccess,
+    files: ProjectFiles,
+    processes: ProcessControl,
 ) -> AuthRequestResult | PromptAllow | PromptDeny:
-    """Ask for the approval of one call, or learn what became of that. Raises Refused (bad_request, stale_attempt)."""
-    tool = leave.tool or leave.tool_name
+    """Ask for the approval of one call, or learn the decision on it. Raises Refused (bad_request, stale_attempt)."""
+    tool = asked.tool or asked.tool_name
     if tool is None:
         raise Refused("bad_request", "say which tool is to be called", "give tool and input")
-    # What its agent is now; where its file is gone, one like any other.
     identity = caller.identity
-    definition: AgentDefinition
     try:
-        definition = definition_for(identity.agent, identity.space, services.catalog, services.reader)
-    except (Refused, BadDefinition):
+        definition = definition_for(identity.agent, identity.space, files.catalog, store.reader)
+    except (Refused, BadDefinition):  # its file is gone: an agent like any other
         definition = AgentDefinition(name=identity.name)
-    policy = services.reader.now(approvals.of_run, caller.identity.instruction) or definition.approval
+    policy = store.reader.now(approvals.of_run, identity.instruction) or definition.approval
     at_once = AT_ONCE.get(policy)
-    wait = leave.wait_seconds
-    call = Call(
-        key=leave.tool_use_id or caller.call_key,
+    try:
+        given = _canonical(asked.input)
+    except UnicodeEncodeError as error:
+        raise Refused("bad_request", "the input is not Unicode text") from error
+    wait = asked.wait_seconds
+    call = transitions.Call(
+        key=asked.tool_use_id or caller.call_key,
         tool=tool,
-        input=_input(leave.input),
-        why=leave.reason,
+        input=given,
+        why=asked.reason,
         held=wait is None or wait > 0,
     )
     if at_once is not None:
         if at_once == "granted":
-            await services.writer.commit(allow, caller.author, call)
-        return _shown(leave, AuthRequestResult(decision=at_once, reason=f"approval: {policy}"))
-    expires_ms = services.now_ms() + round(definition.timeouts.approval * 1000)
-    with services.hold(caller.identity.instruction) if call.held else nullcontext():  # before anybody can see it wait
-        asked = await services.writer.commit(ask, caller.author, call, expires_ms)
-        if asked.state == "open" and call.held:
-            asked = await _wait(services, caller, asked, wait)
-    decision: Outcome = "pending" if asked.state == "open" else asked.state
-    return _shown(leave, AuthRequestResult(decision=decision, id=asked.id, reason=asked.reason, first=asked.first))
+            await store.writer.commit(transitions.mark_begun, caller.author, call)
+        return _shown(asked, AuthRequestResult(decision=at_once, reason=f"approval: {policy}"))
+    expires_ms = store.now_ms() + round(definition.timeouts.approval * 1000)
+    # It is held before anybody can see it wait.
+    with processes.attempts.hold(identity.instruction) if call.held else nullcontext():
+        request = await store.writer.commit(transitions.ask, caller.author, call, expires_ms)
+        if request.state == "open" and call.held:
+            request = await _decision(store, caller, request, wait)
+    decision: Outcome = "pending" if request.state == "open" else request.state
+    result = AuthRequestResult(decision=decision, id=request.id, reason=request.reason, first=request.first)
+    return _shown(asked, result)
 
 
-def _input(given: dict[str, Any]) -> bytes:
-    try:
-        return _canonical(given)
-    except UnicodeEncodeError as error:
-        raise Refused("bad_request", "the input is not Unicode text") from error
-
-
-async def _wait(services: Services, caller: Caller, asked: Asked, seconds: float | None) -> Asked:
-    """What became of it, once that is known or after ``seconds``. Its instruction says meanwhile for what it waits."""
+async def _decision(
+    store: StoreAccess, caller: Caller, asked: transitions.Asked, seconds: float | None
+) -> transitions.Asked:
+    """The request once it is decided, or after ``seconds``. Its instruction says meanwhile for what it waits."""
     instruction = caller.identity.instruction
 
     def wanted(event: Event) -> bool:
         return (event.instruction == instruction and event.type in _TURNS) or event.type == "lagged"
 
     try:
-        with services.feed.subscribe(wanted=wanted) as events:
+        with store.feed.subscribe(wanted=wanted) as events:
             with trio.move_on_after(float("inf") if seconds is None else seconds):
                 while asked.state == "open":
-                    asked = await services.writer.commit(learn, caller.author, asked.number)
+                    asked = await store.writer.commit(transitions.find_decision, caller.author, asked.number)
                     if asked.state == "open":
                         await anext(events)
         return asked
     finally:
         if asked.state == "open":
             with trio.move_on_after(LET_GO_SECONDS, shield=True):
-                await services.writer.commit(let_go, caller.author, asked.number)
+                await store.writer.commit(transitions.release_call, caller.author, asked.number)
 
 
-def _shown(leave: AuthRequestArguments, decided: AuthRequestResult) -> AuthRequestResult | PromptAllow | PromptDeny:
-    """The same, or what a permission prompt has to be told in its place."""
-    if leave.tool_use_id is None and leave.tool_name is None:
+def _shown(asked: AuthRequestArguments, decided: AuthRequestResult) -> AuthRequestResult | PromptAllow | PromptDeny:
+    """The same, or its place taken by the answer that a permission prompt understands."""
+    if asked.tool_use_id is None and asked.tool_name is None:
         return decided
     if decided.decision == "granted":
-        return PromptAllow(updated_input=leave.input)
+        return PromptAllow(updated_input=asked.input)
     why = f": {decided.reason}" if decided.reason else ""
     return PromptDeny(message=f"{WORDS[decided.decision]}{why}")
 
@@ -170,18 +178,10 @@ def words(given: AuthRequestResult | PromptAllow | PromptDeny) -> bytes | None:
     return None if isinstance(given, AuthRequestResult) else _encode(given)
 
 
-PATIENCE_SECONDS: Final = 5.0
-"""An answer within this time is an ordinary one."""
-SIGN_SECONDS: Final = 20.0
-"""Between two signs of life: the most impatient clients in the field wait for a minute."""
-SIGN: Final = b": a person is asked\n\n"
-STREAM: Final = b"text/event-stream"
-
-
 async def send_or_stream(
     answer: Callable[[], Awaitable[Response]], fields: Fields, receive: Receive, send: Send
 ) -> None:
-    """Send what ``answer`` comes to. A client that leaves cancels it."""
+    """Send what ``answer`` gives: at once if it is there soon, else as a stream. A client that leaves cancels it."""
     streams = STREAM in fields.get(b"accept", b"")
     replies: list[Response] = []
     there = trio.Event()
@@ -190,8 +190,13 @@ async def send_or_stream(
         replies.append(await answer())
         there.set()
 
+    async def cancel_when_gone(scope: trio.CancelScope) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        scope.cancel()
+
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
+        nursery.start_soon(cancel_when_gone, nursery.cancel_scope)
         nursery.start_soon(work)
         with trio.move_on_after(PATIENCE_SECONDS if streams else float("inf")):
             await there.wait()
@@ -207,9 +212,3 @@ async def send_or_stream(
             event = b"event: message\ndata: " + replies[0].body + b"\n\n"
             await send({"type": "http.response.body", "body": event})
         nursery.cancel_scope.cancel()
-
-
-async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    scope.cancel()

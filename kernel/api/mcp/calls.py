@@ -1,4 +1,4 @@
-"""One call of one tool: arguments checked, handler run, result or refusal encoded. Knows nothing of MCP's revisions.
+"""Tool calls: arguments checked, handler run, result or refusal encoded. Knows nothing of MCP's revisions.
 
 A refusal is a result with ``isError`` and a code, so that the model reads it and can mend its call.
 """
@@ -24,7 +24,7 @@ KEY_LIMIT: Final = 200
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a refused call gives instead of its result."""
+    """The result of a refused call."""
 
     code: str
     detail: str
@@ -63,7 +63,7 @@ class ToolDispatcher:
             try:
                 try:
                     asked = msgspec.convert(arguments, tool.asks)
-                    given = await tool.handler(self._services, caller, asked)
+                    given = await tool.handler(caller, asked, **self._services.named_by(tool.handler))
                     answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
                     fault_point("mcp.answer")
                     return answer
@@ -72,7 +72,9 @@ class ToolDispatcher:
                 except QuotaReached as reached:
                     # The refusal, which is told to those who watch as well.
                     with suppress(Refused):  # it ended meanwhile, or the kernel stops
-                        await self._services.writer.commit(tell_reached, caller.author, reached.quota, reached.limit)
+                        await self._services.store.writer.commit(
+                            tell_reached, caller.author, reached.quota, reached.limit
+                        )
                     return failed(reached)
                 except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
                     return failed(refusal_of(error))

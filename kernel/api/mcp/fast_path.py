@@ -1,16 +1,12 @@
-"""What we say of ourselves in every revision of MCP, with and without the SDK: names, and the list of tools.
+"""Answers initialize, ping, tools/list, tools/call, server/discover of all revisions; leaves all else to the SDK.
 
-Plain requests of the revisions with a handshake, which most clients in the field speak: greet, ping, list, call.
+More exactly, it answers a POST in shape to the letter: one JSON-RPC message with no field beyond those below, from a
+client that reads JSON, whose headers agree with the body. Unknown methods, batches, malformed messages, unknown
+revisions and parameters in headers are the SDK's. Importing that takes more than half a second, and its layers cost
+each call as much as all else; both ways give the same answer (a test compares them). There is no session: the caller
+is in the token of each request, so a greeting is answered and nothing is kept of it.
 
-There is no session: who asks is in the token of each request, so a greeting is answered and nothing is kept of it.
-
-Plain requests of revision 2026-07-28: call, list, discover. Each is one self-contained POST.
-
-Plain requests: those in shape to the letter, which every client in the field sends, answered without the SDK.
-
-Each revision has a reader that takes what it knows whole and leaves the rest to the SDK: importing that takes more
-than half a second, and its layers cost each call as much as all else. Both ways give the same answer (a test
-compares them).
+The handshake revisions (up to 2025-11-25) are read by ``read``, revision 2026-07-28 by ``modern_read``.
 """
 
 from collections.abc import Mapping
@@ -54,14 +50,14 @@ def described(tool: Tool) -> dict[str, Any]:
 
 
 LISTED: Final = tuple(described(tool) for tool in visible(ATTEMPT_SCOPES))
-"""What the token of an attempt opens."""
+"""All that the token of an attempt opens."""
 OFFERED: Final = tuple(tool for tool in LISTED if tool["name"] != AUTH_REQUEST)
-"""What of it a model is shown: an approval is asked for by what runs the tool, in its own words."""
+"""The part of it that a model is shown: an approval is asked for by what runs the tool, in its own words."""
 _HEADER: Final = OFFERED_TO.lower().encode()
 
 
 def listed(header: str | None) -> tuple[dict[str, Any], ...]:
-    """What is listed to who says so of whom it is for."""
+    """The tools that are listed: all, or those to offer where ``header`` says that a model will see them."""
     return OFFERED if header == TO_MODEL else LISTED
 
 
@@ -85,7 +81,7 @@ class DirectCall:
 
 
 def wants_json(fields: Fields) -> bool:
-    """Whether the client says that it reads JSON, and asks for nothing of a tool's schema to be in headers."""
+    """Return whether the client reads JSON, and has put nothing of a tool's arguments in headers."""
     plain_accept = b"application/json" in fields.get(b"accept", b"")
     return plain_accept and not any(name.startswith(b"mcp-param-") for name in fields)
 
@@ -113,7 +109,7 @@ def reply_to(call: DirectCall, answer: Answer) -> Response:
 
 
 _REVISIONS: Final = (None, b"2024-11-05", b"2025-03-26", b"2025-06-18", b"2025-11-25")
-"""What a client may name in the header; before the greeting, and in the oldest ones, it names none."""
+"""All that a client may name in the header; before the greeting, and in the oldest ones, it names none."""
 
 
 class _Client(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -173,36 +169,30 @@ def read(fields: Fields, body: bytes) -> DirectCall | Response | None:
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
     try:
-        return _answer(_message.decode(body), fields)
+        message = _message.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-
-
-def _answer(
-    message: _Initialize | _Initialized | _Ping | _List | _Call, fields: Fields
-) -> DirectCall | Response | None:
+    result: dict[str, Any]
     match message:
-        case _Initialize(params=hello):
-            return result_reply(
-                message.id,
-                {
-                    "protocolVersion": hello.protocol_version,
-                    "capabilities": CAPABILITIES,
-                    "serverInfo": {"name": NAME, "version": VERSION},
-                    "instructions": INSTRUCTIONS,
-                },
-            )
         case _Initialized():
             return Response(202, b"")
-        case _Ping():
-            return result_reply(message.id, {})
-        case _List():
-            return result_reply(message.id, {"tools": listed_to(fields)})
         case _Call(params=params):
             tool = find(params.name)
             if tool is None:
                 return unknown_tool(message.id, params.name, 200)
             return DirectCall(message.id, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))
+        case _Initialize(params=hello):
+            result = {
+                "protocolVersion": hello.protocol_version,
+                "capabilities": CAPABILITIES,
+                "serverInfo": {"name": NAME, "version": VERSION},
+                "instructions": INSTRUCTIONS,
+            }
+        case _Ping():
+            result = {}
+        case _List():
+            result = {"tools": listed_to(fields)}
+    return result_reply(message.id, result)
 
 
 REVISION: Final = "2026-07-28"
@@ -258,36 +248,26 @@ _request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover)
 
 def modern_read(fields: Fields, body: bytes) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
-    if fields.get(b"mcp-protocol-version") != b"2026-07-28" or not wants_json(fields):
+    if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
     try:
         request = _request.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return _modern_answer(fields, request)
-
-
-def _modern_answer(fields: Fields, request: _ModernCall | _ModernList | _Discover) -> DirectCall | Response | None:
-    name = request.params.name if isinstance(request, _ModernCall) else None
-    if not _agree(fields, request.__struct_config__.tag, name):
+    # The headers have to say what the body says: two readers of one request must not see two requests.
+    said = fields.get(b"mcp-method", b"").decode("latin-1"), fields.get(b"mcp-name", b"").decode("latin-1")
+    name = request.params.name if isinstance(request, _ModernCall) else ""
+    if said != (request.__struct_config__.tag, name):
         return None
+    result: dict[str, Any]
     match request:
         case _ModernCall(params=params):
-            return _modern_call(request.id, params)
+            tool = find(params.name)
+            if tool is None:
+                return unknown_tool(request.id, params.name, 400)
+            return DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
         case _ModernList():
-            return result_reply(request.id, {**_EXTRA, **_UNCACHED, "tools": listed_to(fields)})
+            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields)}
         case _Discover():
-            return result_reply(request.id, _DISCOVERY)
-
-
-def _agree(fields: Fields, method: object, name: str | None) -> bool:
-    """Whether the headers say what the body says: two readers of one request must not see two requests."""
-    said = fields.get(b"mcp-method", b"").decode("latin-1"), fields.get(b"mcp-name", b"").decode("latin-1")
-    return said == (method, name or "")
-
-
-def _modern_call(id_: int | str, params: _ModernCallParams) -> DirectCall | Response:
-    tool = find(params.name)
-    if tool is None:
-        return unknown_tool(id_, params.name, 400)
-    return DirectCall(id_, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
+            result = _DISCOVERY
+    return result_reply(request.id, result)

@@ -1,19 +1,13 @@
-"""The channel of the space an agent works in: say something, read what was said.
+"""Tools to talk with others: the channel and the members of the caller's space, its inbox, questions, feedback.
 
-What gets in an agent's way, said to the people who run it.
-
-An agent's inbox in the space it works in: what reached it and is not handled yet.
-
-A question to a colleague: asked here, and answered in the asker's conversation once the colleague has ended.
-
-Who works in the space.
+A question to a colleague is asked here, and answered in the asker's conversation once the colleague has ended.
 """
 
 from typing import Annotated, Final
 
 import msgspec
 
-from kernel.api.context import Services
+from kernel.api.context import StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes
@@ -27,7 +21,8 @@ from protocol.instruction import LARGEST
 from protocol.message import Message
 from protocol.names import message_id, number_of, place_of
 
-READ_LIMIT = 200
+READ_LIMIT: Final = 200
+FEEDBACK_CHARACTERS: Final = 20_000
 
 
 class ChannelSendArguments(ToolArguments, frozen=True, kw_only=True):
@@ -64,38 +59,36 @@ class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
     next: int | None
 
 
-async def channel_send(services: Services, caller: Caller, asked: ChannelSendArguments) -> ChannelSendResult:
+async def channel_send(caller: Caller, asked: ChannelSendArguments, store: StoreAccess) -> ChannelSendResult:
     """Append to the channel as the caller. A repeated call of the same key adds nothing."""
     identity = caller.identity
     draft = Draft(kind="said", space=identity.space, sender=identity.name, text=asked.message, author=caller.author)
-    appended = await services.writer.commit(append, draft, call_key=caller.call_key)
+    appended = await store.writer.commit(append, draft, call_key=caller.call_key)
     return ChannelSendResult(
         message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
     )
 
 
-async def channel_read(services: Services, caller: Caller, asked: ChannelReadArguments) -> ChannelReadResult:
+async def channel_read(caller: Caller, asked: ChannelReadArguments, store: StoreAccess) -> ChannelReadResult:
     """The newest messages of the channel, those ``before`` one, or the first after ``since``."""
     if asked.since is not None and asked.before is not None:
         raise Refused("bad_request", "since and before exclude each other")
     space = caller.identity.space
-    if not services.reader.now(run_outcomes.expected_in, space).has_channel:
+    if not store.reader.now(run_outcomes.expected_in, space).has_channel:
         text = f"{place_of(space)} has no channel: its agents do not hear each other"
         raise Refused("not_a_participant", text, "what is for you is in my_inbox")
-    said = messages.Said(space)
-    found = await services.reader.read(messages.page, said, asked.limit, since=asked.since, before=asked.before)
+    said = messages.ChannelFilter(space)
+    found = await store.reader.read(messages.page, said, asked.limit, since=asked.since, before=asked.before)
     following = None if found.next is None else int(found.next)
     return ChannelReadResult(space=place_of(space), messages=found.messages, total=found.total, next=following)
-
-
-LIMIT: Final = 20_000
-"""Characters."""
 
 
 class FeedbackSubmitArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of feedback_submit."""
 
-    text: Annotated[str, msgspec.Meta(min_length=1, max_length=LIMIT, description="What was in your way, and when.")]
+    text: Annotated[
+        str, msgspec.Meta(min_length=1, max_length=FEEDBACK_CHARACTERS, description="What was in your way, and when.")
+    ]
 
 
 class FeedbackSubmitResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +97,9 @@ class FeedbackSubmitResult(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-async def feedback_submit(services: Services, caller: Caller, asked: FeedbackSubmitArguments) -> FeedbackSubmitResult:
-    """Keep it. A repeated call of the same key adds nothing."""
-    row = await services.writer.commit(add_feedback, asked.text, caller.author, call_key=caller.call_key)
+async def feedback_submit(caller: Caller, asked: FeedbackSubmitArguments, store: StoreAccess) -> FeedbackSubmitResult:
+    """Keep the remark. A repeated call of the same key adds nothing."""
+    row = await store.writer.commit(add_feedback, asked.text, caller.author, call_key=caller.call_key)
     return FeedbackSubmitResult(id=row.id)
 
 
@@ -138,19 +131,19 @@ class MyInboxAckResult(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: tuple[str, ...]
 
 
-async def my_inbox(services: Services, caller: Caller, asked: MyInboxArguments) -> MyInboxResult:
-    """What waits for the caller in its space."""
+async def my_inbox(caller: Caller, asked: MyInboxArguments, store: StoreAccess) -> MyInboxResult:
+    """The messages that wait for the caller in its space."""
     identity = caller.identity
     page = Page(messages.DELIVERIES_LIMIT, 0 if asked.after is None else _seq(asked.after))
-    found = services.reader.now(messages.inbox, identity.agent, identity.space, page.limit + 1, page.after or 0)
+    found = store.reader.now(messages.inbox, identity.agent, identity.space, page.limit + 1, page.after or 0)
     rows, following = page.cut(found, lambda row: row.message_id)
-    total = services.reader.now(messages.count, identity.agent, identity.space)
+    total = store.reader.now(messages.count, identity.agent, identity.space)
     return MyInboxResult(deliveries=rows, total=total, next=following)
 
 
-async def my_inbox_ack(services: Services, caller: Caller, asked: MyInboxAckArguments) -> MyInboxAckResult:
+async def my_inbox_ack(caller: Caller, asked: MyInboxAckArguments, store: StoreAccess) -> MyInboxAckResult:
     """Mark exactly these as handled. Ids of others, or unknown ones, change nothing."""
-    acked = await services.writer.commit(acknowledge, caller.author, [_seq(text) for text in asked.ids])
+    acked = await store.writer.commit(acknowledge, caller.author, [_seq(text) for text in asked.ids])
     return MyInboxAckResult(acknowledged=tuple(message_id(seq) for seq in acked))
 
 
@@ -177,7 +170,7 @@ class AskAgentResult(msgspec.Struct, frozen=True, kw_only=True):
     note: str
 
 
-async def ask_agent(services: Services, caller: Caller, asked: AskAgentArguments) -> AskAgentResult:
+async def ask_agent(caller: Caller, asked: AskAgentArguments, store: StoreAccess) -> AskAgentResult:
     """Give a colleague the question as work of their own. A repeated call of the same key asks nobody again."""
     identity = caller.identity
     name = asked.agent.removeprefix("@").lower()
@@ -191,7 +184,7 @@ async def ask_agent(services: Services, caller: Caller, asked: AskAgentArguments
         author=caller.author,
         asks=True,
     )
-    appended = await services.writer.commit(append, draft, call_key=caller.call_key)
+    appended = await store.writer.commit(append, draft, call_key=caller.call_key)
     (instruction,) = appended.instruction_ids
     note = f"{name} is asked; the answer, or why there is none, follows as the next message to you"
     return AskAgentResult(agent=name, instruction_id=instruction, message_id=appended.message_id, note=note)
@@ -217,9 +210,9 @@ class TeamMembersResult(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[Member, ...]
 
 
-async def team_members(services: Services, caller: Caller, asked: TeamMembersArguments) -> TeamMembersResult:
+async def team_members(caller: Caller, asked: TeamMembersArguments, store: StoreAccess) -> TeamMembersResult:
     """The colleagues in the caller's space, the caller among them."""
     space = caller.identity.space
-    rows = services.reader.now(agents.members, space)
+    rows = store.reader.now(agents.members, space)
     found = tuple(Member(name=row.name, state=row.state if asked.include_status else None) for row in rows)
     return TeamMembersResult(space=place_of(space), members=found)

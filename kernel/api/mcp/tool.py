@@ -1,17 +1,16 @@
-"""A row of the table of tools: what an agent may ask for, what it gets, and who answers."""
+"""Rows of the table of tools: arguments, result and handler of what an agent may ask for."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
-from kernel.api.context import Services
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 
 Scope = Literal["context"]
-"""What a token opens. Every attempt has ``context``."""
+"""The part of the tools that a token opens. Every attempt has ``context``."""
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -20,7 +19,7 @@ class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who calls: an attempt, as its token says, and the key of this very call if the client has one."""
+    """The author of a call: an attempt, as its token says, and the key of this very call if the client has one."""
 
     identity: Identity
     call_key: str | None = None
@@ -31,7 +30,8 @@ class Caller:
         return Author(self.identity.instruction, self.identity.epoch)
 
 
-ToolHandler = Callable[[Services, Caller, Any], Awaitable[msgspec.Struct]]
+ToolHandler = Callable[..., Awaitable[msgspec.Struct]]
+"""Takes the caller and the arguments, and by name the records of the context that it uses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +54,7 @@ class Tool:
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of ``struct``, an object at its root as MCP wants it."""
-    (root,), parts = msgspec.json.schema_components([struct], ref_template=_REFERENCE)
+    (root,), parts = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
     schema = parts.pop(str(root["$ref"]).rpartition("/")[2])
     schema.pop("title", None)
     return {**schema, "$defs": parts} if parts else schema
-
-
-_REFERENCE: Final = "#/$defs/{name}"

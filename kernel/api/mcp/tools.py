@@ -1,6 +1,6 @@
 """TOOLS: the table of everything an agent can ask Daemon MCP for. Listing and calling both read it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -110,20 +110,13 @@ _ROWS: Final = (
     ),
 )
 
+TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({row.name: row for row in _ROWS})
 
-def _table(rows: Iterable[Tool]) -> Mapping[str, Tool]:
-    table: dict[str, Tool] = {}
-    for row in rows:
-        if row.name in table:
-            raise ValueError(f"two tools are called {row.name}")
-        table[row.name] = row
-    return MappingProxyType(table)
-
-
-TOOLS: Final[Mapping[str, Tool]] = _table(_ROWS)
+if len(TOOLS) != len(_ROWS):
+    raise ValueError("two rows of TOOLS have the same name")
 
 ATTEMPT_SCOPES: Final[frozenset[Scope]] = frozenset({"context"})
-"""What the token of an attempt opens."""
+"""All that the token of an attempt opens."""
 
 
 def visible(scopes: frozenset[Scope]) -> tuple[Tool, ...]:

@@ -1,68 +1,24 @@
-"""Votes in the workspace: put something to the vote, vote, see how it stands, take it back."""
+"""Tools to vote in a workspace: create a proposal, vote, see the status of proposals, cancel one."""
 
 from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import Services
+from kernel.api.context import StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
-from kernel.rule.draft import ProposalTerms
 from kernel.store import voting
-from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from kernel.store.transitions import voting as transitions
 from protocol.errors import Refused
 from protocol.names import place_of
-from protocol.voting import (
-    DESCRIPTION_LIMIT,
-    LONGEST_SECONDS,
-    REASON_LIMIT,
-    SHORTEST_SECONDS,
-    TITLE_LIMIT,
-    USUAL_SECONDS,
-    BallotInfo,
-    BallotType,
-    Option,
-    Resolution,
-)
+from protocol.voting import REASON_LIMIT, BallotInfo, ProposalTerms
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="The id of the proposal: p1, ...")]
 Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; everybody reads it.")]
 
 
-class ProposalCreateArguments(ToolArguments, frozen=True, kw_only=True):
+class ProposalCreateArguments(ProposalTerms, ToolArguments, frozen=True, kw_only=True):
     """Arguments of team_proposal_create."""
 
-    type: Annotated[
-        BallotType,
-        msgspec.Meta(
-            description="election: of a member; decision: between options; approval: yes or no; "
-            "assignment: everybody takes one of the options."
-        ),
-    ]
-    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_LIMIT, description="What is voted on.")]
-    description: Annotated[str, msgspec.Meta(max_length=DESCRIPTION_LIMIT, description="All one needs to vote.")] = ""
-    options: Annotated[
-        tuple[Option, ...],
-        msgspec.Meta(description="Of a decision or an assignment. An election is between the members."),
-    ] = ()
-    resolution: Annotated[
-        Resolution,
-        msgspec.Meta(
-            description="plurality: most votes win; majority: more than half; unanimous: all alike. quorum: so many "
-            "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
-        ),
-    ] = Resolution()
-    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
-    timeout_seconds: (
-        Annotated[
-            float,
-            msgspec.Meta(
-                ge=SHORTEST_SECONDS,
-                le=LONGEST_SECONDS,
-                description=f"It ends then in any case: after {USUAL_SECONDS:g} unless given.",
-            ),
-        ]
-        | None
-    ) = None
     id: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="A name for it; unset: p1, p2, ...")] | (
         None
     ) = None
@@ -122,22 +78,12 @@ class ProposalCancelResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def team_proposal_create(
-    services: Services, caller: Caller, asked: ProposalCreateArguments
+    caller: Caller, asked: ProposalCreateArguments, store: StoreAccess
 ) -> ProposalCreateResult:
     """Put something to the vote of all members. A repeated call of the same key adds nothing."""
-    ballot = ProposalTerms(
-        type=asked.type,
-        title=asked.title,
-        name=asked.id,
-        description=asked.description,
-        options=asked.options,
-        resolution=asked.resolution,
-        binding=asked.binding,
-        timeout_ms=None if asked.timeout_seconds is None else round(asked.timeout_seconds * 1000),
-    )
     space = caller.identity.space
-    put: Proposed = await services.writer.commit(
-        create, space, ballot, author=caller.author, call_key=caller.call_key, salt=services.salt()
+    put = await store.writer.commit(
+        transitions.create, space, asked, author=caller.author, call_key=caller.call_key, salt=store.salt()
     )
     others = [name for name in put.ballot.electors if name != caller.identity.name]
     asks = f"{', '.join(others)} are asked to vote; " if others else ""
@@ -146,31 +92,37 @@ async def team_proposal_create(
     return ProposalCreateResult(proposal=put.ballot, message_id=put.message_id, note=note)
 
 
-async def team_vote(services: Services, caller: Caller, asked: VoteArguments) -> VoteResult:
+async def team_vote(caller: Caller, asked: VoteArguments, store: StoreAccess) -> VoteResult:
     """Vote as the caller. The same vote again changes nothing, another one is refused."""
     space = caller.identity.space
-    voted: Voted = await services.writer.commit(
-        vote, space, asked.proposal, asked.choice, asked.reason, author=caller.author, call_key=caller.call_key
+    voted = await store.writer.commit(
+        transitions.vote,
+        space,
+        asked.proposal,
+        asked.choice,
+        asked.reason,
+        author=caller.author,
+        call_key=caller.call_key,
     )
-    ballot = voted.ballot
-    if ballot.state != "open":
-        note = f"it is {ballot.state}: {f'{ballot.winner} wins' if ballot.winner else 'see counts'}"
-    elif ballot.tied:
-        note = f"a tie between {', '.join(ballot.tied)}: {ballot.creator} decides with another team_vote"
+    proposal = voted.ballot
+    if proposal.state != "open":
+        note = f"it is {proposal.state}: {f'{proposal.winner} wins' if proposal.winner else 'see counts'}"
+    elif proposal.tied:
+        note = f"a tie between {', '.join(proposal.tied)}: {proposal.creator} decides with another team_vote"
     else:
-        note = f"votes so far: {len(ballot.votes)}; still to come: {', '.join(ballot.missing)}"
-    return VoteResult(proposal=voted.ballot, again=voted.again, message_id=voted.message_id, note=note)
+        note = f"votes so far: {len(proposal.votes)}; still to come: {', '.join(proposal.missing)}"
+    return VoteResult(proposal=proposal, again=voted.again, message_id=voted.message_id, note=note)
 
 
 async def team_proposal_status(
-    services: Services, caller: Caller, asked: ProposalStatusArguments
+    caller: Caller, asked: ProposalStatusArguments, store: StoreAccess
 ) -> ProposalStatusResult:
-    """One ballot, or all that are open."""
+    """One proposal, or all that are open."""
     space = caller.identity.space
     if asked.proposal is None:
-        found = services.reader.now(voting.in_space, space, open_only=True)
+        found = store.reader.now(voting.in_space, space, open_only=True)
         return ProposalStatusResult(space=place_of(space), proposals=found)
-    one = services.reader.now(voting.one, space, asked.proposal)
+    one = store.reader.now(voting.one, space, asked.proposal)
     if one is None:
         hint = "without an id team_proposal_status shows what is open"
         raise Refused("not_found", f"there is no proposal {asked.proposal!r} in {place_of(space)}", hint)
@@ -178,11 +130,11 @@ async def team_proposal_status(
 
 
 async def team_proposal_cancel(
-    services: Services, caller: Caller, asked: ProposalCancelArguments
+    caller: Caller, asked: ProposalCancelArguments, store: StoreAccess
 ) -> ProposalCancelResult:
-    """Cancel what the caller put to the vote."""
+    """Cancel a proposal of the caller."""
     space = caller.identity.space
-    cancelled: Cancelled = await services.writer.commit(
-        cancel_ballot, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
+    cancelled = await store.writer.commit(
+        transitions.cancel_proposal, space, asked.proposal, asked.reason, author=caller.author, call_key=caller.call_key
     )
     return ProposalCancelResult(proposal=cancelled.ballot, message_id=cancelled.message_id)

@@ -36,7 +36,7 @@ def _ask(fact: Fact, asked: ApprovalAsked, view: View) -> tuple[Effect, ...]:
         agent=fact.speaker,
         name=fact.sender,
         space=fact.space,
-        waits_ms=asked.expires_ms if workspace is not None and workspace.attended else 0,
+        waits_ms=asked.expires_ms if workspace is not None and workspace.options.attended else 0,
         rule=None if rule is None else rule.number,
     )
     return (WriteRow(request),)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kernel.policy.voting import Decided, Undecided, counted, tally
+from kernel.policy.voting import Decided, ProposalOpened, Undecided, check_terms, counted, tally
 from kernel.rule.assignment import assign_mentioned, limit_reached, limited, no_channel, not_running
 from kernel.rule.draft import (
     Draft,
@@ -19,7 +19,6 @@ from kernel.rule.draft import (
     ProposalCancelled,
     ProposalDue,
     ProposalEnded,
-    ProposalOpened,
     ProposalTied,
     VoteCast,
     WorkflowStopped,
@@ -27,7 +26,6 @@ from kernel.rule.draft import (
 from kernel.rule.effects import Append, Effect, EndProposal, OpenProposal, RecordTie, RecordVote, Refuse, WriteRow
 from kernel.rule.rule import Rule
 from kernel.rule.view import ProposalView, View, Workspace
-from kernel.rule.voting_terms import check_terms
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, place_of, split_space
 from protocol.voting import BallotType, Method, Option, TieBreaker, Why
@@ -79,21 +77,21 @@ def one_line(text: str) -> str:
 
 def announced(opened: ProposalOpened) -> str:
     """Something is put to the vote, and how to vote."""
-    terms = [_TYPES[opened.kind]]
-    if opened.kind != "assignment":
-        terms.append(_METHODS[opened.rule])
-    if opened.tie_breaker is not None:
-        terms.append(_TIES[opened.tie_breaker])
+    terms = [_TYPES[opened.terms.type]]
+    if opened.terms.type != "assignment":
+        terms.append(_METHODS[opened.terms.resolution.type])
+    if opened.terms.resolution.tie_breaker is not None:
+        terms.append(_TIES[opened.terms.resolution.tie_breaker])
     terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
     if opened.strict:
         terms.append("without these votes nobody wins, also when its time is up")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")
     lines = [
-        f"[PROPOSAL:{opened.name}] {one_line(opened.title)}",
-        f"This is {'a binding vote, ' if opened.binding else ''}{'; '.join(terms)}.",
-        *([opened.description.strip()] if opened.description.strip() else []),
+        f"[PROPOSAL:{opened.name}] {one_line(opened.terms.title)}",
+        f"This is {'a binding vote, ' if opened.terms.binding else ''}{'; '.join(terms)}.",
+        *([opened.terms.description.strip()] if opened.terms.description.strip() else []),
         "Options:",
-        *(f"- {_named(option)}" for option in opened.options),
+        *(f"- {_named(option)}" for option in opened.terms.options),
         f'Vote once, with team_vote: {{"proposal": "{opened.name}", "choice": "<option>", "reason": "<why>"}}.',
         "A vote is final.",
     ]
@@ -263,15 +261,16 @@ def _vote(fact: Fact, vote: VoteCast, view: View) -> tuple[Effect, ...]:
         decided = Decided(vote.choice, "creator", _tied(ballot, vote.now_ms))
         return (_end(fact, ballot, ballot.votes, decided, by=fact.sender),)
     if fact.sender in ballot.votes:
-        voter = fact.sender
-        final: Refuse
-        among = _tied(ballot, vote.now_ms)
-        if among and voter == ballot.creator:
-            final = Refuse("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
-        else:
-            final = Refuse("conflict", f"{voter} has voted for {ballot.votes[voter]} already, and a vote is final")
-        return (final,)
+        return (_final(ballot, fact.sender, vote.now_ms),)
     return _count(fact, vote, ballot)
+
+
+def _final(ballot: ProposalView, voter: str, now_ms: int) -> Refuse:
+    """The refusal of a second vote of ``voter``."""
+    among = _tied(ballot, now_ms)
+    if among and voter == ballot.creator:
+        return Refuse("conflict", f"{ballot.name} is a tie that you break: choose of {', '.join(among)}")
+    return Refuse("conflict", f"{voter} has voted for {ballot.votes[voter]} already, and a vote is final")
 
 
 def _count(fact: Fact, vote: VoteCast, ballot: ProposalView) -> tuple[Effect, ...]:
@@ -367,14 +366,7 @@ def _ended(fact: Fact, ended: ProposalEnded, view: View) -> tuple[Effect, ...]:
     ballot = view.ballot(fact.space, ended.name)
     if ballot is None:
         return ()
-    end = EndProposal(
-        ballot=ballot.number,
-        state=ended.state,
-        winner=ended.winner,
-        why=ended.why,
-        by=ended.by,
-        reason=ended.reason,
-    )
+    end = EndProposal(ballot=ballot.number, ended=ended)
     return (WriteRow(end), *(_call_creator(fact, ballot, view) if ended.wakes else ()))
 
 
@@ -438,4 +430,4 @@ STEPS: Final[Mapping[type, Callable[[Fact, Any, View], tuple[Effect, ...]]]] = M
     }
 )
 
-BALLOT: Final = Rule(name="ballot", kinds=frozenset({"proposal", "vote", "resolved", "due", "status"}), decide=decide)
+VOTING: Final = Rule(name="ballot", kinds=frozenset({"proposal", "vote", "resolved", "due", "status"}), decide=decide)

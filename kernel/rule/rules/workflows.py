@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.rule.draft import Draft, Fact, WakeupDue, WorkflowStarted, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, RunSpec, WakeupDue, WorkflowStopped
 from kernel.rule.effects import (
     Append,
     Assign,
@@ -86,7 +86,7 @@ _definition: Final = msgspec.json.Decoder(_Limited)
 def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Start or end the workflow of the fact's space; other status messages change nothing."""
     match fact.payload:
-        case WorkflowStarted() as started:
+        case RunSpec() as started:
             if view.workspace(fact.space) is not None:
                 target = f"@{started.name}:{started.tag}"
                 return (
@@ -97,28 +97,7 @@ def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
                     ),
                 )
             limits = _definition.decode(started.definition).limits
-            begin = StartRun(
-                space=fact.space,
-                name=started.name,
-                tag=started.tag,
-                mode=started.mode,
-                file=started.file,
-                definition=started.definition,
-                params=started.params,
-                vouched=started.vouched,
-                deadline_ms=started.deadline_ms,
-                hops=limits.hops,
-                instructions=limits.instructions,
-                wall_time_ms=started.wall_time_ms,
-                budget_tokens=started.budget.tokens,
-                budget_usd=started.budget.usd,
-                workspace=started.workspace,
-                mirror=started.mirror,
-                bound=started.bound,
-                exit_from=started.exit_from,
-                approval=started.approval,
-                attended=started.attended,
-            )
+            begin = StartRun(space=fact.space, spec=started, limits=limits)
             kickoff: tuple[Effect, ...]
             if not started.kickoff:
                 kickoff = ()

@@ -80,7 +80,7 @@ def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
         vouched=draft.vouched,
         asks=draft.asks,
     )
-    recorder = apply_effects.record(tx, fact)
+    recorder = apply_effects.apply_fact(tx, fact)
     return Appended(
         seq=recorder.first_seq,
         message_id=message_id(recorder.first_seq),
@@ -108,7 +108,7 @@ WHERE m.agent = :agent
 """
 
 
-def go_on(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
+def continue_work(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
     """Take up what ``agent`` ended last and incomplete, in each of its spaces. Returns the new instructions."""
     view = TransactionView(tx.conn)
     made: list[InstructionId] = []

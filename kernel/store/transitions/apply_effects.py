@@ -23,12 +23,13 @@ from kernel.rule.effects import (
     WriteRow,
 )
 from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.store import workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.threads import continue_thread, inherit_questions
-from kernel.store.voting import put_ballot_row
+from kernel.store.voting import write_proposal_row
 from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
@@ -186,12 +187,7 @@ class EffectWriter:
     def _put(self, row: Row) -> None:
         match row:
             case StartRun():
-                values = msgspec.structs.asdict(row) | {
-                    "params": _encode(row.params),
-                    "vouched": _encode(row.vouched),
-                    "now": self._tx.now_ms,
-                }
-                self._tx.conn.execute(INSERT_WORKFLOW, values)
+                workflows.insert(self._tx, row)
             case SetMembers():
                 tx = self._tx
                 tx.conn.execute(DELETE_MEMBERS, (row.space,))
@@ -224,10 +220,10 @@ class EffectWriter:
             case ApprovalRule():
                 put_rule(self._tx, row)
             case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
-                put_ballot_row(self._tx, row)
+                write_proposal_row(self._tx, row)
 
 
-def record(tx: Transaction, fact: Fact) -> EffectWriter:
+def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
     """Evaluate ``fact`` with the core proposals and write all that follows. Raises Refused."""
     recorder = EffectWriter(tx)
     evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)
@@ -288,17 +284,6 @@ SELECT (SELECT count(*) FROM instructions AS q WHERE q.agent = :agent AND q.stat
 """
 
 LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
-
-INSERT_WORKFLOW: Final = """
-INSERT INTO workflows
-  (name, tag, space, mode, file, definition, params, vouched, state, started_ms, deadline_ms, hops_limit,
-  instructions_limit, wall_time_ms, budget_tokens, budget_usd, workspace, mirror, bound, exit_from,
-  approval, attended)
-VALUES
-  (:name, :tag, :space, :mode, :file, :definition, :params, :vouched, 'running', :now, :deadline_ms, :hops,
-  :instructions, :wall_time_ms, :budget_tokens, :budget_usd, :workspace, :mirror, :bound, :exit_from,
-  :approval, :attended)
-"""
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 

@@ -7,12 +7,12 @@ import msgspec
 
 from kernel.policy.approvals import State
 from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft, Fact
-from kernel.store.approvals import Named, keep_up, tell_request
+from kernel.store.approvals import Named, tell_request, update_wait
 from kernel.store.fence import Held, held
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
-from kernel.store.transitions.apply_effects import record
+from kernel.store.transitions.apply_effects import apply_fact
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.names import ApprovalId, approval_id, name_of, number_of, rule_id
@@ -98,7 +98,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
             speaker=instruction.agent,
             payload=payload,
         )
-        record(tx, fact)
+        apply_fact(tx, fact)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()
         assert row is not None, "it was just written"
         use(tx, instruction, approvals=int(row[1] == "open"), text=call.input + call.why.encode("utf-8", "replace"))
@@ -107,7 +107,7 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
     holds = call.held and asked.state == "open"
     taken = {"id": asked.number, "key": call.key, "epoch": author.epoch, "held": holds}
     (until_ms,) = cast("tuple[int]", tx.conn.execute(TAKE_OVER, taken).fetchone())
-    keep_up(tx, instruction.number)
+    update_wait(tx, instruction.number)
     if holds and found is not None:  # nothing is new but that its work stands still again
         one = Named(instruction.number, instruction.name, instruction.space, call.tool)
         tell_request(tx, asked.number, one, until_ms)
@@ -119,7 +119,7 @@ ONE: Final = "SELECT id, state, reason FROM approvals WHERE id = ?"
 TOLD: Final = "UPDATE approvals SET told = 1 WHERE id = ? AND told = 0 RETURNING 1"
 
 
-def learn(tx: Transaction, author: Author, approval: int) -> Asked:
+def find_decision(tx: Transaction, author: Author, approval: int) -> Asked:
     """What became of the request whose call is kept waiting. Raises Refused (stale_attempt)."""
     instruction = held(tx.conn, author.instruction, author.epoch)
     row = tx.conn.execute(ONE, (approval,)).fetchone()
@@ -153,7 +153,7 @@ def _told(tx: Transaction, asked: Asked, instruction: Held, asker: int) -> Asked
 USED_UP: Final = "UPDATE approvals SET told = 1 WHERE instruction = ? AND tool = ? AND digest = ? AND call_key = ?"
 
 
-def allow(tx: Transaction, author: Author, call: Call) -> None:
+def mark_begun(tx: Transaction, author: Author, call: Call) -> None:
     """``call`` may be made by now without anybody's leave: a request of its own shows no more that it has not begun.
 
     Raises Refused (stale_attempt).
@@ -166,11 +166,11 @@ def allow(tx: Transaction, author: Author, call: Call) -> None:
 LET_GO: Final = "UPDATE approvals SET held = 0 WHERE id = ? AND held = 1 AND epoch = ? RETURNING instruction"
 
 
-def let_go(tx: Transaction, author: Author, approval: int) -> None:
+def release_call(tx: Transaction, author: Author, approval: int) -> None:
     """The call is not kept waiting any more, whatever becomes of its request."""
     row = tx.conn.execute(LET_GO, (approval, author.epoch)).fetchone()
     if row is not None:
-        keep_up(tx, int(row[0]))
+        update_wait(tx, int(row[0]))
 
 
 def approve(

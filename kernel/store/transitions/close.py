@@ -9,21 +9,23 @@ Book what an attempt spent of which its kernel learns after somebody took its in
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
 
 from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.store import rows, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
 from kernel.store.attempts import Ending, end_attempt
 from kernel.store.blobs import store_body
-from kernel.store.circuit_breakers import ProviderFailure, hold, record_failure, release_probe
+from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.fence import stale
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.apply_effects import record
+from kernel.store.transition_sql import delivery_sql, instruction_sql
+from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import answer
@@ -31,7 +33,7 @@ from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
 from protocol.message import MessageKind
-from protocol.names import InstructionId, instruction_id, number_of
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
 
 EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
 _NO_USAGE: Final = Usage()
@@ -99,34 +101,34 @@ def close(
     return closed
 
 
-def close_cancel(tx: Transaction, number: int, epoch: int) -> Closed | None:
+def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
     """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
     return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
 
 
-def give_up(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
+def close_incomplete(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
     """End an instruction that money, or another limit, holds back; thread kept. None: it moved meanwhile."""
     conclusion = Closing(status="incomplete", cause=cause)
     return _conclude(tx, number, epoch, conclusion, Ending(cause), any_open=True)
 
 
-END: Final = """
+END: Final = instruction_sql("""
 UPDATE instructions SET state = :status, result_text = :text, cause = :cause, error_class = :class, ended_ms = :now,
-  waits_for = NULL, wait_key = NULL, not_before_ms = 0,
+  {no_wait},
   input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
-  AND (state IN ('leased', 'running') OR (:any_open AND state IN ('queued', 'yielded', 'waiting')))
-RETURNING agent, name, space, run, hops, asked_by, attempts + crashes,
+  AND (state {before done} OR (:any_open AND state {before cancel}))
+RETURNING agent, name, space, run, hops, asked_by, attempts + crashes AS tried,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
-"""
+""")
 
-END_DELIVERY: Final = """
-UPDATE deliveries SET state = ? WHERE instruction = ? AND state IN ('queued', 'leased', 'injected')
-"""
+END_DELIVERY: Final = delivery_sql("""
+UPDATE deliveries SET state = ? WHERE instruction = ? AND state {before ack}
+""")
 
 BOOK: Final = """
 UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),
@@ -137,6 +139,23 @@ UPDATE agents SET input_tokens = min(input_tokens + :input, :largest),
   last_exit = coalesce(:exit, last_exit), last_event_ms = :now, stepped = stepped OR :worked
 WHERE key = :agent
 """
+
+
+class _Ended(NamedTuple):
+    """A row of END."""
+
+    agent: AgentKey
+    name: AgentName
+    space: SpaceId
+    run: int | None
+    hops: int
+    asked_by: int | None
+    tried: int
+    input_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_usd: float | None
 
 
 def _conclude(
@@ -154,13 +173,19 @@ def _conclude(
         "any_open": any_open,
         **amounts_of(conclusion.usage),
     }
-    row = tx.conn.execute(END, values).fetchone()
+    row = rows.one(tx.conn.execute(END, values), END, _Ended)
     if row is None:
         return None
-    agent, name, space, run, hops, asked_by, attempts, *amounts = row
+    agent, name, space = row.agent, row.name, row.space
     forget_quotas(tx, number)
-    total = _usage(*amounts)
-    spend(tx, agent=agent, run=run, usage=conclusion.usage)
+    total = Usage(
+        input_tokens=row.input_tokens,
+        output_tokens=row.output_tokens,
+        cache_read_tokens=row.cache_read_tokens,
+        cache_write_tokens=row.cache_write_tokens,
+        cost_usd=row.cost_usd,
+    )
+    spend(tx, agent=agent, run=row.run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
     tx.conn.execute(END_DELIVERY, (end.delivery, number))
     end_attempt(tx, number, epoch, name, space, ending)
@@ -175,14 +200,14 @@ def _conclude(
     if conclusion.failure is not None:
         breaker = record_failure(tx, conclusion.failure)
         if breaker.state != "closed":
-            hold(tx, agent, breaker.key, breaker.reason, breaker.open_until_ms)
+            waits.hold(tx, agent, breaker.key, breaker.reason, breaker.open_until_ms)
     data = {
         "status": conclusion.status,
         "class": error_class,
         "cause": conclusion.cause,
         "text": conclusion.text,
         "usage": msgspec.to_builtins(total),
-        "attempts": attempts,
+        "attempts": row.tried,
     }
     outcome = InstructionOutcome(
         instruction=instruction_id(number),
@@ -191,10 +216,12 @@ def _conclude(
         cause=conclusion.cause,
         error_class=error_class,
     )
-    fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
-    recorder = record(tx, fact)
-    if asked_by is not None:
-        answer(tx, asked_by)
+    fact = Fact(
+        kind=end.kind, space=space, sender=name, hops=row.hops + 1, cause=number, speaker=agent, payload=outcome
+    )
+    recorder = apply_fact(tx, fact)
+    if row.asked_by is not None:
+        answer(tx, row.asked_by)
     # Last, so that who waits for the end has seen what was said.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))
@@ -212,25 +239,13 @@ def amounts_of(usage: Usage) -> dict[str, int | float | None]:
     }
 
 
-def _usage(
-    input_tokens: int, output_tokens: int, cache_read_tokens: int, cache_write_tokens: int, cost_usd: float | None
-) -> Usage:
-    return Usage(
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cache_read_tokens=cache_read_tokens,
-        cache_write_tokens=cache_write_tokens,
-        cost_usd=cost_usd,
-    )
-
-
 def cancel(tx: Transaction, instruction: str) -> None:
     """End an instruction in whatever open state it is; a worker that has it is stopped by its kernel.
 
     Raises Refused: not_found; conflict where it has ended, saying how.
     """
     found = find(tx.conn, instruction)
-    if close_cancel(tx, found.number, found.epoch) is None:
+    if close_cancelled(tx, found.number, found.epoch) is None:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
         raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", f"see it: awk show {instruction}")
 
@@ -245,7 +260,7 @@ DELETE: Final = "DELETE FROM agents WHERE origin = 'ephemeral' RETURNING key"
 def end_ephemeral(tx: Transaction) -> tuple[str, ...]:
     """Cancel the open work of ephemeral agents and forget them. Returns their names."""
     for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OPEN).fetchall()):
-        close_cancel(tx, number, epoch)
+        close_cancelled(tx, number, epoch)
     names = tuple(str(key) for (key,) in tx.conn.execute(DELETE).fetchall())
     for name in names:
         tx.emit("agent.changed", agent=name, data={"state": "deleted", "reason": "the kernel was stopped"})

@@ -7,10 +7,11 @@ from typing import Final, cast
 import apsw
 
 from kernel.policy.circuit_breaker import HALF_OPEN_MS
-from kernel.store.circuit_breakers import probe, release_probe, wake_waiters
+from kernel.store import waits
+from kernel.store.circuit_breakers import probe, release_probe
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.approvals import expire
-from kernel.store.transitions.voting import expire_ballots
+from kernel.store.transitions.voting import expire_proposals
 
 AGED: Final = 500
 """So many rise in one commit: a hundred thousand that came together must not keep others from writing."""
@@ -64,15 +65,15 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
     for number, name, space, state in cast("list[tuple[int, str, str, str]]", aged):
         data = {"status": state, "lane": "immediate", "not_before": None}
         tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-    for (number,) in cast("list[tuple[int]]", tx.conn.execute(OVER, (tx.now_ms,)).fetchall()):
-        wake_waiters(tx, number)
+    over = cast("list[tuple[int]]", tx.conn.execute(OVER, (tx.now_ms,)).fetchall())
+    waits.wake(tx, (number for (number,) in over))
     for number, free_ms in _places(tx.conn):
         if free_ms <= tx.now_ms:
             release_probe(tx, number)
     for (key,) in tx.conn.execute(PROBE, (tx.now_ms,)).fetchall():
         probe(tx, str(key))
     expire(tx)
-    expire_ballots(tx)
+    expire_proposals(tx)
 
 
 NEXT: Final = """

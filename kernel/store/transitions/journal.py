@@ -14,6 +14,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.fence import held, stale
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.errors import Refused
@@ -49,22 +50,22 @@ _encode: Final = msgspec.json.Encoder().encode
 _NO_USAGE: Final = Usage()
 
 # The guard, the place and the cost in one statement: zero rows mean fenced, or not the next entry.
-ADVANCE: Final = """
-UPDATE instructions SET state = 'running', entries = entries + 1, steps = steps + :step,
+ADVANCE: Final = instruction_sql("""
+UPDATE instructions SET state = {entry}, entries = entries + 1, steps = steps + :step,
   input_tokens = min(input_tokens + :input, :largest), output_tokens = min(output_tokens + :output, :largest),
   cache_read_tokens = min(cache_read_tokens + :cache, :largest),
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
   throttled_ms = 0
-WHERE id = :id AND epoch = :epoch AND entries = :k AND state IN ('leased', 'running')
+WHERE id = :id AND epoch = :epoch AND entries = :k AND state {before entry}
 RETURNING agent, name, space, run, lane, steps
-"""
+""")
 
 INSERT_ENTRY: Final = """
 INSERT INTO entries (instruction, k, epoch, kind, body, blob, at_ms) VALUES (?, ?, ?, ?, ?, ?, ?)
 """
 
-INJECTED: Final = "UPDATE deliveries SET state = 'injected' WHERE instruction = ? AND state = 'leased'"
+INJECTED: Final = delivery_sql("UPDATE deliveries SET state = {inject} WHERE instruction = ? AND state {before inject}")
 
 Pressing = Literal["urgent", "paused", "asked"]
 """Why an attempt should make room: work of its agent in a more urgent lane, somebody paused it, or it waits itself."""

@@ -1,10 +1,12 @@
 """Give an instruction to an attempt."""
 
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
+from kernel.store import rows
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import delivery_sql, instruction_sql
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
 from protocol.names import (
@@ -61,26 +63,29 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     """An attempt broke off since the last entry, or what is gone on with did: what came next may have begun."""
 
 
-LEASE: Final = """
-UPDATE instructions SET state = 'leased', epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
-WHERE id = :id AND state IN ('queued', 'yielded') AND NOT EXISTS (
+LEASE: Final = instruction_sql("""
+UPDATE instructions SET state = {lease}, epoch = epoch + 1, attempts = attempts + 1, not_before_ms = 0
+WHERE id = :id AND state {before lease} AND NOT EXISTS (
     SELECT 1 FROM instructions AS live WHERE live.agent = instructions.agent AND live.state IN ('leased', 'running'))
+  -- an agent that nothing holds back, and that has no live attempt
   AND NOT EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
       AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now))
 RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
   preempted, compacted, carried_steps, continues, by_mention,
+  -- it goes on with the thread of another and has no entry of its own,
   (continues IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM entries AS own WHERE own.instruction = instructions.id AND own.epoch > 0))
+  -- or an attempt broke off since the last entry, other than in good order
   OR (epoch > 1 AND EXISTS (
     SELECT 1 FROM attempts AS p WHERE p.instruction = instructions.id AND p.epoch < instructions.epoch
       AND p.epoch >= coalesce((SELECT e.epoch FROM entries AS e WHERE e.instruction = instructions.id
         ORDER BY e.k DESC LIMIT 1), 0)
-      AND p.outcome NOT IN ('yielded', 'held back', 'over budget'))),
+      AND p.outcome NOT IN ('yielded', 'held back', 'over budget'))) AS interrupted,
   vouched,
-  (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run),
-  (SELECT w.approval FROM workflows AS w WHERE w.id = instructions.run)
-"""
+  (SELECT w.vouched FROM workflows AS w WHERE w.id = instructions.run) AS run_vouched,
+  (SELECT w.approval FROM workflows AS w WHERE w.id = instructions.run) AS approval
+""")
 
 MESSAGE: Final = "SELECT seq, text, sender FROM messages WHERE seq = ?"
 
@@ -89,11 +94,39 @@ SELECT m.seq, m.text, m.sender FROM deliveries AS d CROSS JOIN messages AS m ON 
 WHERE d.instruction = ? ORDER BY m.seq
 """
 
-DELIVERIES: Final = "UPDATE deliveries SET state = 'leased' WHERE instruction = ? AND state = 'queued'"
+DELIVERIES: Final = delivery_sql("UPDATE deliveries SET state = {lease} WHERE instruction = ? AND state {before lease}")
 
 INSERT_ATTEMPT: Final = """
 INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, ?, ?, ?, ?)
 """
+
+
+class _Row(NamedTuple):
+    """A row of LEASE."""
+
+    epoch: int
+    attempts: int
+    crashes: int
+    agent: AgentKey
+    name: AgentName
+    space: SpaceId
+    lane: int
+    hops: int
+    message: int
+    entries: int
+    run: int | None
+    throttled_ms: int
+    promoted: int
+    preempted: int
+    compacted: int
+    carried_steps: int
+    continues: int | None
+    by_mention: int
+    interrupted: int
+    vouched: bytes | None
+    run_vouched: bytes | None
+    approval: Approval | None
+
 
 _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 _NOTHING: Final = (0, "", "")
@@ -105,48 +138,47 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     None: it is no longer queued, or its agent has a live one, is paused, held back or waits to be restarted.
     """
     number = number_of(instruction, "i")
-    row = tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}).fetchone()
+    row = rows.one(tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}), LEASE, _Row)
     if row is None or number is None:
         return None
-    epoch, attempts, crashes, agent, name, space, lane, hops, seq, entries, run, *rest = row
-    throttled_ms, promoted, preempted, compacted, carried_steps, continues, by_mention, *more = rest
-    interrupted, *vouched, approval = more
     # What the instruction was made of, oldest first; never empty.
-    joined = bool(by_mention)
-    rows = tx.conn.execute(MESSAGES, (number,)) if joined else tx.conn.execute(MESSAGE, (seq,))
-    messages = cast("list[tuple[int, str, str]]", rows.fetchall()) or [_NOTHING]
+    found = tx.conn.execute(MESSAGES, (number,)) if row.by_mention else tx.conn.execute(MESSAGE, (row.message,))
+    messages = cast("list[tuple[int, str, str]]", found.fetchall()) or [_NOTHING]
     tx.conn.execute(DELIVERIES, (number,))
-    tx.conn.execute(INSERT_ATTEMPT, (number, epoch, attempts + crashes, token_hash, tx.now_ms))
+    n = row.attempts + row.crashes
+    tx.conn.execute(INSERT_ATTEMPT, (number, row.epoch, n, token_hash, tx.now_ms))
     text = "\n\n".join(one[1] for one in messages)
     leased = Leased(
         instruction=InstructionId(instruction),
-        attempt=attempt_id(instruction, epoch),
-        epoch=epoch,
-        n=attempts + crashes,
-        attempts=attempts,
-        crashes=crashes,
-        agent=agent,
-        name=name,
-        space=space,
+        attempt=attempt_id(instruction, row.epoch),
+        epoch=row.epoch,
+        n=n,
+        attempts=row.attempts,
+        crashes=row.crashes,
+        agent=row.agent,
+        name=row.name,
+        space=row.space,
         text=text,
         source_text=text,
         sender=messages[0][2],
-        lane=LANES[lane],
-        hops=hops,
-        message_seq=seq,
+        lane=LANES[row.lane],
+        hops=row.hops,
+        message_seq=row.message,
         joined=tuple(one[0] for one in messages[1:]),
-        entries=entries,
-        run=run,
-        throttled_ms=throttled_ms,
-        promoted=bool(promoted),
-        preempted=preempted,
-        compacted=bool(compacted),
-        carried_steps=carried_steps,
-        continues=continues,
-        vouched=frozenset(one for blob in vouched if blob is not None for one in _vouched.decode(blob)),
-        approval=approval,
-        interrupted=bool(interrupted),
+        entries=row.entries,
+        run=row.run,
+        throttled_ms=row.throttled_ms,
+        promoted=bool(row.promoted),
+        preempted=row.preempted,
+        compacted=bool(row.compacted),
+        carried_steps=row.carried_steps,
+        continues=row.continues,
+        vouched=frozenset(
+            one for blob in (row.vouched, row.run_vouched) if blob is not None for one in _vouched.decode(blob)
+        ),
+        approval=row.approval,
+        interrupted=bool(row.interrupted),
     )
-    data = {"attempt": leased.attempt, "epoch": epoch, "n": leased.n}
-    tx.emit("instruction.leased", space=space, agent=name, instruction=number, data=data)
+    data = {"attempt": leased.attempt, "epoch": row.epoch, "n": n}
+    tx.emit("instruction.leased", space=row.space, agent=row.name, instruction=number, data=data)
     return leased

@@ -7,16 +7,17 @@ Book what a model call cost with everybody who has a budget: the agent's minutes
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, Literal, cast
+from typing import Final, Literal
 
 from kernel.rule.draft import Draft
+from kernel.store import waits
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from protocol.errors import Refused
-from protocol.instruction import LANES, LARGEST, Usage, WaitReason
+from protocol.instruction import LARGEST, Usage, WaitReason
 from protocol.message import SYSTEM
-from protocol.names import InstructionId, instruction_id, place_of
+from protocol.names import InstructionId, place_of
 
 GRANT: Final = """
 UPDATE workflows SET limited = 0, limited_by = NULL, assigned = 0, spent_tokens = 0, spent_usd = 0,
@@ -24,21 +25,8 @@ UPDATE workflows SET limited = 0, limited_by = NULL, assigned = 0, spent_tokens 
 WHERE space = :space AND state = 'running' RETURNING id
 """
 
-# What a person continues is a new cause: the chain that had become too long begins anew.
-RELEASE_SPACE: Final = """
-UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
-  waits_for = NULL, wait_key = NULL, not_before_ms = 0
-WHERE space = :space AND state = 'waiting' AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
-"""
-
 FORGET: Final = "DELETE FROM spending WHERE agent = ?"
 RESTED: Final = "UPDATE agents SET resume_at_ms = 0 WHERE key = ?"
-
-RELEASE_AGENT: Final = """
-UPDATE instructions SET state = 'queued', hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END,
-  waits_for = NULL, wait_key = NULL, not_before_ms = 0
-WHERE agent = :agent AND state = 'waiting' AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
-"""
 
 
 def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
@@ -50,7 +38,7 @@ def grant(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
     if tx.conn.execute(GRANT, values).fetchone() is None:
         hint = f"start it: awk start {space.partition(':')[0][:32]}"
         raise Refused("workflow_not_running", f"workflow {place_of(space)[:100]} is not running", hint)
-    return _released(tx, tx.conn.execute(RELEASE_SPACE, values).fetchall())
+    return waits.wake_limited(tx, space=space)
 
 
 def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
@@ -60,15 +48,7 @@ def grant_agent(tx: Transaction, agent: str) -> tuple[InstructionId, ...]:
     """
     tx.conn.execute(FORGET, (agent,))
     tx.conn.execute(RESTED, (agent,))
-    return _released(tx, tx.conn.execute(RELEASE_AGENT, {"agent": agent}).fetchall())
-
-
-def _released(tx: Transaction, rows: object) -> tuple[InstructionId, ...]:
-    released = sorted(cast("list[tuple[int, str, str, int]]", rows))
-    for number, name, space, lane in released:
-        data = {"status": "queued", "lane": LANES[lane], "not_before": None, "waits_for": None}
-        tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
-    return tuple(instruction_id(number) for number, *_rest in released)
+    return waits.wake_limited(tx, agent=agent)
 
 
 By = Literal["budget", "wall_time"]
@@ -76,11 +56,6 @@ By = Literal["budget", "wall_time"]
 LIMIT: Final = """
 UPDATE workflows SET limited = 1, limited_by = :by WHERE id = :run AND state = 'running' AND limited_by IS NOT :by
 RETURNING space, name, tag, mode, budget_tokens, budget_usd, spent_tokens, spent_usd, wall_time_ms
-"""
-
-HOLD: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
-WHERE space = :space AND state IN ('queued', 'yielded') RETURNING id, name, lane
 """
 
 
@@ -96,11 +71,7 @@ def limit(tx: Transaction, run: int, by: By) -> bool:
     hint = "" if mode == "run" else f"; nothing goes on until somebody continues it (awk continue @{name}:{tag})"
     append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=f"{_TEXTS[by](*amounts)}{hint}"))
     tx.emit("workflow.changed", space=space, data={"run": place_of(space), "state": "waiting", "reason": by})
-    reason = _REASONS[by]
-    held = tx.conn.execute(HOLD, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
-    for number, agent, lane in cast("list[tuple[int, str, int]]", held):
-        data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": reason}
-        tx.emit("instruction.queued", space=space, agent=agent, instruction=number, data=data)
+    waits.wait_in_space(tx, space, _REASONS[by])
     return True
 
 

@@ -18,8 +18,7 @@ import msgspec
 
 from kernel.fault_injection import fault_point
 from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
-from kernel.store import circuit_breakers
-from kernel.store.circuit_breakers import wake_waiters
+from kernel.store import circuit_breakers, waits
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import close as transitions_close
@@ -27,7 +26,7 @@ from kernel.store.transitions.clock_correction import HostClock, correct_clock, 
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.threads import answer
 from protocol.ipc import Entry
-from protocol.names import InstructionId, instruction_id
+from protocol.names import AgentKey, InstructionId, instruction_id
 
 LAST: Final = "SELECT at_ms, stopped_ms IS NOT NULL, progress_seq FROM boots ORDER BY id DESC LIMIT ?"
 
@@ -121,9 +120,8 @@ WHERE state = 'waiting' AND waits_for IN ('provider', 'credentials', 'quota')
   AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = instructions.wait_key AND b.state <> 'closed')
 ORDER BY id
 """
-FORGET_HOLDS: Final = """
-UPDATE agents SET hold_key = NULL, hold_reason = NULL, hold_until_ms = 0
-WHERE hold_key IS NOT NULL
+STRANDED_AGENTS: Final = """
+SELECT key FROM agents WHERE hold_key IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM breakers AS b WHERE b.key = agents.hold_key AND b.state <> 'closed')
 """
 
@@ -135,23 +133,22 @@ WHERE i.state = 'waiting' AND i.waits_for = 'answer'
 ORDER BY i.id
 """
 
-PAUSE: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'paused', wait_key = NULL
-WHERE state IN ('queued', 'yielded')
-  AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
-"""
-
 
 def reset_volatile(tx: Transaction) -> None:
     """Let go on what need not wait any more; what a person has paused stays so."""
     tx.conn.execute(STOP_PROBES)
     for (key,) in tx.conn.execute(WITHOUT_TIME).fetchall():
         circuit_breakers.close(tx, str(key))
-    for question, let_go in ((STRANDED, wake_waiters), (ANSWERED, answer)):
-        for (number,) in cast("list[tuple[int]]", tx.conn.execute(question).fetchall()):
-            let_go(tx, number)
-    tx.conn.execute(FORGET_HOLDS)
-    tx.conn.execute(PAUSE)
+    waits.wake(tx, _numbers(tx, STRANDED))
+    for number in _numbers(tx, ANSWERED):
+        answer(tx, number)
+    for (agent,) in tx.conn.execute(STRANDED_AGENTS).fetchall():
+        waits.release(tx, AgentKey(str(agent)))
+    waits.wait_where_paused(tx)
+
+
+def _numbers(tx: Transaction, query: str) -> list[int]:
+    return [number for (number,) in cast("list[tuple[int]]", tx.conn.execute(query).fetchall())]
 
 
 FINAL_STOPS: Final = frozenset({"end_turn", "stop_sequence", "stop"})

@@ -4,12 +4,14 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from kernel.policy.scheduling import lane_after
+from kernel.store import waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import awaited
 from kernel.store.attempts import Ending, end_attempt
-from kernel.store.circuit_breakers import ProviderFailure, breaker, hold, record_failure, release_probe
+from kernel.store.circuit_breakers import ProviderFailure, breaker, record_failure, release_probe
 from kernel.store.fence import stale
 from kernel.store.transaction import Transaction, optional_rfc3339
+from kernel.store.transition_sql import instruction_sql
 from kernel.store.transitions.threads import compact, take_answers
 from protocol.errors import CLASS_OF_CAUSE, Cause
 from protocol.instruction import LANES, WaitReason
@@ -62,15 +64,14 @@ class Retried:
 
 
 # The lease has charged an attempt: a crash is charged as a crash instead, and what is not charged is given back.
-PARK: Final = """
-UPDATE instructions SET state = :status, not_before_ms = :not_before, parked_ms = :now, cause = :cause,
-  error_class = :class, waits_for = :waits_for, wait_key = :wait_key,
+PARK: Final = instruction_sql("""
+UPDATE instructions SET state = :status, {wait}, cause = :cause, error_class = :class,
   attempts = attempts - :refund, crashes = crashes + :crash, preempted = preempted + :preempted,
   promoted = promoted AND NOT :preempted, compacted = compacted OR :compact,
   throttled_ms = CASE WHEN NOT :throttled THEN throttled_ms WHEN throttled_ms > 0 THEN throttled_ms ELSE :now END
-WHERE id = :id AND epoch = :epoch AND state IN ('leased', 'running')
+WHERE id = :id AND epoch = :epoch AND state {before retry}
 RETURNING agent, name, space, lane, preempted
-"""
+""")
 
 REST: Final = "UPDATE agents SET resume_at_ms = max(resume_at_ms, ?) WHERE key = ?"
 
@@ -115,7 +116,7 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
     if parking.exit is not None:
         tx.conn.execute(LAST_EXIT, (parking.exit, tx.now_ms, agent))
     if parking.wait_key is not None and parking.waits_for is not None and parking.holds:
-        hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
+        waits.hold(tx, agent, parking.wait_key, parking.waits_for, parking.not_before_ms)
     if parking.crash_jitter is not None:
         charge_crash(tx, agent, parking.crash_jitter)
     told_of_retry: dict[str, object]

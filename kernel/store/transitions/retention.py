@@ -26,7 +26,7 @@ from kernel.policy.retention import ClockJump
 from kernel.store.agents import remove_agent
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.voting import cancel_open, expire_ballots
+from kernel.store.transitions.voting import cancel_open, expire_proposals
 from protocol.api.agents import Cleared
 from protocol.errors import Refused
 from protocol.names import AgentKey, personal_space, place_of
@@ -284,7 +284,7 @@ def clear(tx: Transaction, space: str, *more: str) -> Cleared:
     Raises Refused (conflict) while something there has not ended.
     """
     spaces = (space, *more)
-    expire_ballots(tx)  # it may wake somebody
+    expire_proposals(tx)  # it may wake somebody
     count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
     if count:
         raise Refused(
@@ -359,7 +359,7 @@ SELECT DISTINCT i.agent, i.space FROM instructions AS i WHERE i.ended_ms IS NULL
 """
 
 
-def workplaces(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
+def spaces_in_use(conn: apsw.Connection, before_ms: int) -> frozenset[tuple[str, str]]:
     """Who (agent key) has work where (space) that has not ended, or ended since: the opposite of what is old."""
     return frozenset(cast("tuple[str, str]", row) for row in conn.execute(WORKPLACES, {"before": before_ms}))
 

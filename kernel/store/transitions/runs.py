@@ -11,16 +11,16 @@ import apsw
 import msgspec
 
 from kernel.policy.run_completion import RunCompletion, exit_by_agent, exit_by_output, exit_by_verdict, run_completion
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted, WorkflowStopped
+from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
 from kernel.store import agents, run_outcomes, voting, workflows
 from kernel.store.circuit_breakers import release_agent
-from kernel.store.feed import kept
+from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
-from kernel.store.transitions.close import close_cancel, give_up
-from kernel.store.transitions.voting import expire_ballots
+from kernel.store.transitions.close import close_cancelled, close_incomplete
+from kernel.store.transitions.voting import expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
 from protocol.message import SYSTEM
@@ -68,13 +68,13 @@ WHERE m.space = ? AND a.hold_key IS NOT NULL AND a.hold_until_ms = 0
 """
 
 
-def begun_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> StartedRun | None:
+def started_before(conn: apsw.Connection, request: RequestKey, now_ms: int) -> StartedRun | None:
     """What the same request started earlier. Raises Refused (key_reused) if the key was another request's."""
     recorded = find_response(conn, request, now_ms)
     return None if recorded is None else _decoder.decode(recorded.response)
 
 
-def begin_workflow(
+def start_run(
     tx: Transaction,
     draft: Draft,
     request: RequestKey | None = None,
@@ -89,11 +89,11 @@ def begin_workflow(
 
     Raises Refused (already_running, key_reused, and those of proposals).
     """
-    if request is not None and (before := begun_before(tx.conn, request, tx.now_ms)) is not None:
+    if request is not None and (before := started_before(tx.conn, request, tx.now_ms)) is not None:
         return before
-    after = kept(tx.conn).newest
+    after = event_range(tx.conn).newest
     started = draft.payload
-    assert isinstance(started, WorkflowStarted), started
+    assert isinstance(started, RunSpec), started
     draft, begins = _in_its_space(tx.conn, draft, started, continues=continues)
     appended = append(tx, draft)
     for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
@@ -121,9 +121,7 @@ def begin_workflow(
     return begun
 
 
-def _in_its_space(
-    conn: apsw.Connection, draft: Draft, started: WorkflowStarted, *, continues: bool
-) -> tuple[Draft, bool]:
+def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, continues: bool) -> tuple[Draft, bool]:
     """``draft`` said in the space of the run that it starts, to members that live there; and whether that is new.
 
     Where one runs already it is said there, and refused by the rule.
@@ -178,7 +176,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     """Stop the workflow that runs in ``space``. Raises Refused (workflow_not_running)."""
     text = f"{place_of(space)} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
-    expire_ballots(tx, over=space)  # the rest is called off
+    expire_proposals(tx, over=space)  # the rest is called off
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
     rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
     # What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked.
@@ -191,9 +189,9 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     for one in rows:
         limit = held_back.get(one.number)
         if limit is None:
-            close_cancel(tx, one.number, one.epoch)
+            close_cancelled(tx, one.number, one.epoch)
         else:
-            give_up(tx, one.number, one.epoch, limit)
+            close_incomplete(tx, one.number, one.epoch, limit)
     return Stopped(
         cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held_back),
         incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held_back),
@@ -221,7 +219,7 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
         if judged is None or judged.seq != run_outcomes.last_reply(tx.conn, run, expected.exit_from).seq:
             return False
         over = exit_by_output(over, judged.misfit)
-    expire_ballots(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
+    expire_proposals(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
     if expected.verdict is not None:
         over = exit_by_verdict(over, voting.of_run(tx.conn, run, expected.verdict.id))
     stop_workflow(tx, progress.space, over.status, over.exit_code, over.reason)

@@ -10,16 +10,17 @@ A person makes an agent of run time one with a file: it goes on under the file's
 from typing import Final, cast
 
 from kernel.policy.agent_status import AgentState
+from kernel.store import waits
 from kernel.store.agents import AgentSpec, put_agent, remove_agent, set_agent_state
 from kernel.store.approvals import unbind
-from kernel.store.circuit_breakers import release_agent, wake_waiters
+from kernel.store.circuit_breakers import release_agent
 from kernel.store.instructions import find
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.append import go_on
+from kernel.store.transition_sql import delivery_sql, instruction_sql
+from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.limits import grant, grant_agent
-from kernel.store.transitions.threads import forget_questions, keep_asking
-from kernel.store.waits import keep_paused
+from kernel.store.transitions.threads import forget_questions, wait_for_answers
 from protocol.errors import Refused
 from protocol.instruction import LANES, LIVE
 from protocol.names import AgentKey, InstructionId, is_personal, number_of, personal_space, place_of
@@ -71,7 +72,6 @@ UPDATE agents SET state = 'active', reason = NULL, crash_streak = 0, crashed_ms 
 WHERE key = ?
 """
 FORGET_CRASHES: Final = "DELETE FROM crashes WHERE agent = ?"
-DUE: Final = "UPDATE instructions SET not_before_ms = 0 WHERE agent = ? AND state IN ('queued', 'yielded')"
 
 
 def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
@@ -82,7 +82,7 @@ def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
     _state(tx, agent)
     tx.conn.execute(CLEAR, (agent,))
     tx.conn.execute(FORGET_CRASHES, (agent,))
-    tx.conn.execute(DUE, (agent,))
+    waits.make_due(tx, agent)
     set_agent_state(tx, agent, "active")
     return release_agent(tx, agent)
 
@@ -114,14 +114,13 @@ def pause_workflow(tx: Transaction, space: str) -> None:
     """
     if _set_paused(tx, space, paused=True):
         for number in _numbers(tx, LANED, space):
-            keep_paused(tx, number)
+            waits.wait_if_paused(tx, number)
 
 
 def resume_workflow(tx: Transaction, space: str) -> None:
     """Let the work of ``space`` go on that waited for this. Raises Refused (workflow_not_running)."""
     if _set_paused(tx, space, paused=False):
-        for number in _numbers(tx, KEPT, space):
-            wake_waiters(tx, number)
+        waits.wake(tx, _numbers(tx, KEPT, space))
 
 
 def continue_workflow(tx: Transaction, space: str) -> tuple[InstructionId, ...]:
@@ -141,13 +140,13 @@ def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...
     Raises Refused (unknown_agent).
     """
     _state(tx, agent)
-    return (*_kept(tx, grant_agent(tx, agent)), *go_on(tx, agent))
+    return (*_kept(tx, grant_agent(tx, agent)), *continue_work(tx, agent))
 
 
 def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
     """What a limit let go, held back again where its workflow is paused."""
     for one in granted:
-        keep_paused(tx, number_of(one, "i") or 0)
+        waits.wait_if_paused(tx, number_of(one, "i") or 0)
     return granted
 
 
@@ -200,16 +199,16 @@ def promote(tx: Transaction, instruction: str) -> None:
 
 
 # Its age counts from now: what failed last week is not starved. It belongs to the run that is there today.
-RETRY: Final = """
-UPDATE instructions SET state = 'queued', attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
-  progress_mark = -1, promoted = 0, preempted = 0, not_before_ms = 0, waits_for = NULL, wait_key = NULL,
+RETRY: Final = instruction_sql("""
+UPDATE instructions SET state = {revive}, attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
+  progress_mark = -1, promoted = 0, preempted = 0, {no_wait},
   enqueued_ms = :now, ended_ms = NULL, cause = NULL, error_class = NULL, result_text = '', dismissed = 0,
   run = (SELECT w.id FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running')
-WHERE id = :id AND state IN ('failed', 'dead')
+WHERE id = :id AND state {before revive}
 RETURNING lane
-"""
+""")
 
-REVIVE: Final = "UPDATE deliveries SET state = 'queued' WHERE instruction = ? AND state = 'dead'"
+REVIVE: Final = delivery_sql("UPDATE deliveries SET state = {revive} WHERE instruction = ? AND state {before revive}")
 
 FORGET_ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
 FORGET_EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
@@ -264,7 +263,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         tx.conn.execute(FORGET_EFFECTS, (found.number,))
         tx.conn.execute(START_AFRESH, (found.number,))
         forget_questions(tx, found.number)
-    if not keep_asking(tx, found.number) and not keep_paused(tx, found.number):
+    if not wait_for_answers(tx, found.number) and not waits.wait_if_paused(tx, found.number):
         data = {"status": "queued", "lane": LANES[found.lane], "not_before": None}
         tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
 

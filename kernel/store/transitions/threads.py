@@ -16,11 +16,11 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 
+from kernel.store import waits
 from kernel.store.blobs import store_body
-from kernel.store.circuit_breakers import wake_waiters
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
-from protocol.instruction import ENDED, LANES, LIVE, Status
+from protocol.instruction import ENDED, LIVE, Status
 from protocol.ipc import Entry
 from protocol.names import InstructionId, instruction_id
 
@@ -83,8 +83,6 @@ ASK_AGENT: Final = "ask_agent"
 
 STATE: Final = "SELECT state, waits_for FROM instructions WHERE id = ?"
 
-NEXT_KEY: Final = "UPDATE instructions SET wait_key = ? WHERE id = ?"
-
 
 def answer(tx: Transaction, asker: int) -> None:
     """Something that ``asker`` had asked for has ended: tell it, and let it go on once all is there."""
@@ -95,9 +93,9 @@ def answer(tx: Transaction, asker: int) -> None:
     if row != ("waiting", "answer"):
         return
     if still_open is None:
-        wake_waiters(tx, asker)
+        waits.wake(tx, (asker,))
     else:
-        tx.conn.execute(NEXT_KEY, (still_open, asker))
+        waits.set_key(tx, asker, still_open)
 
 
 class _Asked(NamedTuple):
@@ -142,22 +140,10 @@ def take_answers(tx: Transaction, asker: int) -> InstructionId | None:
     return next((instruction_id(one.number) for one in rows if one.state not in ENDED), None)
 
 
-WAIT: Final = """
-UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = ?, not_before_ms = 0
-WHERE id = ? AND state IN ('queued', 'yielded') RETURNING name, space, lane
-"""
-
-
-def keep_asking(tx: Transaction, asker: int) -> bool:
+def wait_for_answers(tx: Transaction, asker: int) -> bool:
     """Have an instruction that was put into its lane wait where an answer is still to come. Returns whether it does."""
     still_open = take_answers(tx, asker)
-    row = None if still_open is None else tx.conn.execute(WAIT, (still_open, asker)).fetchone()
-    if row is None:
-        return False
-    name, space, lane = row
-    data = {"status": "waiting", "lane": LANES[lane], "not_before": None, "waits_for": "answer"}
-    tx.emit("instruction.queued", space=space, agent=name, instruction=asker, data=data)
-    return True
+    return still_open is not None and waits.wait(tx, asker, "answer", still_open)
 
 
 INHERIT: Final = "UPDATE instructions SET asked_by = :new WHERE asked_by = :old AND told = 0"
@@ -166,7 +152,7 @@ INHERIT: Final = "UPDATE instructions SET asked_by = :new WHERE asked_by = :old 
 def inherit_questions(tx: Transaction, new: int, old: int) -> None:
     """``new`` goes on where ``old`` stopped: what that had asked is answered to it, and it waits for what is open."""
     tx.conn.execute(INHERIT, {"new": new, "old": old})
-    keep_asking(tx, new)
+    wait_for_answers(tx, new)
 
 
 FORGET: Final = "UPDATE instructions SET told = 1 WHERE asked_by = ? AND told = 0"

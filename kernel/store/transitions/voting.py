@@ -7,19 +7,17 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 import msgspec
 
+from kernel.policy.voting import ProposalOpened, binds_nothing, decisive, not_its_terms, with_defaults
 from kernel.rule.draft import (
     Author,
     Fact,
     Payload,
     ProposalCancelled,
     ProposalDue,
-    ProposalOpened,
-    ProposalTerms,
     VoteCast,
 )
 from kernel.rule.rules.voting import announced, cancelled, may_break, unknown, voted
 from kernel.rule.view import ProposalView
-from kernel.rule.voting_terms import binds_nothing, decisive, not_its_terms, with_defaults
 from kernel.store import idempotency, run_outcomes, voting
 from kernel.store.fence import Held, held
 from kernel.store.idempotency import UnkeyedCall, Words, find
@@ -31,7 +29,7 @@ from kernel.store.transitions.apply_effects import EffectWriter
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER, MessageKind
 from protocol.names import InstructionId, message_id, place_of
-from protocol.voting import BallotInfo
+from protocol.voting import BallotInfo, ProposalTerms
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,10 +91,10 @@ def create(
 
     ``salt`` decides what is left to lots: something that nobody can guess.
     """
-    speaker = _speaker(tx, space, author, ("proposal", asked), call_key)
+    speaker = _speaker(tx, space, author, ("proposal", _words(asked)), call_key)
     if (before := speaker.known(Proposed)) is not None:
         return before
-    name = asked.name or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
+    name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
     # asked with its terms: what decides over a run has those of its workflow. Raises Refused (bad_request).
     opened: ProposalOpened
@@ -145,7 +143,7 @@ def vote(
     return speaker.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
-def cancel_ballot(
+def cancel_proposal(
     tx: Transaction,
     space: str,
     name: str,
@@ -159,21 +157,35 @@ def cancel_ballot(
     speaker = _speaker(tx, space, author, ("cancel", name, reason), call_key)
     if (before := speaker.known(Cancelled)) is not None:
         return before
-    expire_ballots(tx)  # though no alarm has come yet
+    expire_proposals(tx)  # though no alarm has come yet
     ballot = _ballot(tx, space, name)
     payload = ProposalCancelled(name=name, reason=reason, quietly=quietly)
     recorder = _record(tx, speaker, space, "resolved", cancelled(ballot, reason), payload)
     return speaker.keep(tx, Cancelled(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
+def _words(asked: ProposalTerms) -> dict[str, object]:
+    """All that a call says, by the keys that the digests of earlier calls were made of."""
+    return {
+        "type": asked.type,
+        "title": asked.title,
+        "name": asked.id,
+        "description": asked.description,
+        "options": asked.options,
+        "resolution": asked.resolution,
+        "binding": asked.binding,
+        "timeout_ms": asked.timeout_ms,
+    }
+
+
 DUE: Final = "SELECT space, name FROM ballots WHERE state = 'open' AND expires_ms <= ? ORDER BY expires_ms, id"
 
 
-def expire_ballots(tx: Transaction, over: str | None = None) -> None:
+def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     """End what nobody has decided in time: a winner it may have all the same. In the space ``over`` nobody is woken."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
         payload = ProposalDue(name=name, now_ms=tx.now_ms, quietly=space == over)
-        apply_effects.record(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
+        apply_effects.apply_fact(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
 
 
 OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"
@@ -182,7 +194,7 @@ OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state =
 def cancel_open(tx: Transaction, space: str, reason: str) -> None:
     """Take back whatever is open in ``space``, and wake nobody."""
     for (name,) in cast("list[tuple[str]]", tx.conn.execute(OPEN_IN, (space,)).fetchall()):
-        cancel_ballot(tx, space, name, reason, quietly=True)
+        cancel_proposal(tx, space, name, reason, quietly=True)
 
 
 def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> _Speaker:
@@ -209,9 +221,9 @@ def _record(
         payload=payload,
     )
     if holder is None:
-        return apply_effects.record(tx, fact)
+        return apply_effects.apply_fact(tx, fact)
     use(tx, holder, messages=1, text=text)
-    recorder = apply_effects.record(tx, fact)
+    recorder = apply_effects.apply_fact(tx, fact)
     if recorder.instructions:
         use(tx, holder, instructions=len(recorder.instructions))
     return recorder

@@ -14,7 +14,8 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.resources import NOTHING
 from kernel.agents.trust import TrustStore, Untrusted, agent_units, missing_consent
 from kernel.inspect.trust import demanded
-from kernel.workflows.prepare import StartAsked, prepare
+from kernel.workflows.prepare import prepare
+from protocol.api.workflows import StartRequest
 from protocol.trust import changes
 
 FILES: Final = {
@@ -64,7 +65,7 @@ class Place:
     def start(self, workflow: str = "review") -> None:
         """What comes right before setup runs."""
         kept = TrustStore(str(self.state), str(self.root))
-        prepare(Catalog(self.root), StartAsked(workflow), environ=ENVIRON, kept=kept)
+        prepare(Catalog(self.root), StartRequest(workflow=workflow), environ=ENVIRON, kept=kept)
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernel.api.house import House, house
+from tests.builders.api import ServedKernel, serve_kernel
 
 
 @pytest.fixture
-async def kernel(tmp_path: Path) -> AsyncIterator[House]:
+async def kernel(tmp_path: Path) -> AsyncIterator[ServedKernel]:
     """A served kernel with a project of its own."""
-    async with house(tmp_path) as built:
+    async with serve_kernel(tmp_path) as built:
         yield built

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 
 MOCK: dict[str, Any] = {"model": "mock/x", "mock": [{"text": "hi"}]}
 
 
-async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: House) -> None:
+async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: ServedKernel) -> None:
     """``awk ls``."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
@@ -19,9 +19,9 @@ async def test_agents_of_files_and_of_run_time_are_listed_together(kernel: House
     ]
 
 
-async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: House) -> None:
+async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kernel: ServedKernel) -> None:
     """One wrong file hides nobody else (P9)."""
-    (kernel.services.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
+    (kernel.services.files.catalog.root / ".agents/bad.yaml").write_text("model: 1\nmodle: x\n")
     rows = (await kernel.ask("GET", "/agents")).json["agents"]
     assert [(row["name"], row["state"]) for row in rows] == [("alice", "idle"), ("bad", "error")]
     processes = (await kernel.ask("GET", "/ps")).json["agents"]
@@ -32,21 +32,21 @@ async def test_a_broken_file_is_listed_as_an_error_and_shown_with_its_place(kern
     assert all(error["line"] > 0 for error in shown.json["errors"])
 
 
-async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: House) -> None:
+async def test_an_agent_whose_file_broke_is_listed_as_it_works(kernel: ServedKernel) -> None:
     """Live reload: what the file said before counts, so the agent is not in error; the list and status say both."""
-    (kernel.services.catalog.root / ".agents/alice.yaml").write_text("model: 1\n")
+    (kernel.services.files.catalog.root / ".agents/alice.yaml").write_text("model: 1\n")
     await kernel.attempt()
     (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
     assert (row["state"], row["model"]) == ("running", "mock/x")
     assert ".agents/alice.yaml:1" in row["error"]
     status = (await kernel.ask("GET", "/status")).json
     assert status["state"] == "up" and "not in effect" in status["notice"]
-    (kernel.services.catalog.root / "moniro.yaml").write_text("limts: {}\n")
+    (kernel.services.files.catalog.root / "moniro.yaml").write_text("limts: {}\n")
     (row,) = (await kernel.ask("GET", "/agents")).json["agents"]
     assert (row["state"], row["file"], "moniro.yaml:1" in row["error"]) == ("running", ".agents/alice.yaml", True)
 
 
-async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: House) -> None:
+async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel: ServedKernel) -> None:
     """Agent CRUD."""
     made = await kernel.ask("POST", "/agents", MOCK)
     name = made.json["name"]
@@ -59,7 +59,7 @@ async def test_an_agent_made_at_run_time_can_be_sent_to_changed_and_ended(kernel
     assert (await kernel.ask("GET", f"/agents/{name}")).code == "unknown_agent"
 
 
-async def test_an_agent_with_work_is_not_deleted(kernel: House) -> None:
+async def test_an_agent_with_work_is_not_deleted(kernel: ServedKernel) -> None:
     """HF26: 409, nothing orphaned."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
@@ -68,8 +68,8 @@ async def test_an_agent_with_work_is_not_deleted(kernel: House) -> None:
 
 
 @pytest.mark.parametrize(("method", "body"), [("DELETE", None), ("PATCH", {"model": "mock/y"})])
-async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: House, method: str, body: object) -> None:
-    """Decisions: files are the truth for what people author."""
+async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: ServedKernel, method: str, body: object) -> None:
+    """Files are the truth for what people author."""
     refused = await kernel.ask(method, "/agents/alice", body)
     assert (refused.status, refused.code) == (409, "conflict")
     assert ".agents/alice.yaml" in refused.json["detail"]
@@ -88,12 +88,12 @@ async def test_an_agent_of_a_file_is_changed_in_its_file(kernel: House, method: 
         ({"model": "anthropic/claude-sonnet-4-5"}, "bad_definition"),
     ],
 )
-async def test_a_wrong_agent_is_not_made(kernel: House, asked: object, code: str) -> None:
+async def test_a_wrong_agent_is_not_made(kernel: ServedKernel, asked: object, code: str) -> None:
     """The rules of the agent file hold here too."""
     assert (await kernel.ask("POST", "/agents", asked)).code == code
 
 
-async def test_making_an_agent_twice_with_one_key_makes_one(kernel: House) -> None:
+async def test_making_an_agent_twice_with_one_key_makes_one(kernel: ServedKernel) -> None:
     """P2."""
     headers = kernel.headers(Idempotency_Key="k")
     first, second = [await kernel.ask("POST", "/agents", MOCK, headers=headers) for _ in range(2)]
@@ -101,7 +101,7 @@ async def test_making_an_agent_twice_with_one_key_makes_one(kernel: House) -> No
     assert len((await kernel.ask("GET", "/agents")).json["agents"]) == 2
 
 
-async def test_the_queue_of_an_agent_shows_what_waits(kernel: House) -> None:
+async def test_the_queue_of_an_agent_shows_what_waits(kernel: ServedKernel) -> None:
     """``awk queue``."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"})
     queue = (await kernel.ask("GET", "/agents/alice/queue")).json
@@ -109,21 +109,21 @@ async def test_the_queue_of_an_agent_shows_what_waits(kernel: House) -> None:
     assert (await kernel.ask("GET", "/agents/nobody/queue")).code == "unknown_agent"
 
 
-async def test_an_agent_in_error_works_again_after_a_reset(kernel: House) -> None:
+async def test_an_agent_in_error_works_again_after_a_reset(kernel: ServedKernel) -> None:
     """``awk reset`` works in any state."""
     from kernel.store.agents import set_agent_state
     from protocol.names import AgentKey
 
-    await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
+    await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
     assert (await kernel.ask("GET", "/status")).json["state"] == "degraded"
     reset = await kernel.ask("POST", "/agents/alice/reset")
     assert (reset.status, reset.json["state"]) == (200, "idle")
     assert (await kernel.ask("POST", "/agents/nobody/reset")).code == "unknown_agent"
 
 
-async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it(kernel: House) -> None:
+async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it(kernel: ServedKernel) -> None:
     """contracts 9: agent delete removes the bytes; while it has work it stays."""
-    file = kernel.services.catalog.root / ".agents/alice.yaml"
+    file = kernel.services.files.catalog.root / ".agents/alice.yaml"
     sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "the secret"})).json
     text = file.read_text()
     file.unlink()
@@ -138,11 +138,11 @@ async def test_an_agent_whose_file_is_gone_is_forgotten_with_what_was_said_to_it
     assert "the secret" not in str(said)
 
 
-async def test_an_ephemeral_agent_that_gets_a_file_keeps_its_queue(kernel: House) -> None:
+async def test_an_ephemeral_agent_that_gets_a_file_keeps_its_queue(kernel: ServedKernel) -> None:
     """agent create NAME --from NAME: what waits for it goes on, and a clean stop no longer ends it."""
     await kernel.ask("POST", "/agents", MOCK | {"name": "helper"})
     await kernel.ask("POST", "/messages", {"to": "helper", "text": "work"})
-    (kernel.services.catalog.root / ".agents/helper.yaml").write_text("model: mock/x\nmock: [{text: hi}]\n")
+    (kernel.services.files.catalog.root / ".agents/helper.yaml").write_text("model: mock/x\nmock: [{text: hi}]\n")
     assert (await kernel.ask("DELETE", "/agents/helper")).status == 200
     shown = (await kernel.ask("GET", "/agents/helper")).json
     assert (shown["ephemeral"], shown["file"], shown["workspaces"]) == (False, ".agents/helper.yaml", [])

@@ -12,15 +12,15 @@ import trio
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Answer, Wire, connected
-from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, REVISION, call, call_of
 
 BASH = {"tool": "bash", "input": {"command": "git push"}}
 PROMPT = {"tool_name": "Bash", "input": {"command": "git push"}, "tool_use_id": "toolu_1"}
 
 
-async def asked(kernel: House, key: str = "0.0:c", token: str = "worker-token", **more: Any) -> dict[str, Any]:
+async def asked(kernel: ServedKernel, key: str = "0.0:c", token: str = "worker-token", **more: Any) -> dict[str, Any]:
     """What a worker of our own is answered, which never waits."""
     result = await call(kernel, "auth_request", {**BASH, "wait_seconds": 0, **more}, token, **{CALL_KEY: key})
     assert not result["isError"], result
@@ -28,19 +28,19 @@ async def asked(kernel: House, key: str = "0.0:c", token: str = "worker-token", 
     return content
 
 
-async def pending(kernel: House) -> list[dict[str, Any]]:
+async def pending(kernel: ServedKernel) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = (await kernel.ask("GET", "/approvals")).json["approvals"]
     return rows
 
 
-async def decide(kernel: House, what: str, approval: str = "a1", **body: Any) -> Answer:
+async def decide(kernel: ServedKernel, what: str, approval: str = "a1", **body: Any) -> Answer:
     return await kernel.ask("POST", f"/approvals/{approval}/{what}", body or None)
 
 
 class Held:
     """A call that is kept waiting, in a task of its own."""
 
-    def __init__(self, kernel: House, nursery: trio.Nursery, arguments: dict[str, Any]) -> None:
+    def __init__(self, kernel: ServedKernel, nursery: trio.Nursery, arguments: dict[str, Any]) -> None:
         self._kernel = kernel
         self._arguments = arguments
         self.result: dict[str, Any] = {}
@@ -54,7 +54,7 @@ class Held:
         return msgspec.json.decode(self.result["content"][0]["text"])
 
 
-async def send_prompt(kernel: House, wire: Wire) -> None:
+async def send_prompt(kernel: ServedKernel, wire: Wire) -> None:
     """A permission prompt, of which nobody has heard the answer yet."""
     body = msgspec.json.encode(call_of("auth_request", PROMPT))
     fields = kernel.headers("worker-token") | {
@@ -64,19 +64,19 @@ async def send_prompt(kernel: House, wire: Wire) -> None:
     await wire.send("POST", "/mcp", fields.items(), body)
 
 
-async def until_pending(kernel: House) -> None:
+async def until_pending(kernel: ServedKernel) -> None:
     """Until a request is there."""
-    with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+    with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
         while not await pending(kernel):
             await anext(events)
 
 
 @pytest.mark.parametrize("attended", [False, True])
-async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: House, attended: bool) -> None:
+async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: ServedKernel, attended: bool) -> None:
     """contracts 7: exit 7; in a workspace that somebody watches the request has a deadline, and is not waited for."""
     started = await kernel.ask("POST", "/workflows", {"workflow": "review"})
     assert started.status == 201
-    await kernel.services.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET attended = 1"))
+    await kernel.services.store.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET attended = 1"))
     answered: list[Answer] = []
 
     async def serve() -> None:
@@ -84,25 +84,25 @@ async def test_who_cannot_approve_is_answered_that_somebody_has_to(kernel: House
         answered.append(await kernel.ask("POST", "/serve", body))
 
     async with trio.open_nursery() as nursery:
-        with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+        with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
             nursery.start_soon(serve)
             while (await anext(events)).type != "instruction.queued":
                 pass
-            leased = await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
+            leased = await kernel.services.store.writer.commit(lease, "i1", hashlib.sha256(b"worker-token").digest())
             assert leased is not None
             assert (await asked(kernel))["decision"] == "pending"
-            await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+            await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
             if attended:
                 assert not answered
                 await decide(kernel, "deny")
-                await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+                await kernel.services.store.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
                 await kernel.end("i1", 2)
     (result,) = answered[0].json["results"]
     expected = ("done", None) if attended else ("waiting", "approval")
     assert (result["status"], result.get("waits_for")) == expected
 
 
-async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: House) -> None:
+async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: ServedKernel) -> None:
     """contracts section 9: pending; the deadline is the agent's."""
     await kernel.attempt()
     assert (await asked(kernel, reason="to publish"))["decision"] == "pending"
@@ -115,7 +115,9 @@ async def test_what_waits_is_listed_with_all_that_a_person_has_to_know(kernel: H
 
 
 @pytest.mark.parametrize(("what", "state"), [("approve", "granted"), ("deny", "denied")])
-async def test_a_decision_is_what_the_same_call_is_answered_from_then_on(kernel: House, what: str, state: str) -> None:
+async def test_a_decision_is_what_the_same_call_is_answered_from_then_on(
+    kernel: ServedKernel, what: str, state: str
+) -> None:
     """The same key: today's state and not the first answer; the reason reaches the agent."""
     await kernel.attempt()
     await asked(kernel)
@@ -130,7 +132,7 @@ async def test_a_decision_is_what_the_same_call_is_answered_from_then_on(kernel:
 
 
 @pytest.mark.parametrize("path", ["/approvals/a1/approve", "/approvals/a1/deny", "/approvals"])
-async def test_a_worker_cannot_decide_for_itself(kernel: House, path: str) -> None:
+async def test_a_worker_cannot_decide_for_itself(kernel: ServedKernel, path: str) -> None:
     """Admin scope only: the token of an attempt is refused, and nothing has changed."""
     await kernel.attempt()
     await asked(kernel)
@@ -140,7 +142,7 @@ async def test_a_worker_cannot_decide_for_itself(kernel: House, path: str) -> No
     assert (await asked(kernel))["decision"] == "pending"
 
 
-async def test_a_rule_that_is_kept_answers_later_calls_and_can_be_taken_back(kernel: House) -> None:
+async def test_a_rule_that_is_kept_answers_later_calls_and_can_be_taken_back(kernel: ServedKernel) -> None:
     """approve --always, pending --rules, deny r1."""
     await kernel.attempt()
     await asked(kernel)
@@ -155,7 +157,7 @@ async def test_a_rule_that_is_kept_answers_later_calls_and_can_be_taken_back(ker
     assert (await kernel.ask("DELETE", "/approvals/rules/r1")).status == 404
 
 
-async def test_a_repeated_decision_with_its_key_is_the_same_answer(kernel: House) -> None:
+async def test_a_repeated_decision_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
     """P22."""
     await kernel.attempt()
     await asked(kernel)
@@ -171,32 +173,34 @@ async def test_a_repeated_decision_with_its_key_is_the_same_answer(kernel: House
     ("approval", "decision"), [("auto", "granted"), ("never", "granted"), ("deny", "denied"), ("reads", "pending")]
 )
 async def test_an_agents_policy_answers_where_nobody_has_to_be_asked(
-    kernel: House, approval: str, decision: str
+    kernel: ServedKernel, approval: str, decision: str
 ) -> None:
     """approval: auto, ask, all, deny; never and reads are other words for the first two."""
-    file = kernel.services.catalog.root / ".agents/alice.yaml"
+    file = kernel.services.files.catalog.root / ".agents/alice.yaml"
     await trio.Path(file).write_text(f"model: mock/x\napproval: {approval}\nmock:\n  - text: done\n")
     await kernel.attempt()
     assert (await asked(kernel))["decision"] == decision
     assert len(await pending(kernel)) == (decision == "pending")
 
 
-async def test_a_run_has_its_own_policy(kernel: House) -> None:
+async def test_a_run_has_its_own_policy(kernel: ServedKernel) -> None:
     """run --approve deny, whatever the files say."""
     async with trio.open_nursery() as nursery:
-        with kernel.services.feed.subscribe() as events:
+        with kernel.services.store.feed.subscribe() as events:
             nursery.start_soon(kernel.ask, "POST", "/serve", {"workflow": "task", "approve": "deny"})
             while (await anext(events)).type != "instruction.queued":
                 pass
         token = hashlib.sha256(b"worker-token").digest()
-        leased = await kernel.services.writer.commit(lease, "i1", token)
+        leased = await kernel.services.store.writer.commit(lease, "i1", token)
         assert leased is not None
         assert leased.approval == "deny"
         assert (await asked(kernel))["decision"] == "denied"
         nursery.cancel_scope.cancel()
 
 
-async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kernel: House, tmp_path: Path) -> None:
+async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
     """P4: asked, the answer lost, asked again under auto, begun, broken off; then granted under ask: not twice."""
     await kernel.attempt()
     assert (await asked(kernel))["decision"] == "pending"
@@ -204,10 +208,10 @@ async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kern
     asks = alice.read_text()
     alice.write_text(f"{asks}approval: auto\n")
     assert (await asked(kernel))["decision"] == "granted"
-    await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash"))
+    await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="crash"))
     alice.write_text(asks)
     await decide(kernel, "approve")
-    await kernel.services.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
+    await kernel.services.store.writer.commit(lease, "i1", hashlib.sha256(b"another").digest())
     again = await asked(kernel, token="another")
     assert (again["decision"], "first" in again) == ("granted", False)
     other = await asked(kernel, "toolu_9", "another")
@@ -222,7 +226,7 @@ async def test_what_was_allowed_unasked_meanwhile_and_broke_off_is_in_doubt(kern
     ],
 )
 async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words(
-    kernel: House, what: str, words: dict[str, Any]
+    kernel: ServedKernel, what: str, words: dict[str, Any]
 ) -> None:
     """A program's --permission-prompt-tool: its text is that JSON to the letter; ps shows what is waited for."""
     await kernel.attempt()
@@ -239,7 +243,7 @@ async def test_a_permission_prompt_is_kept_waiting_and_answered_in_its_own_words
     assert row["state"] == "running"
 
 
-async def test_a_call_waits_as_long_as_it_says(kernel: House) -> None:
+async def test_a_call_waits_as_long_as_it_says(kernel: ServedKernel) -> None:
     """wait_seconds: then it is pending, and its agent runs again."""
     await kernel.attempt()
     prompted = await call(kernel, "auth_request", {**PROMPT, "wait_seconds": 0.05})
@@ -251,13 +255,13 @@ async def test_a_call_waits_as_long_as_it_says(kernel: House) -> None:
 
 
 @pytest.mark.parametrize("ending", ["closed", "parked"])
-async def test_a_call_ends_with_its_attempt(kernel: House, ending: str) -> None:
+async def test_a_call_ends_with_its_attempt(kernel: ServedKernel, ending: str) -> None:
     """Cancelled, or its kernel wants it back: nobody is kept waiting who may not hear the answer."""
     await kernel.attempt()
     async with trio.open_nursery() as nursery:
         held = Held(kernel, nursery, PROMPT)
         await until_pending(kernel)
-        commit = kernel.services.writer.commit
+        commit = kernel.services.store.writer.commit
         if ending == "closed":
             await commit(close, "i1", 1, status="failed", cause="invalid")
         else:
@@ -266,10 +270,10 @@ async def test_a_call_ends_with_its_attempt(kernel: House, ending: str) -> None:
     assert len(await pending(kernel)) == (ending == "parked")
 
 
-async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: House) -> None:
+async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: ServedKernel) -> None:
     """A program that was ended: its agent no longer shows as waiting with a call in its hand."""
     await kernel.attempt()
-    with trio.fail_after(5), kernel.services.feed.subscribe() as events:
+    with trio.fail_after(5), kernel.services.store.feed.subscribe() as events:
         async with connected(kernel.port) as wire:
             await send_prompt(kernel, wire)
             while (await anext(events)).type != "approval.requested":
@@ -280,7 +284,7 @@ async def test_a_client_that_leaves_is_noticed_and_its_request_stays(kernel: Hou
 
 
 async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
-    kernel: House, monkeypatch: pytest.MonkeyPatch
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients drop a connection on which nothing comes for minutes."""
     monkeypatch.setattr("kernel.api.mcp.approvals.PATIENCE_SECONDS", 0.01)
@@ -312,7 +316,7 @@ async def test_an_answer_that_takes_long_comes_as_a_stream_that_shows_it_lives(
         {"tool": "x", "input": {}, "approve": True},
     ],
 )
-async def test_a_request_that_makes_no_sense_is_refused(kernel: House, arguments: dict[str, Any]) -> None:
+async def test_a_request_that_makes_no_sense_is_refused(kernel: ServedKernel, arguments: dict[str, Any]) -> None:
     """A result with a code; nothing is kept."""
     await kernel.attempt()
     result = await call(kernel, "auth_request", arguments)

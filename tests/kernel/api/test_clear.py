@@ -9,7 +9,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import cancel
 from kernel.store.transitions.retention import sweep_events
 from protocol.voting import ProposalInfo
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 from tests.kernel.api.test_events import say
 
@@ -18,11 +18,11 @@ def stored(folder: Path) -> bytes:
     return b"".join(file.read_bytes() for file in folder.glob("kernel.db*"))
 
 
-async def ask(kernel: House, method: str, path: str, **headers: str) -> Any:
+async def ask(kernel: ServedKernel, method: str, path: str, **headers: str) -> Any:
     return await kernel.ask(method, path, headers=kernel.headers(**headers))
 
 
-async def test_a_space_is_cleared_once_for_a_key(kernel: House) -> None:
+async def test_a_space_is_cleared_once_for_a_key(kernel: ServedKernel) -> None:
     """contracts 4 and 9: bodies are redacted, kind and seq stay; the same key is answered the same."""
     instruction = await kernel.attempt(text="a secret")
     refused = await ask(kernel, "POST", "/spaces/dm:alice/clear")
@@ -44,7 +44,7 @@ async def test_a_space_is_cleared_once_for_a_key(kernel: House) -> None:
     assert (await ask(kernel, "GET", f"/instructions/{instruction}")).json["text"] == ""
 
 
-async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: House, tmp_path: Path) -> None:
+async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: ServedKernel, tmp_path: Path) -> None:
     """contracts 9: what was voted on and approved was answered too; the same key is answered still, without words."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     here = "/spaces/review:main/proposals"
@@ -60,7 +60,7 @@ async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: Hou
     assert (await kernel.ask("POST", "/approvals/a1/approve", approve, headers=keyed["approve"])).status == 200
     await kernel.end(instruction)
     for one in (await kernel.ask("GET", "/instructions?space=review:main")).json["instructions"]:
-        await kernel.services.writer.commit(cancel, one["id"])
+        await kernel.services.store.writer.commit(cancel, one["id"])
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).status == 200
     assert b"enedict" not in stored(tmp_path)
     again = await kernel.ask("POST", here, body, headers=keyed["put"])
@@ -69,13 +69,13 @@ async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: Hou
     msgspec.convert(again.json, ProposalInfo)
 
 
-async def test_a_space_that_never_was_cannot_be_cleared(kernel: House) -> None:
+async def test_a_space_that_never_was_cannot_be_cleared(kernel: ServedKernel) -> None:
     """contracts 7, exit 5."""
     assert (await ask(kernel, "POST", "/spaces/dm:nobody/clear")).json["code"] == "unknown_agent"
     assert (await ask(kernel, "POST", "/spaces/review:main/clear")).json["code"] == "workflow_not_running"
 
 
-async def test_an_agent_that_is_deleted_leaves_no_words(kernel: House) -> None:
+async def test_an_agent_that_is_deleted_leaves_no_words(kernel: ServedKernel) -> None:
     """contracts 9: agent delete removes the bytes; one of the same name begins with an empty thread."""
     made = {"name": "eve", "model": "mock/x", "mock": [{"text": "a secret"}]}
     assert (await kernel.ask("POST", "/agents", made)).status == 201
@@ -86,7 +86,7 @@ async def test_an_agent_that_is_deleted_leaves_no_words(kernel: House) -> None:
     assert {said["text"] for said in channel} == {""}
 
 
-async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: House) -> None:
+async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: ServedKernel) -> None:
     """Gaps are announced, also where events of open work are left in between."""
     await say(kernel, "one")
     await say(kernel, "two")
@@ -94,7 +94,7 @@ async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: House) -> None:
     def forget(tx: Transaction) -> None:
         sweep_events(tx, (2, 4))
 
-    await kernel.services.writer.commit(forget)
+    await kernel.services.store.writer.commit(forget)
     answer = (await kernel.ask("GET", "/events?since=1&follow=0")).body.decode()
     assert 'event: gap\ndata: {"type":"gap"' in answer
     assert '"data":{"from":2,"to":4}' in answer

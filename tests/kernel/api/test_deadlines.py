@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
-from tests.kernel.api.house import TOKEN, House, house
 from tests.kernel.api.test_events import say
 
 
 @pytest.fixture
-async def still(tmp_path: Path, mock_clock: MockClock) -> AsyncGenerator[House]:
+async def still(tmp_path: Path, mock_clock: MockClock) -> AsyncGenerator[ServedKernel]:
     """A kernel whose clock stands still. To end, it runs again: an end has deadlines too."""
-    async with house(tmp_path) as built:
+    async with serve_kernel(tmp_path) as built:
         try:
             yield built
         finally:
@@ -41,7 +41,7 @@ def is_open(wire: Wire) -> bool:
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
-async def test_a_head_has_ten_seconds(still: House, mock_clock: MockClock, sent: bytes) -> None:
+async def test_a_head_has_ten_seconds(still: ServedKernel, mock_clock: MockClock, sent: bytes) -> None:
     """HF09: from the connection to its first request; what trickles in between gives no more time."""
     async with connected(still.port) as wire:
         await wire.stream.send_all(sent)
@@ -52,7 +52,7 @@ async def test_a_head_has_ten_seconds(still: House, mock_clock: MockClock, sent:
         assert not is_open(wire)
 
 
-async def test_a_body_has_thirty_seconds(still: House, mock_clock: MockClock) -> None:
+async def test_a_body_has_thirty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
     """HF09: then the request is refused, whatever came of it."""
     head = (
         f"POST /messages HTTP/1.1\r\nHost: {still.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: 9\r\n\r\n"
@@ -67,7 +67,9 @@ async def test_a_body_has_thirty_seconds(still: House, mock_clock: MockClock) ->
         assert (await wire.stream.receive_some(100)).startswith(b"TTP/1.1 400 ")
 
 
-async def test_between_requests_a_connection_may_be_idle_for_a_minute(still: House, mock_clock: MockClock) -> None:
+async def test_between_requests_a_connection_may_be_idle_for_a_minute(
+    still: ServedKernel, mock_clock: MockClock
+) -> None:
     """And not much longer; half of a next request has ten seconds."""
     async with connected(still.port) as idle, connected(still.port) as begun:
         for wire in (idle, begun):
@@ -83,9 +85,9 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(still: Hou
         assert not is_open(idle)
 
 
-async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: House, mock_clock: MockClock) -> None:
+async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
     """HF11: its stream ends, and is not kept in memory for it."""
-    subscriptions = still.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
         await say(still, "x" * 250_000)
     async with connected(still.port) as wire:

@@ -13,12 +13,12 @@ from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions.journal import journal
 from protocol.events import Event
 from protocol.ipc import Entry
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, Sse, Wire, connected
-from tests.kernel.api.house import House
 
 
 @asynccontextmanager
-async def watching(kernel: House, query: str = "", **headers: str) -> AsyncGenerator[tuple[Wire, Events], None]:
+async def watching(kernel: ServedKernel, query: str = "", **headers: str) -> AsyncGenerator[tuple[Wire, Events], None]:
     """A client that reads /events."""
     async with connected(kernel.port) as wire:
         await wire.send("GET", f"/events?{query}", kernel.headers(**headers).items(), b"")
@@ -29,18 +29,18 @@ async def watching(kernel: House, query: str = "", **headers: str) -> AsyncGener
         yield wire, Events(wire)
 
 
-async def say(kernel: House, text: str) -> None:
+async def say(kernel: ServedKernel, text: str) -> None:
     """One message; several events."""
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": text})).status == 202
 
 
-async def logged(kernel: House, query: str = "since=0") -> list[Sse]:
+async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
     """Everything the store has."""
     async with watching(kernel, f"follow=0&{query}") as (_, events):
         return [event async for event in events]
 
 
-async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: House) -> None:
+async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(kernel: ServedKernel) -> None:
     """P22: Last-Event-ID, without gap or duplicate, while messages keep coming."""
     seen: list[int] = []
     done = trio.Event()
@@ -62,11 +62,11 @@ async def test_a_reader_that_reconnects_again_and_again_sees_the_whole_log_once(
                             event = await anext(events)
                             assert event.id is not None
                             seen.append(event.id)
-                newest = kernel.services.reader.now(events_table.kept).newest
+                newest = kernel.services.store.reader.now(events_table.event_range).newest
     assert seen == [event.id for event in await logged(kernel)] == list(range(1, len(seen) + 1))
 
 
-async def test_following_starts_with_what_comes_unless_told_where(kernel: House) -> None:
+async def test_following_starts_with_what_comes_unless_told_where(kernel: ServedKernel) -> None:
     """Contracts section 4: since, else from now on."""
     await say(kernel, "before")
     async with watching(kernel, "type=message") as (_, events):
@@ -85,18 +85,18 @@ async def test_following_starts_with_what_comes_unless_told_where(kernel: House)
         ("instruction=nonsense", set[str]()),
     ],
 )
-async def test_filters_hold_for_stored_and_for_live_events(kernel: House, query: str, types: set[str]) -> None:
+async def test_filters_hold_for_stored_and_for_live_events(kernel: ServedKernel, query: str, types: set[str]) -> None:
     """Contracts section 4: filters space, agent, type, instruction."""
     async with watching(kernel, query) as (_, events):
         await say(kernel, "hello")
-        kernel.services.feed.live(Event(type="bye", at=""))
+        kernel.services.store.feed.live(Event(type="bye", at=""))
         with trio.fail_after(5):
             live = {event.event async for event in events} - {"bye"}
     stored = {event.event for event in await logged(kernel, f"since=0&{query}")}
     assert (live, stored) == (types, types)
 
 
-async def test_text_cannot_forge_an_event(kernel: House) -> None:
+async def test_text_cannot_forge_an_event(kernel: ServedKernel) -> None:
     """HF13: line breaks of any kind stay inside one event's data."""
     text = "a\n\nevent: bye\ndata: {}\n\n\r\n\r\rid: 9\u2028\u2029\x85 b"
     await say(kernel, text)
@@ -104,7 +104,7 @@ async def test_text_cannot_forge_an_event(kernel: House) -> None:
     assert [event.data["data"]["text"] for event in messages] == [text]
 
 
-async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> None:
+async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: ServedKernel) -> None:
     """HF12: never silent."""
     await say(kernel, "one")
     await say(kernel, "two")
@@ -112,7 +112,7 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> No
     def forget(tx: Transaction) -> None:
         tx.conn.execute("DELETE FROM events WHERE seq <= 3")
 
-    await kernel.services.writer.commit(forget)
+    await kernel.services.store.writer.commit(forget)
     async with watching(kernel, "since=1") as (_, events):
         with trio.fail_after(5):
             gap, following = await anext(events), await anext(events)
@@ -120,10 +120,10 @@ async def test_what_is_no_longer_kept_is_announced_as_a_gap(kernel: House) -> No
     assert following.id == 4
 
 
-async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: House) -> None:
+async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: ServedKernel) -> None:
     """A state directory that was moved away must not leave a client waiting for ever."""
     await say(kernel, "one")
-    newest = kernel.services.reader.now(events_table.kept).newest
+    newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, Last_Event_ID=str(newest + 1000)) as (_, events):
         with trio.fail_after(5):
             gap = await anext(events)
@@ -133,17 +133,17 @@ async def test_an_id_from_another_log_is_announced_as_a_gap(kernel: House) -> No
     assert following.id == newest + 1
 
 
-async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: House) -> None:
+async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(kernel: ServedKernel) -> None:
     """HF11: bounded buffers; live events are counted, durable ones are read again."""
     count = 2000
     async with watching(kernel) as (_, events):
-        first = kernel.services.reader.now(events_table.kept).newest + 1
+        first = kernel.services.store.reader.now(events_table.event_range).newest + 1
         for number in range(count):
-            kernel.services.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
+            kernel.services.store.feed.live(Event(type="delta", at="", data={"text": "x" * 2000}))
             if number % 100 == 0:
                 note_data = {"level": "info", "text": str(number)}
-                await kernel.services.writer.commit(emit_log, "worker.log", agent="alice", data=note_data)
-        last = kernel.services.reader.now(events_table.kept).newest
+                await kernel.services.store.writer.commit(emit_log, "worker.log", agent="alice", data=note_data)
+        last = kernel.services.store.reader.now(events_table.event_range).newest
         seen: list[Sse] = []
         with trio.fail_after(10):
             while not seen or seen[-1].id != last:
@@ -153,20 +153,22 @@ async def test_a_slow_reader_is_told_what_it_missed_and_loses_nothing_durable(ke
     assert missed >= count - sum(event.event == "delta" for event in seen) > 0
 
 
-async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(kernel: House) -> None:
+async def test_an_event_that_was_read_from_the_store_is_not_shown_again_when_it_is_published(
+    kernel: ServedKernel,
+) -> None:
     """P22: the store may show a commit a moment before the feed tells of it."""
     await say(kernel, "one")
-    newest = kernel.services.reader.now(events_table.kept).newest
+    newest = kernel.services.store.reader.now(events_table.event_range).newest
     async with watching(kernel, "since=0") as (_, events):
         with trio.fail_after(5):
             while (await anext(events)).id != newest:
                 pass
-            kernel.services.feed.publish([Event(type="message", at="", seq=newest)])
+            kernel.services.store.feed.publish([Event(type="message", at="", seq=newest)])
             await say(kernel, "two")
             assert (await anext(events)).id == newest + 1
 
 
-async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_is_broken_by_comments(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy or a client can tell an idle stream from a dead one."""
     monkeypatch.setattr(events, "PING_SECONDS", 0.01)
     with trio.fail_after(5):
@@ -174,9 +176,9 @@ async def test_silence_is_broken_by_comments(kernel: House, monkeypatch: pytest.
             assert (await wire.event()).data == events.PING
 
 
-async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
+async def test_a_reader_that_leaves_is_forgotten(kernel: ServedKernel) -> None:
     """LF04: nothing is kept of a client that went away."""
-    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     async with watching(kernel) as (_, events):
         await say(kernel, "hello")
         await anext(events)
@@ -186,7 +188,7 @@ async def test_a_reader_that_leaves_is_forgotten(kernel: House) -> None:
             await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: House) -> None:
+async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: ServedKernel) -> None:
     """contracts 4: what a model was refused leaves a trace that others can read."""
     instruction = await kernel.attempt()
     for entry in (
@@ -194,7 +196,7 @@ async def test_a_call_that_failed_is_told_from_one_that_did_not(kernel: House) -
         Entry(k=1, kind="tool", name="write"),
         Entry(k=2, kind="tool", name="write", is_error=True, refused="expired"),
     ):
-        await kernel.services.writer.commit(journal, instruction, 1, entry)
+        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
     steps = [one.data["data"] for one in await logged(kernel) if one.event == "instruction.step"]
     assert [(step.get("is_error"), step.get("refused")) for step in steps] == [
         (None, None),

@@ -3,10 +3,10 @@
 import trio
 
 from kernel.store.transitions.runs import stop_workflow
-from tests.kernel.api.house import ALICE, House
+from tests.builders.api import ALICE, ServedKernel
 
 
-async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: House) -> None:
+async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: ServedKernel) -> None:
     """Contracts section 4: 202 with message_id and instruction_ids; the receipt says what became of it."""
     sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
     assert (sent.status, sent.json["schema"]) == (202, "awk/send/1")
@@ -16,7 +16,7 @@ async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: Ho
     assert [(receipt["agent"], receipt["state"]) for receipt in shown["receipts"]] == [("alice", "queued")]
 
 
-async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: House) -> None:
+async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: ServedKernel) -> None:
     """P2, HF15: ten retries at once, one row."""
     headers = kernel.headers(Idempotency_Key="k1")
     bodies = set()
@@ -33,7 +33,7 @@ async def test_the_same_key_gets_the_same_answer_and_appends_nothing(kernel: Hou
     assert len((await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]) == 1
 
 
-async def test_the_same_key_for_another_body_is_refused(kernel: House) -> None:
+async def test_the_same_key_for_another_body_is_refused(kernel: ServedKernel) -> None:
     """Contracts section 4: 422."""
     headers = kernel.headers(Idempotency_Key="k1")
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "one"}, headers=headers)
@@ -41,7 +41,7 @@ async def test_the_same_key_for_another_body_is_refused(kernel: House) -> None:
     assert (other.status, other.code) == (422, "key_reused")
 
 
-async def test_the_same_key_on_another_route_is_refused(kernel: House) -> None:
+async def test_the_same_key_on_another_route_is_refused(kernel: ServedKernel) -> None:
     """A key names one request, not one body."""
     headers = kernel.headers(Idempotency_Key="k1")
     body = {"to": "alice", "text": "one"}
@@ -49,7 +49,7 @@ async def test_the_same_key_on_another_route_is_refused(kernel: House) -> None:
     assert (await kernel.ask("POST", "/serve", body, headers=headers)).code == "key_reused"
 
 
-async def test_a_refused_request_does_not_use_up_its_key(kernel: House) -> None:
+async def test_a_refused_request_does_not_use_up_its_key(kernel: ServedKernel) -> None:
     """What changed nothing may be tried again."""
     headers = kernel.headers(Idempotency_Key="k1")
     body = {"to": "@review", "text": "@alice hi"}
@@ -58,14 +58,14 @@ async def test_a_refused_request_does_not_use_up_its_key(kernel: House) -> None:
     assert (await kernel.ask("POST", "/messages", body, headers=headers)).status == 202
 
 
-async def test_an_agent_whose_file_was_just_written_can_be_sent_to(kernel: House) -> None:
+async def test_an_agent_whose_file_was_just_written_can_be_sent_to(kernel: ServedKernel) -> None:
     """Files are read when they are needed: no restart, no reload."""
-    (kernel.services.catalog.root / ".agents/carol.yaml").write_text(ALICE)
+    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)
     sent = await kernel.ask("POST", "/messages", {"to": "carol", "text": "hello"})
     assert (sent.status, len(sent.json["instruction_ids"])) == (202, 1)
 
 
-async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: House) -> None:
+async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: ServedKernel) -> None:
     """Contracts section 2: alice@review is alice in that workspace; who is no member is told the file."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
@@ -75,13 +75,13 @@ async def test_a_member_of_a_running_workflow_is_addressed_there(kernel: House) 
     stranger = await kernel.ask("POST", "/messages", {"to": "zoe@review", "text": "look"})
     assert (stranger.status, stranger.code) == (404, "not_a_participant")
     assert ".workflows/review.yaml" in stranger.json["hint"]
-    await kernel.services.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
+    await kernel.services.store.writer.commit(stop_workflow, "review:main#1", "cancelled", 130)
     late = await kernel.ask("POST", "/messages", {"to": "alice@review", "text": "look"})
     assert (late.code, "awk start review" in late.json["hint"]) == ("workflow_not_running", True)
 
 
-async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: House) -> None:
-    """Promises 4.6: intake is stopped with 503."""
+async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: ServedKernel) -> None:
+    """Intake is stopped with 503."""
     assert (await kernel.ask("POST", "/shutdown", {"grace": 3})).status == 202
     assert kernel.asked_to_stop == [3.0]
     refused = await kernel.ask("POST", "/messages", {"to": "alice", "text": "late"})
@@ -91,9 +91,9 @@ async def test_a_stopping_kernel_takes_nothing_new_but_can_be_read(kernel: House
     assert (await kernel.ask("GET", "/agents")).status == 200
 
 
-async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: House) -> None:
+async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kernel: ServedKernel) -> None:
     """P19: the answer is kept for the very file it was given for, not for its name."""
-    path = kernel.services.catalog.root / ".agents/alice.yaml"
+    path = kernel.services.files.catalog.root / ".agents/alice.yaml"
     body = {"to": "alice", "text": "hello"}
     assert (await kernel.ask("POST", "/messages", body)).status == 202
     path.write_text(ALICE.replace("text: done", 'shell: "id"'))

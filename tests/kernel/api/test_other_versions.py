@@ -8,7 +8,7 @@ from interface.cli import channel_view, event_view
 from interface.cli.output import Screen
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import recover
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 
 SCREEN: Final = Screen()
 MESSAGE: Final = """
@@ -36,10 +36,10 @@ def write_strangely(tx: Transaction) -> None:
         tx.conn.execute(statement).fetchall()
 
 
-async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: House) -> None:
-    """Issue point 8: channel, message and events are read by client and kernel alike; what follows is there too."""
+async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: ServedKernel) -> None:
+    """Channel, message and events are read by client and kernel alike; what follows is there too."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "before"})
-    await kernel.services.writer.commit(write_strangely)
+    await kernel.services.store.writer.commit(write_strangely)
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "after"})
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
     assert channel_view.messages_lines(msgspec.json.encode(channel.json), SCREEN) == [
@@ -57,9 +57,9 @@ async def test_what_another_version_wrote_is_shown_and_hides_nothing(kernel: Hou
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
 
 
-async def test_an_entry_of_another_version_keeps_no_kernel_from_starting(kernel: House) -> None:
-    """Issue point 8: its instruction is put back, as any that was open."""
+async def test_an_entry_of_another_version_keeps_no_kernel_from_starting(kernel: ServedKernel) -> None:
+    """Its instruction is put back, as any that was open."""
     await kernel.attempt()
-    await kernel.services.writer.commit(write_strangely)
-    recovered = await kernel.services.writer.commit(recover)
+    await kernel.services.store.writer.commit(write_strangely)
+    recovered = await kernel.services.store.writer.commit(recover)
     assert recovered.requeued == ("i1",)

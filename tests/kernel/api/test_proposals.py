@@ -1,16 +1,16 @@
-"""Ballots over HTTP: a person puts something to the vote, votes, calls it off; members vote by their tools."""
+"""Proposals over HTTP: a person creates one, votes, cancels it; members vote by their tools."""
 
 from typing import Any
 
 import pytest
 
+from tests.builders.api import SALT, ServedKernel
 from tests.kernel.api.client import Answer
-from tests.kernel.api.house import SALT, House
 
 HERE = "/spaces/review:main/proposals"
 
 
-async def put(kernel: House, **more: Any) -> dict[str, Any]:
+async def put(kernel: ServedKernel, **more: Any) -> dict[str, Any]:
     """Something is put to the vote of alice and bob, by the user."""
     if not (await kernel.ask("GET", "/workflows")).json["workflows"]:
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -20,11 +20,11 @@ async def put(kernel: House, **more: Any) -> dict[str, Any]:
     return made
 
 
-async def cast(kernel: House, choice: str, proposal: str = "release", **more: Any) -> Answer:
+async def cast(kernel: ServedKernel, choice: str, proposal: str = "release", **more: Any) -> Answer:
     return await kernel.ask("POST", f"{HERE}/{proposal}/vote", {"choice": choice, **more})
 
 
-async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(kernel: House) -> None:
+async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(kernel: ServedKernel) -> None:
     """Contracts section 4: the electors are the members; the quorum is all of them, the user not among them."""
     made = await put(kernel, description="It is Friday.", timeout_seconds=120)
     assert next(iter(made)) == "schema"
@@ -41,8 +41,8 @@ async def test_what_a_person_puts_to_the_vote_is_shown_and_wakes_its_electors(ke
     assert [one["agent"] for one in waiting] == ["alice", "bob"]
 
 
-async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: House) -> None:
-    """decisions, Collaboration: user may vote while it is open; the same again is a no-op, another is refused."""
+async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: ServedKernel) -> None:
+    """The user may vote while it is open; the same again is a no-op, another is refused."""
     await put(kernel)
     voted = await cast(kernel, "no", reason="it is Friday")
     assert (voted.status, voted.json["counts"], voted.json["missing"]) == (200, {"yes": 0, "no": 1}, ["alice", "bob"])
@@ -53,7 +53,7 @@ async def test_a_persons_vote_counts_is_final_and_nobody_waits_for_it(kernel: Ho
     assert (other.status, other.json["code"]) == (409, "conflict")
 
 
-async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: House) -> None:
+async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: ServedKernel) -> None:
     """P2, HF28: Idempotency-Key; the same key for another vote is an error."""
     await put(kernel)
     headers = kernel.headers() | {"Idempotency-Key": "k"}
@@ -63,7 +63,7 @@ async def test_a_repeated_vote_with_its_key_is_the_same_answer(kernel: House) ->
     assert (reused.status, reused.json["code"]) == (422, "key_reused")
 
 
-async def test_what_is_called_off_is_over(kernel: House) -> None:
+async def test_what_is_called_off_is_over(kernel: ServedKernel) -> None:
     """proposal cancel: with a reason or an empty body; it cannot be voted on, nor called off again."""
     await put(kernel)
     ended = await kernel.ask("POST", f"{HERE}/release/cancel", {"reason": "too late"})
@@ -100,7 +100,7 @@ async def test_what_is_called_off_is_over(kernel: House) -> None:
     ],
 )
 async def test_what_cannot_be_is_refused(
-    path: str, body: dict[str, Any], status: int, code: str, kernel: House
+    path: str, body: dict[str, Any], status: int, code: str, kernel: ServedKernel
 ) -> None:
     """Contracts section 4: a stable code, and nothing is changed."""
     await put(kernel)
@@ -110,14 +110,14 @@ async def test_what_cannot_be_is_refused(
     assert (row["state"], row["votes"]) == ("open", [])
 
 
-async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: House) -> None:
-    """decisions, Collaboration: random; whoever chooses the id must not choose the winner with it, nor read it."""
+async def test_lots_are_drawn_from_what_nobody_can_guess(kernel: ServedKernel) -> None:
+    """The winner of a lot is random: whoever chooses the id must not choose the winner with it, nor read it."""
     made = await put(kernel)
-    salts = kernel.services.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
+    salts = kernel.services.store.reader.now(lambda conn: list(conn.execute("SELECT salt FROM ballots")))
     assert (salts, SALT in str(made)) == ([(SALT,)], False)
 
 
-async def test_a_slip_is_recognised_and_states_are_checked(kernel: House) -> None:
+async def test_a_slip_is_recognised_and_states_are_checked(kernel: ServedKernel) -> None:
     """Contracts section 7: did you mean."""
     await put(kernel)
     slip = await kernel.ask("GET", f"{HERE}/relaese")
@@ -126,7 +126,7 @@ async def test_a_slip_is_recognised_and_states_are_checked(kernel: House) -> Non
 
 
 @pytest.mark.parametrize("path", ["/release/vote", "/release/cancel", ""])
-async def test_what_agents_start_cannot_vote_as_the_user(path: str, kernel: House) -> None:
+async def test_what_agents_start_cannot_vote_as_the_user(path: str, kernel: ServedKernel) -> None:
     """XF18, XF19: neither with the token of an attempt, nor with the admin's that a process of ours got hold of."""
     await put(kernel)
     body = {"choice": "yes"} if path.endswith("vote") else {"type": "approval", "title": "x"} if not path else {}

@@ -12,7 +12,7 @@ from kernel.api.context import AttemptActivity
 from kernel.api.resource_usage import ResourceSampler
 from kernel.store.agents import remove_agent
 from protocol.names import AgentKey
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 
 CHILD = "print(0, flush=True); input()"
 WORKER = f"""
@@ -25,7 +25,7 @@ with subprocess.Popen([sys.executable, "-c", {CHILD!r}], stdin=subprocess.PIPE, 
 """
 
 
-async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: House) -> None:
+async def test_the_process_table_shows_what_the_tree_of_a_worker_uses(kernel: ServedKernel) -> None:
     """Contracts section 9, ps: pid, doing, CPU and RSS of the whole tree."""
     instruction = await kernel.attempt()
     piped = partial(trio.lowlevel.open_process, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -54,15 +54,15 @@ def test_cpu_is_a_rate_since_the_last_look_and_a_dead_root_is_left_out() -> None
     assert 4.0 <= table.measure({"me": os.getpid()}, now_ms + 1000)["me"].cpu_percent <= 100.0
 
 
-async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: House) -> None:
+async def test_an_agent_without_an_attempt_is_idle_and_has_no_pid(kernel: ServedKernel) -> None:
     """``awk ps`` of a quiet kernel."""
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert (row["name"], row["state"], row["pid"], row["rss_bytes"]) == ("alice", "idle", None, 0)
 
 
-async def test_ps_names_agents_as_they_can_be_sent_to(kernel: House) -> None:
+async def test_ps_names_agents_as_they_can_be_sent_to(kernel: ServedKernel) -> None:
     """contracts 9, ps: space|null; the member's name in the space that is shown, and none where there are several."""
-    folder = kernel.services.catalog.root / ".workflows"
+    folder = kernel.services.files.catalog.root / ".workflows"
     (folder / "al.yaml").write_text("agents:\n  boss: { ref: alice }\n")
     await kernel.ask("POST", "/workflows", {"workflow": "al"})
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
@@ -77,7 +77,7 @@ async def test_ps_names_agents_as_they_can_be_sent_to(kernel: House) -> None:
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == row["state"]
 
 
-async def test_status_tells_of_kernel_agents_and_workflows(kernel: House) -> None:
+async def test_status_tells_of_kernel_agents_and_workflows(kernel: ServedKernel) -> None:
     """``awk status``."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     status = (await kernel.ask("GET", "/status")).json
@@ -86,7 +86,7 @@ async def test_status_tells_of_kernel_agents_and_workflows(kernel: House) -> Non
     assert [row["name"] for row in status["workflows"]] == ["review"]
 
 
-async def test_status_can_be_about_one_target(kernel: House) -> None:
+async def test_status_can_be_about_one_target(kernel: ServedKernel) -> None:
     """contracts 7: status [TARGET]; a workflow that was stopped is down, who was never there is not found."""
     assert (await kernel.ask("GET", "/status?space=review:main")).code == "workflow_not_running"
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -101,9 +101,9 @@ async def test_status_can_be_about_one_target(kernel: House) -> None:
     assert (await kernel.ask("GET", "/status?space=review:main")).json["state"] == "down"
 
 
-async def test_status_says_what_is_wrong_with_the_project(kernel: House) -> None:
+async def test_status_says_what_is_wrong_with_the_project(kernel: ServedKernel) -> None:
     """What a file said before stays in effect: that it is wrong now has to be seen somewhere."""
-    root = kernel.services.catalog.root
+    root = kernel.services.files.catalog.root
     assert (await kernel.ask("GET", "/status")).json["broken"] == []
     (root / "moniro.yaml").write_text("limits: {wokers: 3}\n")
     (wrong,) = (await kernel.ask("GET", "/status")).json["broken"]
@@ -117,7 +117,7 @@ async def test_status_says_what_is_wrong_with_the_project(kernel: House) -> None
     assert "awk validate" in status["notice"]
 
 
-async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: House) -> None:
+async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: ServedKernel) -> None:
     """Contracts section 4: limit, since; the default tag may be left out."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for number in range(5):
@@ -129,7 +129,7 @@ async def test_a_channel_is_read_from_its_end_or_from_a_seq(kernel: House) -> No
     assert [message["text"] for message in later["messages"]] == ["n4"]
 
 
-async def test_a_space_that_never_was_is_not_found(kernel: House) -> None:
+async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None:
     """XF16: nothing is told of what is not there."""
     assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
     assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
@@ -137,7 +137,7 @@ async def test_a_space_that_never_was_is_not_found(kernel: House) -> None:
     assert members == [{"name": "alice", "state": "idle", "agent": "alice"}]
 
 
-async def test_an_instruction_is_shown_with_its_attempts(kernel: House) -> None:
+async def test_an_instruction_is_shown_with_its_attempts(kernel: ServedKernel) -> None:
     """``awk show``."""
     instruction = await kernel.attempt()
     shown = (await kernel.ask("GET", f"/instructions/{instruction}")).json
@@ -151,12 +151,12 @@ async def test_an_instruction_is_shown_with_its_attempts(kernel: House) -> None:
         assert (await kernel.ask("GET", f"/instructions/{wrong}")).status == 404
 
 
-async def test_what_was_given_up_is_listed(kernel: House) -> None:
+async def test_what_was_given_up_is_listed(kernel: ServedKernel) -> None:
     """``awk dead``."""
     from kernel.store.transitions.close import close
 
     instruction = await kernel.attempt()
-    await kernel.services.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")
+    await kernel.services.store.writer.commit(close, instruction, 1, status="failed", text="", cause="auth")
     (row,) = (await kernel.ask("GET", "/dead")).json["instructions"]
     assert (row["id"], row["class"], row["cause"]) == (instruction, "permanent", "auth")
 
@@ -165,12 +165,12 @@ async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: o
     """P18."""
     from pathlib import Path
 
-    from tests.kernel.api.house import house
+    from tests.builders.api import serve_kernel
 
     environ = {"ANTHROPIC_API_KEY": "sk-secret", "OURS_KEY": "sk-ours"}
-    async with house(Path(str(tmp_path)), environ) as kernel:
+    async with serve_kernel(Path(str(tmp_path)), environ) as kernel:
         own = "providers:\n  ours: { base_url: 'http://127.0.0.1:9/v1', api_key: $OURS_KEY }\n"
-        (kernel.services.catalog.root / "moniro.yaml").write_text(own)
+        (kernel.services.files.catalog.root / "moniro.yaml").write_text(own)
         answer = await kernel.ask("GET", "/providers")
     rows = {row["name"]: row for row in answer.json["providers"]}
     assert (rows["anthropic"]["key_set"], rows["openai"]["key_set"], rows["ours"]["key_set"]) == (True, False, True)
@@ -178,14 +178,14 @@ async def test_providers_tell_whether_a_key_is_set_and_never_the_key(tmp_path: o
     assert b"sk-" not in answer.body
 
 
-async def test_a_space_that_never_was_says_how_to_start_it(kernel: House) -> None:
+async def test_a_space_that_never_was_says_how_to_start_it(kernel: ServedKernel) -> None:
     """Contracts section 2: the error names the command that starts it, with its tag."""
     for space, command in (("review:main", "awk start review"), ("review:pr-1", "awk start review --tag pr-1")):
         refused = await kernel.ask("GET", f"/spaces/{space}/channel")
         assert (refused.status, refused.json["hint"]) == (404, f"start it: {command}")
 
 
-async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: House) -> None:
+async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: ServedKernel) -> None:
     """Contracts section 2: a start is advised only where it would start something; else what there is."""
     asked: list[tuple[str, str, dict[str, str] | None]] = [
         ("POST", "/messages", {"to": "@{}", "text": "hi"}),
@@ -205,7 +205,7 @@ async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: House) 
             given = None if body is None else {key: text.format(name) for key, text in body.items()}
             refused = await kernel.ask(method, path.format(name), given)
             assert (refused.code, refused.json["hint"]) == ("workflow_not_running", hint), path
-    (kernel.services.catalog.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
+    (kernel.services.files.catalog.root / "flow.yaml").write_text("agents: {alice: {ref: alice}}\n")
     assert (await kernel.ask("DELETE", "/workflows/nosuch")).json["hint"] == "running: none"
     await kernel.ask("POST", "/workflows", {"workflow": "./flow.yaml"})
     assert (await kernel.ask("POST", "/messages", {"to": "@flwo", "text": "hi"})).json["hint"] == "did you mean flow?"
@@ -214,12 +214,12 @@ async def test_a_workflow_that_there_is_not_is_not_to_be_started(kernel: House) 
     assert "awk start flow.yaml" in (await kernel.ask("POST", "/messages", {"to": "@flow", "text": "hi"})).json["hint"]
 
 
-async def test_what_was_said_to_an_agent_is_read_after_its_file_is_gone(kernel: House) -> None:
+async def test_what_was_said_to_an_agent_is_read_after_its_file_is_gone(kernel: ServedKernel) -> None:
     """It is in the log until it is removed; then nobody knows of it any more."""
     await kernel.ask("POST", "/messages", {"to": "alice", "text": "hello"})
     await kernel.ask("POST", "/instructions/i1/cancel")
-    (kernel.services.catalog.root / ".agents/alice.yaml").unlink()
-    await kernel.services.writer.commit(remove_agent, AgentKey("alice"))
+    (kernel.services.files.catalog.root / ".agents/alice.yaml").unlink()
+    await kernel.services.store.writer.commit(remove_agent, AgentKey("alice"))
     (message,) = (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]
     assert message["text"] == "hello"
     await kernel.ask("DELETE", "/agents/alice")

@@ -6,8 +6,8 @@ import pytest
 import trio
 
 from kernel.api import request_body as body_module
+from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import connected
-from tests.kernel.api.house import TOKEN, House
 
 JSON = "application/json"
 
@@ -33,7 +33,7 @@ JSON = "application/json"
         b'{"to": "alice", "text": "x", "priority": 1e999}',
     ],
 )
-async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: House, data: bytes) -> None:
+async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: ServedKernel, data: bytes) -> None:
     """IF05, HF18: what is wrong is said, nothing is appended."""
     answer = await kernel.ask("POST", "/messages", raw=data, headers=kernel.headers(Content_Type=JSON))
     assert (answer.status, answer.code) == (400, "bad_request")
@@ -53,14 +53,14 @@ async def test_a_body_that_does_not_fit_is_a_bad_request(kernel: House, data: by
     ],
 )
 async def test_a_target_that_is_not_there_is_refused_with_a_code(
-    kernel: House, to: str, code: str, status: int
+    kernel: ServedKernel, to: str, code: str, status: int
 ) -> None:
     """Contracts section 2: two errors, not running and not a participant, and the grammar."""
     answer = await kernel.ask("POST", "/messages", {"to": to, "text": "x"})
     assert (answer.status, answer.code) == (status, code)
 
 
-async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: House) -> None:
+async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: ServedKernel) -> None:
     r"""IF03: ``"\ud800"`` is JSON but no text."""
     data = rb'{"to": "alice", "text": "\ud800"}'
     answer = await kernel.ask("POST", "/messages", raw=data)
@@ -68,14 +68,14 @@ async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: House) -> None
 
 
 @pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", "", "application/jsonp"])
-async def test_a_body_must_be_said_to_be_json(kernel: House, content_type: str) -> None:
+async def test_a_body_must_be_said_to_be_json(kernel: ServedKernel, content_type: str) -> None:
     """P17: a page can post the other types across origins without asking first."""
     headers = kernel.headers(Content_Type=content_type)
     answer = await kernel.ask("POST", "/messages", raw=b'{"to": "alice", "text": "x"}', headers=headers)
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
 
 
-async def test_parameters_of_the_content_type_do_not_matter(kernel: House) -> None:
+async def test_parameters_of_the_content_type_do_not_matter(kernel: ServedKernel) -> None:
     """RFC 9110 section 8.3.1."""
     headers = kernel.headers(Content_Type="Application/JSON; charset=utf-8")
     answer = await kernel.ask("POST", "/messages", raw=b'{"to": "alice", "text": "x"}', headers=headers)
@@ -83,7 +83,7 @@ async def test_parameters_of_the_content_type_do_not_matter(kernel: House) -> No
 
 
 @pytest.mark.parametrize("path", ["/messages", "/mcp", "/agents/alice/reset", "/nowhere"])
-async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: House, path: str) -> None:
+async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: ServedKernel, path: str) -> None:
     """HF08: 4 MiB; announced or not, on every route."""
     await kernel.attempt(token="worker")
     headers = kernel.headers("worker" if path == "/mcp" else TOKEN, Content_Type=JSON)
@@ -91,7 +91,7 @@ async def test_a_body_over_the_limit_is_413_and_the_client_sees_it(kernel: House
     assert (answer.status, answer.code) == (413, "too_large")
 
 
-async def test_an_endless_chunked_body_is_cut_off(kernel: House) -> None:
+async def test_an_endless_chunked_body_is_cut_off(kernel: ServedKernel) -> None:
     """HF08: memory is bounded although no length is announced."""
     chunk = b"10000\r\n" + b"x" * 65536 + b"\r\n"
     async with connected(kernel.port) as wire:
@@ -106,7 +106,7 @@ async def test_an_endless_chunked_body_is_cut_off(kernel: House) -> None:
         assert 4 * 1024 * 1024 < sent < 50 * 1024 * 1024
 
 
-async def test_a_body_that_never_comes_is_given_up(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF09: a slow client holds a task for a bounded time only."""
     monkeypatch.setattr(body_module, "PATIENCE_SECONDS", 0.05)
     head = (
@@ -135,7 +135,7 @@ async def test_a_body_that_never_comes_is_given_up(kernel: House, monkeypatch: p
         "/static/x",
     ],
 )
-async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kernel: House, path: str) -> None:
+async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kernel: ServedKernel, path: str) -> None:
     """Contracts section 4, HF24."""
     with_token = await kernel.ask("GET", path)
     assert (with_token.status, with_token.code) == (404, "not_found")
@@ -144,7 +144,7 @@ async def test_an_unknown_route_is_a_json_404_with_a_token_and_401_without(kerne
 
 
 @pytest.mark.parametrize("path", ["/agents/%00", "/agents/a%00b"])
-async def test_a_nul_in_a_path_is_a_bad_request(kernel: House, path: str) -> None:
+async def test_a_nul_in_a_path_is_a_bad_request(kernel: ServedKernel, path: str) -> None:
     """HF24."""
     assert (await kernel.ask("GET", path)).code == "bad_request"
 
@@ -152,13 +152,13 @@ async def test_a_nul_in_a_path_is_a_bad_request(kernel: House, path: str) -> Non
 @pytest.mark.parametrize(
     "path", ["/agents/..", "/agents/nobody", "/agents/Alice", "/agents/%F0%9F%98%80", "/agents/a b"]
 )
-async def test_an_agent_that_is_not_there_is_404(kernel: House, path: str) -> None:
+async def test_an_agent_that_is_not_there_is_404(kernel: ServedKernel, path: str) -> None:
     """T46: names outside the grammar name nothing, not a file."""
     answer = await kernel.ask("GET", path.replace(" ", "%20"))
     assert answer.status == 404
 
 
-async def test_an_absolute_target_is_refused(kernel: House) -> None:
+async def test_an_absolute_target_is_refused(kernel: ServedKernel) -> None:
     """HF24: a proxy's form of request is not for us."""
     answer = await kernel.ask("GET", f"http://{kernel.host}/agents")
     assert (answer.status, answer.code) == (400, "bad_request")
@@ -174,7 +174,7 @@ async def test_an_absolute_target_is_refused(kernel: House) -> None:
     ],
 )
 async def test_a_wrong_method_is_a_json_405_that_names_the_right_ones(
-    kernel: House, method: str, path: str, allowed: str
+    kernel: ServedKernel, method: str, path: str, allowed: str
 ) -> None:
     """RFC 9110 section 15.5.6; a preflight gets no CORS header (P17)."""
     await kernel.attempt(token="worker")
@@ -186,14 +186,14 @@ async def test_a_wrong_method_is_a_json_405_that_names_the_right_ones(
 
 
 @pytest.mark.parametrize("path", ["/health", "/ps", "/nowhere"])
-async def test_head_answers_like_get_without_the_body(kernel: House, path: str) -> None:
+async def test_head_answers_like_get_without_the_body(kernel: ServedKernel, path: str) -> None:
     """RFC 9110 section 9.3.2; the head of an answer goes out although no body follows."""
     head, whole = await kernel.ask("HEAD", path), await kernel.ask("GET", path)
     assert (head.status, head.body) == (whole.status, b"")
     assert head.headers["content-length"] == str(len(whole.body))
 
 
-async def test_a_websocket_handshake_is_refused(kernel: House) -> None:
+async def test_a_websocket_handshake_is_refused(kernel: ServedKernel) -> None:
     """There is no WebSocket yet: a handshake ends, and the kernel goes on."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers = kernel.headers() | upgrade | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
@@ -202,13 +202,13 @@ async def test_a_websocket_handshake_is_refused(kernel: House) -> None:
 
 
 @pytest.mark.parametrize("query", ["since=x", "since=-1", "since=9" * 30, "follow=2", "since=1&since=abc", "&" * 100])
-async def test_a_bad_query_is_a_bad_request(kernel: House, query: str) -> None:
+async def test_a_bad_query_is_a_bad_request(kernel: ServedKernel, query: str) -> None:
     """Numbers are whole, bounded, and said to be wrong when they are."""
     assert (await kernel.ask("GET", f"/events?{query}")).code == "bad_request"
 
 
 async def test_a_failing_handler_is_an_internal_error_without_details(
-    kernel: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """P18: the client learns a code; the log learns what happened."""
     from kernel.store import agents

@@ -2,17 +2,20 @@
 
 import inspect
 import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
 
 import msgspec
 import pytest
 
+from kernel.api.context import Services, records_of
 from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.fast_path import NAME
 from kernel.api.mcp.tool import Tool, ToolArguments, schema_of
 from kernel.api.mcp.tools import TOOLS
 from protocol.tools import CONTEXT_TOOLS
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
 CONTRACT = {
@@ -45,7 +48,7 @@ def test_the_table_holds_exactly_the_routes_of_the_contract() -> None:
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_every_route_has_a_handler_and_types(route: Route) -> None:
-    """Style 30: each row has a documented handler, and struct types that have a JSON schema."""
+    """Each row has a documented handler, and struct types that have a JSON schema."""
     assert inspect.iscoroutinefunction(route.handler)
     doc = inspect.getdoc(route.handler) or ""
     assert re.sub(r"<(\w+)>", r":\1", route.path).split("/")[1] in doc, "the docstring names the route"
@@ -53,6 +56,27 @@ def test_every_route_has_a_handler_and_types(route: Route) -> None:
         assert struct is None or msgspec.json.schema(struct)
     assert route.asks is None or route.method in ("POST", "PATCH")
     assert route.answers is not None or not route.direct
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [*(route.handler for route in ROUTES), *(tool.handler for tool in TOOLS.values())],
+    ids=lambda handler: f"{handler.__module__}.{handler.__name__}",
+)
+def test_every_handler_names_the_records_that_it_uses_and_nothing_else(handler: Callable[..., object]) -> None:
+    """It is called with them by name, which no type checker follows."""
+    _, *others = inspect.signature(handler).parameters.values()
+    records = {record.name: record.type for record in fields(Services)}
+    taken = {one.name: one.annotation for one in others if one.name != "asked"}
+    assert taken == {name: records[name] for name in records_of(handler)}
+
+
+def test_no_record_of_the_context_is_a_bag() -> None:
+    """At most eight fields each, and none that is filled in where nobody says it."""
+    for record in fields(Services):
+        assert is_dataclass(record.type)
+        assert len(fields(record.type)) <= 8
+        assert all(one.default is MISSING and one.default_factory is MISSING for one in fields(record.type))
 
 
 def test_only_health_is_open() -> None:
@@ -92,7 +116,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
 
 
 @pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
-async def test_every_get_route_answers_what_it_says(kernel: House, route: Route) -> None:
+async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route: Route) -> None:
     """The struct of the table fits what comes over the wire."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})).json

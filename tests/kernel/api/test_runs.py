@@ -3,10 +3,10 @@
 import pytest
 
 from kernel.store.transitions.close import close
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 
 
-async def run(kernel: House, number: int, **asked: object) -> None:
+async def run(kernel: ServedKernel, number: int, **asked: object) -> None:
     """One run of ``task`` from its start to its end; it is the ``number``-th."""
     answer = await kernel.ask("POST", "/workflows", {"workflow": "task", **asked})
     assert (answer.status, answer.json["id"]) == (201, f"r{number}")
@@ -17,12 +17,12 @@ async def run(kernel: House, number: int, **asked: object) -> None:
     assert (await kernel.ask("DELETE", "/workflows/task")).json["id"] == f"r{number}"
 
 
-async def texts(kernel: House, query: str = "") -> list[str]:
+async def texts(kernel: ServedKernel, query: str = "") -> list[str]:
     found = (await kernel.ask("GET", f"/spaces/task:main/channel{query}")).json["messages"]
     return [one["text"] for one in found if one["from"] == "user"]
 
 
-async def test_a_run_is_shown_by_its_id_also_when_others_came_after_it(kernel: House) -> None:
+async def test_a_run_is_shown_by_its_id_also_when_others_came_after_it(kernel: ServedKernel) -> None:
     """GET /runs/r1, /spaces/:space/channel?run=r1; without an id it is the newest."""
     for number in (1, 2):
         await run(kernel, number)
@@ -41,7 +41,7 @@ async def test_a_run_is_shown_by_its_id_also_when_others_came_after_it(kernel: H
         assert (refused.code, refused.json["detail"]) == ("not_found", text)
 
 
-async def test_the_run_of_another_workflow_is_none_of_this_one(kernel: House) -> None:
+async def test_the_run_of_another_workflow_is_none_of_this_one(kernel: ServedKernel) -> None:
     """An id belongs to one name and tag."""
     await run(kernel, 1)
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -49,7 +49,7 @@ async def test_the_run_of_another_workflow_is_none_of_this_one(kernel: House) ->
     assert refused.json["detail"] == "r1 is no run of review:main: it is one of task:main"
 
 
-async def test_a_start_that_continues_has_the_words_before_it(kernel: House) -> None:
+async def test_a_start_that_continues_has_the_words_before_it(kernel: ServedKernel) -> None:
     """POST /workflows {continue}; each run is still told apart."""
     await run(kernel, 1)
     await run(kernel, 2, **{"continue": True})
@@ -57,7 +57,7 @@ async def test_a_start_that_continues_has_the_words_before_it(kernel: House) -> 
     assert await texts(kernel, "?run=r2") == ["word 2"]
 
 
-async def test_runs_are_listed_by_workflow_tag_and_status_in_pages(kernel: House) -> None:
+async def test_runs_are_listed_by_workflow_tag_and_status_in_pages(kernel: ServedKernel) -> None:
     """GET /runs?workflow=&tag=&status=&limit=&before=; total and next."""
     for number in (1, 2, 3):
         await run(kernel, number)
@@ -74,7 +74,7 @@ async def test_runs_are_listed_by_workflow_tag_and_status_in_pages(kernel: House
     assert (row["run"], row["status"], row["verdict"], row["cost_usd"]) == ("task:main", "cancelled", None, None)
 
 
-async def test_what_was_cleared_of_one_run_stays_of_the_others(kernel: House) -> None:
+async def test_what_was_cleared_of_one_run_stays_of_the_others(kernel: ServedKernel) -> None:
     """POST /spaces/:space/clear?run=; without it all runs of that name and tag."""
     for number in (1, 2, 3):
         await run(kernel, number)
@@ -86,7 +86,7 @@ async def test_what_was_cleared_of_one_run_stays_of_the_others(kernel: House) ->
     assert [await texts(kernel, f"?run=r{number}") for number in (1, 2, 3)] == [[""], [""], [""]]
 
 
-async def test_a_member_is_called_by_its_name_and_its_workflow_in_every_run(kernel: House) -> None:
+async def test_a_member_is_called_by_its_name_and_its_workflow_in_every_run(kernel: ServedKernel) -> None:
     """bob@review:main is the bob of the newest run, with a queue of its own."""
     for _ in range(2):
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -107,7 +107,7 @@ async def test_a_member_is_called_by_its_name_and_its_workflow_in_every_run(kern
      ("/instructions", "instructions", "after"), ("/spaces/dm:alice/channel", "messages", "before")],
 )  # fmt: skip
 async def test_a_list_that_is_longer_than_one_answer_is_read_to_its_end(
-    kernel: House, path: str, field: str, parameter: str
+    kernel: ServedKernel, path: str, field: str, parameter: str
 ) -> None:
     """next goes into the parameter of the next request, until it is null; nothing comes twice or is left out."""
     for number in range(7):
@@ -127,10 +127,10 @@ async def test_a_list_that_is_longer_than_one_answer_is_read_to_its_end(
     assert (await kernel.ask("GET", f"{path}?{parameter}=what")).code == "bad_request"
 
 
-async def test_what_failed_for_good_can_be_taken_off_the_list(kernel: House) -> None:
+async def test_what_failed_for_good_can_be_taken_off_the_list(kernel: ServedKernel) -> None:
     """POST /dead/clear; it is still there, and can be tried again."""
     instruction = await kernel.attempt()
-    await kernel.services.writer.commit(close, instruction, 1, status="failed", cause="invalid")
+    await kernel.services.store.writer.commit(close, instruction, 1, status="failed", cause="invalid")
     listed = (await kernel.ask("GET", "/dead")).json
     assert ([row["id"] for row in listed["instructions"]], listed["total"], listed["next"]) == ([instruction], 1, None)
     assert (await kernel.ask("POST", "/dead/clear")).json["instructions"] == 1

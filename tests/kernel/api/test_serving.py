@@ -8,19 +8,19 @@ import trio
 import trio.testing
 
 from kernel.api import connection, server
+from tests.builders.api import ServedKernel, serve_kernel
 from tests.kernel.api.client import connected
-from tests.kernel.api.house import House, house
 from tests.kernel.api.test_events import say, watching
 
 
 async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Facts stack 2: a clean end with streams and idle connections open, without a word in the log."""
+    """A clean end with streams and idle connections open, without a word in the log."""
     caplog.set_level(logging.WARNING)
-    async with house(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
+    async with serve_kernel(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
         await idle.send("GET", "/health", kernel.headers().items(), b"")
         await idle.answer()
         started = trio.current_time()
-        kernel.services.closing.set()
+        kernel.services.kernel.shutdown.closing.set()
         with trio.fail_after(5):
             assert [event.event async for event in events] == ["bye"]
             assert await idle.stream.receive_some(1) == b""
@@ -35,23 +35,23 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     """P8: a write that is stuck is cut when the grace is over."""
     monkeypatch.setattr(server, "GRACE_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
-    async with house(tmp_path) as kernel:
+    async with serve_kernel(tmp_path) as kernel:
         await say(kernel, "x" * 250_000)
         async with connected(kernel.port) as wire:
             for _ in range(60):
                 await say(kernel, "x" * 250_000)
             await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
             await wire.event()
-            kernel.services.closing.set()
+            kernel.services.kernel.shutdown.closing.set()
             with trio.fail_after(5):
                 await kernel.served.wait()
     assert caplog.text == ""
 
 
-async def test_a_client_that_does_not_read_is_dropped(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF11: its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
-    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     for _ in range(60):
         await say(kernel, "x" * 250_000)
     async with connected(kernel.port) as wire:
@@ -65,7 +65,7 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: House, monkeypatch
     assert (await kernel.ask("GET", "/health")).status == 200
 
 
-async def test_slow_headers_are_not_waited_for(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_headers_are_not_waited_for(kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch) -> None:
     """HF09: a deadline from the first byte to the end of the headers, whatever trickles in between."""
     monkeypatch.setattr(connection, "HEADERS_SECONDS", 0.1)
     async with connected(kernel.port) as wire:
@@ -75,7 +75,7 @@ async def test_slow_headers_are_not_waited_for(kernel: House, monkeypatch: pytes
 
 
 async def test_slow_headers_of_a_later_request_are_not_waited_for(
-    kernel: House, monkeypatch: pytest.MonkeyPatch
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """HF09: idle between requests is allowed for long, half a request is not."""
     async with connected(kernel.port) as wire:
@@ -87,8 +87,8 @@ async def test_slow_headers_of_a_later_request_are_not_waited_for(
             assert await wire.stream.receive_some(1) == b""
 
 
-async def test_a_kept_connection_serves_many_requests(kernel: House) -> None:
-    """Facts stack 2: no limit of requests per connection, and idle time does not count against headers."""
+async def test_a_kept_connection_serves_many_requests(kernel: ServedKernel) -> None:
+    """No limit of requests per connection, and idle time does not count against headers."""
     async with connected(kernel.port) as wire:
         for _ in range(60):
             await wire.send("GET", "/health", kernel.headers().items(), b"")
@@ -96,7 +96,7 @@ async def test_a_kept_connection_serves_many_requests(kernel: House) -> None:
             wire.h11.start_next_cycle()
 
 
-async def test_many_slow_clients_do_not_hold_up_the_others(kernel: House) -> None:
+async def test_many_slow_clients_do_not_hold_up_the_others(kernel: ServedKernel) -> None:
     """HF09: 200 connections that never finish their headers."""
     async with trio.open_nursery() as nursery:
 
@@ -126,7 +126,7 @@ async def test_many_slow_clients_do_not_hold_up_the_others(kernel: House) -> Non
         b"POST /messages HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
     ],
 )
-async def test_noise_on_the_wire_ends_that_connection_only(kernel: House, noise: bytes) -> None:
+async def test_noise_on_the_wire_ends_that_connection_only(kernel: ServedKernel, noise: bytes) -> None:
     """P9: what is no HTTP is answered 4xx or closed; the next client is served."""
     async with connected(kernel.port) as wire:
         with trio.fail_after(5):
@@ -147,7 +147,7 @@ async def test_a_cancelled_server_lets_go_at_once(tmp_path: Path) -> None:
             ready = trio.Event()
 
             async def live() -> None:
-                async with house(tmp_path) as kernel, watching(kernel) as (_, events):
+                async with serve_kernel(tmp_path) as kernel, watching(kernel) as (_, events):
                     ready.set()
                     await anext(events)
 

@@ -12,26 +12,26 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from protocol.ipc import Entry
 from protocol.names import AgentKey
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
-from tests.kernel.api.house import House
 
 SEND = {"to": "alice", "text": "work"}
 
 
-async def sent(kernel: House, to: str = "alice") -> str:
+async def sent(kernel: ServedKernel, to: str = "alice") -> str:
     answer = await kernel.ask("POST", "/messages", {"to": to, "text": "@alice work" if to[0] == "@" else "work"})
     (instruction,) = answer.json["instruction_ids"]
     return str(instruction)
 
 
-async def shown(kernel: House, instruction: str) -> dict[str, Any]:
+async def shown(kernel: ServedKernel, instruction: str) -> dict[str, Any]:
     found: dict[str, Any] = (await kernel.ask("GET", f"/instructions/{instruction}")).json
     return found
 
 
-async def failed(kernel: House) -> str:
+async def failed(kernel: ServedKernel) -> str:
     instruction = await kernel.attempt()
-    writer = kernel.services.writer
+    writer = kernel.services.store.writer
     await writer.commit(journal, instruction, 1, Entry(k=0, kind="reply", text="so far"))
     await writer.commit(
         close, instruction, 1, status="failed", cause="invalid", exit="1", stderr_tail="Traceback: boom"
@@ -39,7 +39,7 @@ async def failed(kernel: House) -> str:
     return instruction
 
 
-async def test_an_instruction_is_cancelled_once(kernel: House) -> None:
+async def test_an_instruction_is_cancelled_once(kernel: ServedKernel) -> None:
     """contracts 4: POST /instructions/:id/cancel; a second time says how it ended, a replayed key says the same."""
     instruction = await sent(kernel)
     keyed = kernel.headers() | {"Idempotency-Key": "k1"}
@@ -51,8 +51,8 @@ async def test_an_instruction_is_cancelled_once(kernel: House) -> None:
     assert (await kernel.ask("POST", "/instructions/i99/cancel")).code == "not_found"
 
 
-async def test_what_failed_shows_its_last_words_and_is_retried(kernel: House) -> None:
-    """contracts 9, promises 4.2: the tail of stderr is shown; retry keeps the steps unless it is fresh."""
+async def test_what_failed_shows_its_last_words_and_is_retried(kernel: ServedKernel) -> None:
+    """contracts 9: the tail of stderr is shown; retry keeps the steps unless it is fresh."""
     instruction = await failed(kernel)
     assert (await shown(kernel, instruction))["attempts"][0]["stderr_tail"] == "Traceback: boom"
     kept = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": False})
@@ -62,7 +62,7 @@ async def test_what_failed_shows_its_last_words_and_is_retried(kernel: House) ->
     assert (await kernel.ask("GET", "/dead")).json["instructions"] == []
 
 
-async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: House) -> None:
+async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: ServedKernel) -> None:
     """contracts 7: a refusal is told from a success, in the events and afterwards; also where it is long."""
     instruction = await kernel.attempt()
     for entry in (
@@ -72,7 +72,7 @@ async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: House) ->
         Entry(k=3, kind="tool", name="write", text="not allowed", is_error=True, refused="denied"),
         Entry(k=4, kind="tool", name="bash", text="x" * 100_000, is_error=True),
     ):
-        await kernel.services.writer.commit(journal, instruction, 1, entry)
+        await kernel.services.store.writer.commit(journal, instruction, 1, entry)
     first, second = (await shown(kernel, instruction))["steps"]
     assert first["failed"] == []
     assert [(call["tool"], call["why"], call["text"][:11]) for call in second["failed"]] == [
@@ -81,14 +81,14 @@ async def test_calls_that_failed_are_shown_with_what_they_gave(kernel: House) ->
     ]
 
 
-async def test_a_fresh_retry_forgets_the_steps(kernel: House) -> None:
+async def test_a_fresh_retry_forgets_the_steps(kernel: ServedKernel) -> None:
     """contracts 7: retry ID --fresh."""
     instruction = await failed(kernel)
     fresh = await kernel.ask("POST", f"/instructions/{instruction}/retry", {"fresh": True})
     assert (fresh.json["status"], fresh.json["steps"]) == ("queued", [])
 
 
-async def test_an_instruction_is_promoted(kernel: House) -> None:
+async def test_an_instruction_is_promoted(kernel: ServedKernel) -> None:
     """contracts 4: POST /instructions/:id/promote."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await sent(kernel, "@review")
@@ -99,9 +99,9 @@ async def test_an_instruction_is_promoted(kernel: House) -> None:
 @pytest.mark.parametrize(
     ("what", "state"), [("pause", "paused"), ("stop", "stopped"), ("resume", "idle"), ("reset", "idle")]
 )
-async def test_an_agent_is_held_and_let_go(kernel: House, what: str, state: str) -> None:
+async def test_an_agent_is_held_and_let_go(kernel: ServedKernel, what: str, state: str) -> None:
     """contracts 4: POST /agents/:name/{reset,pause,resume,stop}, also of an agent whose file has just come."""
-    (kernel.services.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
     for name in ("alice", "carol"):
         for _ in range(2):
             answer = await kernel.ask("POST", f"/agents/{name}/{what}")
@@ -109,7 +109,7 @@ async def test_an_agent_is_held_and_let_go(kernel: House, what: str, state: str)
     assert (await kernel.ask("POST", f"/agents/nobody/{what}")).code == "unknown_agent"
 
 
-async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: House) -> None:
+async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: ServedKernel) -> None:
     """contracts 7, stop TARGET: the work is queued, and its sender is told what it waits for."""
     await kernel.ask("POST", "/agents/alice/stop")
     receipt = (await kernel.ask("POST", "/messages", SEND)).json
@@ -122,26 +122,26 @@ async def test_a_stopped_agent_keeps_its_messages_until_it_is_resumed(kernel: Ho
     assert (await kernel.ask("POST", "/messages", SEND)).json["held"] == {}
 
 
-async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel: House) -> None:
+async def test_a_restart_ends_what_the_agent_does_and_clears_what_kept_it(kernel: ServedKernel) -> None:
     """contracts 7: restart TARGET (fault TF21: its backoff is over)."""
 
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET crash_streak = 3, resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.writer.commit(back_off)
+    await kernel.services.store.writer.commit(back_off)
     assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["backoff"]
     assert (await kernel.ask("POST", "/agents/alice/restart")).json["state"] == "idle"
     assert kernel.interrupted == ["alice"]
     assert [row["state"] for row in (await kernel.ask("GET", "/ps")).json["agents"]] == ["idle"]
 
 
-async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: House) -> None:
+async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: ServedKernel) -> None:
     """contracts 9: one set of states, wherever an agent is shown; what was decided is said at once."""
 
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET resume_at_ms = ? WHERE key = 'alice'", (tx.now_ms + 9000,))
 
-    await kernel.services.writer.commit(back_off)
+    await kernel.services.store.writer.commit(back_off)
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     assert row["state"] == "backoff" and row["until"]
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -159,7 +159,7 @@ async def test_an_agent_is_shown_and_changed_in_the_words_of_ps(kernel: House) -
     assert (await kernel.ask("POST", "/agents/alice/resume")).json["state"] == "running"
 
 
-async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(kernel: House) -> None:
+async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(kernel: ServedKernel) -> None:
     """contracts 4: a replayed Idempotency-Key changes nothing and gets the same answer."""
     keyed = kernel.headers() | {"Idempotency-Key": "k1"}
     answers = [(await kernel.ask("POST", "/agents/alice/restart", headers=keyed)).json for _ in range(2)]
@@ -169,16 +169,16 @@ async def test_a_restart_that_is_asked_for_again_does_not_stop_the_new_worker(ke
     assert kernel.interrupted == ["alice", "alice"]
 
 
-async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: House) -> None:
-    """promises 4.2: error with its reason, in ps and in status; the kernel is degraded."""
-    await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
+async def test_why_an_agent_is_in_error_is_shown_where_people_look(kernel: ServedKernel) -> None:
+    """An agent that crashed too often is in error, with its reason, in ps and in status; the kernel is degraded."""
+    await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes in 60 s")
     (row,) = (await kernel.ask("GET", "/ps")).json["agents"]
     status = (await kernel.ask("GET", "/status")).json
     assert (row["state"], row["reason"]) == ("error", "5 crashes in 60 s")
     assert (status["state"], status["held"][0]["reason"]) == ("degraded", "5 crashes in 60 s")
 
 
-async def test_a_workflow_is_paused_resumed_and_continued(kernel: House) -> None:
+async def test_a_workflow_is_paused_resumed_and_continued(kernel: ServedKernel) -> None:
     """contracts 4: POST /workflows/:name[/:tag]/{pause,resume,continue}."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     for path in ("/workflows/review", "/workflows/review/main"):
@@ -191,7 +191,7 @@ async def test_a_workflow_is_paused_resumed_and_continued(kernel: House) -> None
     assert (await kernel.ask("POST", "/workflows/review/pr-1/pause")).code == "workflow_not_running"
 
 
-async def test_an_inbox_shows_what_is_not_handled(kernel: House) -> None:
+async def test_an_inbox_shows_what_is_not_handled(kernel: ServedKernel) -> None:
     """contracts 9: inbox, by space."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await sent(kernel)
@@ -203,7 +203,7 @@ async def test_an_inbox_shows_what_is_not_handled(kernel: House) -> None:
     assert (await kernel.ask("GET", "/agents/nobody/inbox")).code == "unknown_agent"
 
 
-async def test_the_prompt_can_be_read_before_anything_runs(kernel: House) -> None:
+async def test_the_prompt_can_be_read_before_anything_runs(kernel: ServedKernel) -> None:
     """contracts 7: show ID --prompt."""
     instruction = await sent(kernel)
     prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json
@@ -215,7 +215,7 @@ async def test_the_prompt_can_be_read_before_anything_runs(kernel: House) -> Non
     assert (await kernel.ask("GET", "/instructions/i99/prompt")).code == "not_found"
 
 
-async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: House) -> None:
+async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kernel: ServedKernel) -> None:
     """P26: serve and run end when the agent goes into error, and say so; they never hang."""
     answers: list[dict[str, Any]] = []
 
@@ -223,7 +223,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         answers.append((await kernel.ask("POST", "/serve", SEND)).json)
 
     async with trio.open_nursery() as nursery, connected(kernel.port) as wire:
-        with kernel.services.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+        with kernel.services.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
             nursery.start_soon(serve)
             with trio.fail_after(5):
                 await anext(queued)
@@ -233,7 +233,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         await wire.event()
         stream = Events(wire)
         assert (await anext(stream)).event == "accepted"
-        await kernel.services.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
+        await kernel.services.store.writer.commit(set_agent_state, AgentKey("alice"), "error", "5 crashes")
         with trio.fail_after(5):
             last = [event async for event in stream][-1]
     for report in (*answers, last.data):
@@ -241,7 +241,7 @@ async def test_who_waits_for_an_answer_is_told_when_only_a_person_can_help(kerne
         assert (result["status"], result["waits_for"]) == ("waiting", "error")
 
 
-async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: House) -> None:
+async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: ServedKernel) -> None:
     """P26: a message to it is accepted and kept, and nobody waits for what will not come."""
     await kernel.ask("POST", "/agents/alice/pause")
     (result,) = (await kernel.ask("POST", "/serve", SEND)).json["results"]
@@ -249,7 +249,7 @@ async def test_a_wait_for_a_paused_agent_ends_at_once(kernel: House) -> None:
     assert len((await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]) == 1
 
 
-async def test_events_can_be_asked_for_by_several_types(kernel: House) -> None:
+async def test_events_can_be_asked_for_by_several_types(kernel: ServedKernel) -> None:
     """A client that waits needs three kinds of events, and none of the others."""
     await sent(kernel)
     await kernel.ask("POST", "/agents/alice/pause")
@@ -259,7 +259,7 @@ async def test_events_can_be_asked_for_by_several_types(kernel: House) -> None:
     assert kinds == {"instruction.queued", "agent.changed"}
 
 
-async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none_too(kernel: House) -> None:
+async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none_too(kernel: ServedKernel) -> None:
     """A body that nobody reads was meant to do something: 400, and nothing is done."""
     bodies: tuple[object, ...] = ({"until": "tomorrow"}, [], "now", {"agents": ["bob"]})
     for body in bodies:
@@ -270,7 +270,7 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
     assert (await kernel.ask("GET", "/agents/alice")).json["state"] == "paused"
 
 
-async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: House) -> None:
+async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: ServedKernel) -> None:
     """Faults SF03 and SF11: /ready and ``awk status`` tell it, and recover by themselves."""
     services = kernel.services
     assert (await kernel.ask("GET", "/ready")).status == 200
@@ -278,8 +278,8 @@ async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can
     def patience(tx: Transaction, milliseconds: int) -> None:
         tx.conn.set_busy_timeout(milliseconds)
 
-    await services.writer.commit(patience, 0)
-    stranger = apsw.Connection(str(services.catalog.root.parent / "kernel.db"))
+    await services.store.writer.commit(patience, 0)
+    stranger = apsw.Connection(str(services.files.catalog.root.parent / "kernel.db"))
     stranger.execute("BEGIN IMMEDIATE")
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})).code == "busy"
     ready = await kernel.ask("GET", "/ready")

@@ -10,15 +10,15 @@ import trio
 
 from kernel.api import server
 from kernel.api.strict_http import FIELDS_LIMIT, LINE_LIMIT_BYTES, flaw_of_lines
+from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import connected
-from tests.kernel.api.house import TOKEN, House
 
 BODY = b'{"to": "alice", "text": "smuggled"}'
 CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(BODY), BODY)
 START = b"POST /messages HTTP/1.1\r\n"
 
 
-async def exchange(kernel: House, data: bytes) -> bytes:
+async def exchange(kernel: ServedKernel, data: bytes) -> bytes:
     """All that comes back for ``data`` until the server closes. Fails where it does not close."""
     received = b""
     async with connected(kernel.port) as wire:
@@ -35,13 +35,13 @@ def statuses(answers: bytes) -> list[bytes]:
     return re.findall(rb"HTTP/1\.1 (\d{3}) ", answers)
 
 
-async def said(kernel: House) -> list[str]:
+async def said(kernel: ServedKernel) -> list[str]:
     """What has been said to alice."""
     channel = await kernel.ask("GET", "/spaces/dm:alice/channel")
     return [message["text"] for message in channel.json["messages"]]
 
 
-def ordinary(kernel: House) -> bytes:
+def ordinary(kernel: ServedKernel) -> bytes:
     """Fields of every request here, each line ended, without the empty one."""
     text = f"Host: {kernel.host}\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
     return text.encode()
@@ -89,7 +89,7 @@ TE = b"Transfer-Encoding: chunked\r\n"
     ],
 )
 async def test_what_could_be_read_in_two_ways_is_not_executed(
-    kernel: House, start: bytes, more: bytes, body: bytes
+    kernel: ServedKernel, start: bytes, more: bytes, body: bytes
 ) -> None:
     """P17: 400 and the end, whatever token it carries; what follows on the connection is not read."""
     request = start + ordinary(kernel) + more + b"\r\n" + body
@@ -101,7 +101,7 @@ async def test_what_could_be_read_in_two_ways_is_not_executed(
 
 
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"chunked, identity", b"xchunked", b"chunked\x0b"])
-async def test_another_transfer_coding_is_not_executed(kernel: House, coding: bytes) -> None:
+async def test_another_transfer_coding_is_not_executed(kernel: ServedKernel, coding: bytes) -> None:
     """P17: none of the spellings that servers are known to differ about."""
     request = START + ordinary(kernel) + b"Transfer-Encoding: %s\r\n\r\n" % coding + CHUNKED
     answer = await exchange(kernel, request)
@@ -109,13 +109,13 @@ async def test_another_transfer_coding_is_not_executed(kernel: House, coding: by
     assert await said(kernel) == []
 
 
-async def test_a_line_without_end_is_refused_before_the_deadline(kernel: House) -> None:
+async def test_a_line_without_end_is_refused_before_the_deadline(kernel: ServedKernel) -> None:
     """P10: no more than a line of what has no end is kept."""
     answer = await exchange(kernel, b"GET /health HTTP/1.1\r\nX: " + b"a" * (LINE_LIMIT_BYTES + 1))
     assert answer.startswith(b"HTTP/1.1 431 ")
 
 
-async def test_strict_requests_are_served_however_they_are_cut(kernel: House) -> None:
+async def test_strict_requests_are_served_however_they_are_cut(kernel: ServedKernel) -> None:
     """The boundaries of packets mean nothing: one byte at a time, chunked, with trailers and an extension."""
     body = b"%x;a=b\r\n%s\r\n0\r\nX-Checksum: 1\r\n\r\n" % (len(BODY), BODY)
     request = START + ordinary(kernel) + TE + b"\r\n" + body
@@ -129,7 +129,7 @@ async def test_strict_requests_are_served_however_they_are_cut(kernel: House) ->
     assert await said(kernel) == ["smuggled"]
 
 
-async def test_requests_that_come_together_are_answered_in_their_order(kernel: House) -> None:
+async def test_requests_that_come_together_are_answered_in_their_order(kernel: ServedKernel) -> None:
     """Pipelining is HTTP/1.1; the second of two heads in one packet is looked at like the first."""
     one = b"GET /health HTTP/1.1\r\nHost: %s\r\n\r\n" % kernel.host.encode()
     answers = await exchange(kernel, one + one + one.replace(b"\r\nHost", b"\nHost"))
@@ -144,7 +144,7 @@ async def test_requests_that_come_together_are_answered_in_their_order(kernel: H
         "GET /agents HTTP/1.1\r\nHost: {{host}}\r\n{}\r\n",
     ],
 )
-async def test_no_connection_is_upgraded_to_http_2(kernel: House, lines: str) -> None:
+async def test_no_connection_is_upgraded_to_http_2(kernel: ServedKernel, lines: str) -> None:
     """P17: neither by prior knowledge nor by asking: Host and token come first, and then it is HTTP/1.1."""
     upgrade = "Connection: Upgrade, HTTP2-Settings, close\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAA\r\n"
     answer = await exchange(kernel, lines.format(upgrade).replace("{host}", kernel.host).encode())
@@ -152,23 +152,25 @@ async def test_no_connection_is_upgraded_to_http_2(kernel: House, lines: str) ->
     assert b" 101 " not in answer
 
 
-async def test_who_asks_for_an_upgrade_with_a_token_gets_http_1(kernel: House) -> None:
+async def test_who_asks_for_an_upgrade_with_a_token_gets_http_1(kernel: ServedKernel) -> None:
     """RFC 9110 section 7.8: a server may ignore the field."""
     upgrade = b"Connection: Upgrade, close\r\nUpgrade: h2c\r\n\r\n"
     answer = await exchange(kernel, b"GET /agents HTTP/1.1\r\n" + ordinary(kernel) + upgrade)
     assert answer.startswith(b"HTTP/1.1 200 ")
 
 
-async def test_bad_requests_leave_few_lines_and_no_traceback(kernel: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_bad_requests_leave_few_lines_and_no_traceback(
+    kernel: ServedKernel, caplog: pytest.LogCaptureFixture
+) -> None:
     """P10: who can connect cannot fill the log."""
     caplog.set_level(logging.INFO)
     for data in (b"GARBAGE\r\n\r\n", b"\x16\x03\x01\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n") * 20:
         assert (await exchange(kernel, data)).startswith(b"HTTP/1.1 4")
-    assert 0 < len(caplog.records) <= server.LINES
+    assert 0 < len(caplog.records) <= server.COMPLAINTS
     assert not [record for record in caplog.records if record.exc_info or "\n" in record.getMessage()]
 
 
-async def test_what_was_sent_is_not_logged(kernel: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_was_sent_is_not_logged(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
     """P18: a line that is malformed may hold a token."""
     answer = await exchange(kernel, b"GET / HTTP/1.1\r\nAuthorization : Bearer SECRET\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 400 ")
@@ -182,11 +184,11 @@ def test_what_was_not_logged_is_counted(caplog: pytest.LogCaptureFixture, monkey
     now = [0.0]
     monkeypatch.setattr("trio.current_time", lambda: now[0])
     said_of = server.Complaints()
-    for _ in range(server.LINES + 5):
+    for _ in range(server.COMPLAINTS + 5):
         said_of.say("request.malformed", "a\nb")
-    now[0] = server.SECONDS
+    now[0] = server.COMPLAINTS_SECONDS
     said_of.say("request.malformed", "c")
-    assert len(caplog.records) == server.LINES + 1
+    assert len(caplog.records) == server.COMPLAINTS + 1
     assert caplog.records[0].getMessage() == r"request.malformed 'a\nb'"
     assert caplog.records[-1].getMessage() == "request.malformed 'c' (5 more like this were not logged)"
 

@@ -10,12 +10,12 @@ import trio
 import trio.testing
 
 from kernel.store.transitions.runs import stop_workflow
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
-from tests.kernel.api.house import House
 
 
 @asynccontextmanager
-async def posting(kernel: House, path: str, body: Any) -> AsyncGenerator[Events, None]:
+async def posting(kernel: ServedKernel, path: str, body: Any) -> AsyncGenerator[Events, None]:
     """A client that reads the stream of POST /run."""
     data = msgspec.json.encode(body)
     headers = kernel.headers(Content_Type="application/json", Content_Length=str(len(data)))
@@ -26,12 +26,12 @@ async def posting(kernel: House, path: str, body: Any) -> AsyncGenerator[Events,
         yield Events(wire)
 
 
-async def stop(kernel: House, space: str = "task:main#1", status: str = "done", exit_code: int = 0) -> None:
+async def stop(kernel: ServedKernel, space: str = "task:main#1", status: str = "done", exit_code: int = 0) -> None:
     """End a run as the service that watches runs would."""
-    await kernel.services.writer.commit(stop_workflow, space, status, exit_code)
+    await kernel.services.store.writer.commit(stop_workflow, space, status, exit_code)
 
 
-async def test_a_workflow_is_started_listed_and_stopped(kernel: House) -> None:
+async def test_a_workflow_is_started_listed_and_stopped(kernel: ServedKernel) -> None:
     """Contracts section 4: POST, GET, DELETE /workflows."""
     started = await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "pr-1"})
     assert (started.status, started.json["members"]) == (201, ["alice", "bob"])
@@ -46,7 +46,7 @@ async def test_a_workflow_is_started_listed_and_stopped(kernel: House) -> None:
     assert (report["status"], report["exit_code"]) == ("cancelled", 130)
 
 
-async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: House) -> None:
+async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: ServedKernel) -> None:
     """``awk ls``: by the target they are sent to with, and where each agent is defined."""
     await kernel.ask("POST", "/agents", {"model": "mock/x", "mock": [{"text": "hi"}], "name": "helper"})
     for tag in ("main", "pr-1"):
@@ -63,7 +63,7 @@ async def test_agents_of_a_workflow_are_listed_while_it_runs(kernel: House) -> N
     assert names == ["alice", "bob@review:pr-1", "helper"]
 
 
-async def test_starting_what_runs_or_is_not_there_is_refused(kernel: House) -> None:
+async def test_starting_what_runs_or_is_not_there_is_refused(kernel: ServedKernel) -> None:
     """Contracts section 7: a name:tag that is live."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     again = await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -73,9 +73,9 @@ async def test_starting_what_runs_or_is_not_there_is_refused(kernel: House) -> N
     assert (await kernel.ask("POST", "/workflows", {"workflow": "review", "tag": "../x"})).code == "bad_request"
 
 
-async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: House) -> None:
+async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: ServedKernel) -> None:
     """Contracts section 9, validate: path, line, column, hint."""
-    path = kernel.services.catalog.root / ".workflows/bad.yaml"
+    path = kernel.services.files.catalog.root / ".workflows/bad.yaml"
     path.write_text("agents:\n  bob: { ref: nobody }\nkickof: x\n")
     answer = await kernel.ask("POST", "/workflows", {"workflow": "bad"})
     assert (answer.status, answer.code) == (422, "bad_definition")
@@ -83,16 +83,16 @@ async def test_a_broken_workflow_file_is_refused_with_every_place(kernel: House)
     assert (await kernel.ask("GET", "/runs")).json["runs"] == []
 
 
-async def test_setup_needs_trust(kernel: House) -> None:
+async def test_setup_needs_trust(kernel: ServedKernel) -> None:
     """P19: exit 7 at the client, 403 here; nothing was run."""
-    path = kernel.services.catalog.root / ".workflows/shell.yaml"
+    path = kernel.services.files.catalog.root / ".workflows/shell.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nsetup:\n  - shell: touch ran\nkickoff: '@alice go'\n")
     answer = await kernel.ask("POST", "/run", {"workflow": "shell"})
     assert (answer.status, answer.code) == (403, "untrusted")
-    assert not (kernel.services.catalog.root / "ran").exists()
+    assert not (kernel.services.files.catalog.root / "ran").exists()
 
 
-async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: House) -> None:
+async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: ServedKernel) -> None:
     """Contracts section 4: POST /run; the last event is the report."""
     with trio.fail_after(10):
         async with posting(kernel, "/run", {"workflow": "task"}) as events:
@@ -107,7 +107,7 @@ async def test_a_run_is_streamed_from_its_acceptance_to_its_report(kernel: House
     assert [message["kind"] for message in seen[-1].data["messages"]] == kinds
 
 
-async def test_a_client_that_leaves_does_not_stop_the_run(kernel: House) -> None:
+async def test_a_client_that_leaves_does_not_stop_the_run(kernel: ServedKernel) -> None:
     """HF14, T38: the stream is a view; the report is there later."""
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
         await anext(events)
@@ -123,7 +123,7 @@ async def test_a_client_that_leaves_does_not_stop_the_run(kernel: House) -> None
     [("", 130), ("?signal=INT", 130), ("?signal=TERM", 143), ("?signal=HUP", 129), ("?signal=PIPE", 141)],
 )
 async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
-    query: str, code: int, kernel: House
+    query: str, code: int, kernel: ServedKernel
 ) -> None:
     """Contracts section 7: 130 and 143, in the report as in the shell."""
     async with posting(kernel, "/run", {"workflow": "task"}) as events:
@@ -134,7 +134,7 @@ async def test_a_run_that_a_client_stopped_ends_with_the_clients_exit_code(
     assert (await kernel.ask("DELETE", "/workflows/task/main?signal=KILL")).status == 400
 
 
-async def test_a_message_is_streamed_to_its_result(kernel: House) -> None:
+async def test_a_message_is_streamed_to_its_result(kernel: ServedKernel) -> None:
     """POST /run with to and text: ``awk ask``."""
     with trio.fail_after(10):
         async with posting(kernel, "/run", {"to": "alice", "text": "work"}) as events:
@@ -148,9 +148,9 @@ async def test_a_message_is_streamed_to_its_result(kernel: House) -> None:
     assert [(row["status"], row["text"]) for row in seen[-1].data["results"]] == [("done", "the reply")]
 
 
-async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: House) -> None:
+async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: ServedKernel) -> None:
     """LF04: POST /serve waits as long as the work takes, and for nobody who has gone."""
-    subscriptions = kernel.services.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
+    subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
             body = b'{"to": "alice", "text": "work"}'
@@ -162,7 +162,7 @@ async def test_a_client_that_does_not_wait_for_its_answer_is_forgotten(kernel: H
             await trio.testing.wait_all_tasks_blocked(0.01)
 
 
-async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: House) -> None:
+async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: ServedKernel) -> None:
     """Contracts section 4: POST /serve, for a message and for a workflow."""
     answers: dict[str, Any] = {}
 
@@ -180,14 +180,14 @@ async def test_serve_waits_and_gives_the_report_as_one_answer(kernel: House) -> 
     assert (answers["workflow"].json["schema"], answers["workflow"].json["status"]) == ("awk/run/1", "done")
 
 
-async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: House) -> None:
-    """Decisions: a message without a mention is pull only."""
+async def test_serve_of_a_message_that_wakes_nobody_ends_at_once(kernel: ServedKernel) -> None:
+    """A message without a mention is pull only."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     answer = await kernel.ask("POST", "/serve", {"to": "@review", "text": "just so you know"})
     assert (answer.status, answer.json["results"]) == (200, [])
 
 
-async def test_serve_is_refused_when_the_kernel_stops_first(kernel: House) -> None:
+async def test_serve_is_refused_when_the_kernel_stops_first(kernel: ServedKernel) -> None:
     """P8: waiting clients are answered, the work goes on with the next kernel."""
     answers = []
 
@@ -199,25 +199,25 @@ async def test_serve_is_refused_when_the_kernel_stops_first(kernel: House) -> No
         with trio.fail_after(5):
             while not (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]:
                 pass
-            kernel.services.closing.set()
+            kernel.services.kernel.shutdown.closing.set()
     assert [(answer.status, answer.code) for answer in answers] == [(503, "stopping")]
 
 
-async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: House) -> None:
+async def test_what_is_neither_a_workflow_nor_a_message_is_refused(kernel: ServedKernel) -> None:
     """The two shapes of the request exclude each other."""
     for body in ({}, {"workflow": "task", "to": "alice", "text": "x"}, {"to": "alice"}, {"text": "x"}):
         assert (await kernel.ask("POST", "/run", body)).code == "bad_request"
 
 
-async def lease_and_end(kernel: House, instruction: str) -> None:
+async def lease_and_end(kernel: ServedKernel, instruction: str) -> None:
     """Do the work of an attempt."""
     from kernel.store.transitions.lease import lease
 
-    assert await kernel.services.writer.commit(lease, instruction, b"x" * 32) is not None
+    assert await kernel.services.store.writer.commit(lease, instruction, b"x" * 32) is not None
     await kernel.end(instruction)
 
 
-async def until_running(kernel: House, workflow: str) -> None:
+async def until_running(kernel: ServedKernel, workflow: str) -> None:
     """Wait until a workflow runs and alice has something to do."""
     while (await kernel.ask("GET", f"/workflows/{workflow}")).status != 200:
         pass

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kernel.policy.agent_status import AgentStatus, AgentWork, appearance
+from kernel.policy.agent_status import AgentStatus, AgentWork, agent_status
 
 NOW = 1_000_000
 IDLE = AgentWork(
@@ -42,4 +42,4 @@ IDLE = AgentWork(
 )
 def test_the_state_of_an_agent(work: dict[str, Any], shown: AgentStatus) -> None:
     """decisions.md, Names: work that runs, then what somebody decided, then what it waits for and until when."""
-    assert appearance(replace(IDLE, **work), NOW) == shown
+    assert agent_status(replace(IDLE, **work), NOW) == shown

@@ -4,7 +4,7 @@ from typing import Any, get_args
 
 import pytest
 
-from kernel.policy.agent_status import Readiness, readiness_of, standing
+from kernel.policy.agent_status import Readiness, readiness, readiness_of
 from protocol.errors import EXIT_OF_WAIT
 from protocol.instruction import ENDED, LIVE, STATUSES, WaitReason
 
@@ -21,7 +21,7 @@ FREE: dict[str, Any] = {
 
 
 def stand(state: Any, **more: Any) -> Readiness:
-    return standing(state, **FREE | more)
+    return readiness(state, **FREE | more)
 
 
 @pytest.mark.parametrize("state", STATUSES)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from interface.cli import exits
 from kernel.policy.run_completion import BY_REASON, GRAVITY, RunCompletion, RunProgress, RunWaits, run_completion
+from protocol.api.runs import RunOptions
 from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT
 
 NOTHING = RunWaits()
@@ -84,10 +85,10 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
         ({"used_up": True}, 8000),
         ({"failed": 1, "causes": frozenset({"crash"})}, 8000),
         ({"waits": RunWaits(votes=(9000,), persons=("hops",)), "limited": True}, 8000),
-        ({"waits": RunWaits(votes=(9000,), persons=("error",)), "attended": True}, 8000),
+        ({"waits": RunWaits(votes=(9000,), persons=("error",)), "options": RunOptions(attended=True)}, 8000),
         ({"waits": RunWaits(votes=(9000,), timed=((7000, "backoff"),), persons=("error",))}, 6000),
         ({"waits": RunWaits(votes=(9000,), timed=((7000, "backoff"),)), "deadline_ms": 5000}, 4000),
-        ({"failed": 1, "causes": frozenset({"auth"}), "attended": True}, 8000),
+        ({"failed": 1, "causes": frozenset({"auth"}), "options": RunOptions(attended=True)}, 8000),
     ],
 )
 def test_a_run_waits_for_a_vote_as_long_as_something_may_come_of_it(changes: dict[str, object], nap_ms: int) -> None:

@@ -6,6 +6,7 @@ from kernel.policy.approvals import Rule
 from kernel.rule.draft import Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
 from kernel.rule.view import EndedInstruction, Membership, PendingApproval, ProposalView, Workspace
+from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 
 SPACE = "review:main"
@@ -45,7 +46,14 @@ class Stage:
         if space != SPACE or not self.runs:
             return None
         limits = (self.hops, self.instructions, self.assigned, self.limited, self.limited_by)
-        return Workspace("review", "main", "flow.yaml", *limits, has_channel=self.has_channel, attended=self.attended)
+        return Workspace(
+            "review",
+            "main",
+            "flow.yaml",
+            *limits,
+            has_channel=self.has_channel,
+            options=RunOptions(attended=self.attended),
+        )
 
     def member(self, space: str, name: str) -> AgentKey | None:
         key = self.members.get(name) if space == SPACE else None

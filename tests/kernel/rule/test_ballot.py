@@ -5,15 +5,13 @@ from typing import Any, Final
 
 import pytest
 
-from kernel.policy.voting import Decided, ProposalState
+from kernel.policy.voting import Decided, ProposalOpened, ProposalState, with_defaults
 from kernel.rule.draft import (
     Fact,
     Payload,
     ProposalCancelled,
     ProposalDue,
     ProposalEnded,
-    ProposalOpened,
-    ProposalTerms,
     ProposalTied,
     VoteCast,
     WorkflowStopped,
@@ -22,11 +20,10 @@ from kernel.rule.effects import EndProposal, OpenProposal, RecordTie, RecordVote
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from kernel.rule.rules.voting import announced, resolved, tied, voted
 from kernel.rule.view import ProposalView
-from kernel.rule.voting_terms import with_defaults
 from protocol.errors import Refused
 from protocol.message import MessageKind
 from protocol.names import AgentKey
-from protocol.voting import BallotType, Option, Resolution
+from protocol.voting import BallotType, Option, ProposalTerms, Resolution
 from tests.kernel.rule.stage import SPACE, Stage, team
 
 NAMES: Final = ("alice", "bob", "carol")
@@ -67,7 +64,7 @@ def rows(where: Stage) -> list[Any]:
 
 def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **more: Any) -> ProposalOpened:
     asked = ProposalTerms(type=type, title="Which?", options=options, **more)
-    return with_defaults(asked, asked.name or "p1", NAMES, 0)
+    return with_defaults(asked, asked.id or "p1", NAMES, 0)
 
 
 def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
@@ -87,8 +84,8 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        (opened(name="Not A Name"), "is not a name"),
-        (opened(name="user"), "reserved"),
+        (opened(id="Not A Name"), "is not a name"),
+        (opened(id="user"), "reserved"),
         (opened(options=AB[:1]), "1 options"),
         (opened("assignment", ()), "0 options"),
         (opened(options=(*AB, Option(id="A"))), "same id"),
@@ -98,8 +95,8 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
         (opened(resolution=Resolution(type="unanimous", tie_breaker="first")), "no ties"),
         (opened("assignment", resolution=Resolution(tie_breaker="first")), "no ties"),
         (opened("assignment", resolution=Resolution(type="majority")), "no winner"),
-        (opened(timeout_ms=999), "timeout_seconds"),
-        (opened(timeout_ms=8 * 24 * 3_600_000), "timeout_seconds"),
+        (opened(timeout_seconds=0.999), "timeout_seconds"),
+        (opened(timeout_seconds=8 * 24 * 3600), "timeout_seconds"),
     ],
 )
 def test_what_cannot_be_voted_on_is_refused(wrong: ProposalOpened, words: str) -> None:
@@ -120,7 +117,7 @@ def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
 def test_an_election_may_be_between_some_members() -> None:
     """contracts section 5: election: the members."""
     some = opened("election", (Option(id="bob", label="Bob the builder"), Option(id="carol")))
-    assert some.options == (Option(id="bob", label="@bob"), Option(id="carol", label="@carol"))
+    assert some.terms.options == (Option(id="bob", label="@bob"), Option(id="carol", label="@carol"))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +152,9 @@ def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
         VoteCast(name="p1", choice="b", now_ms=0),
         "carol",
     )
-    assert rows(where)[1:] == [EndProposal(ballot=1, state="resolved", winner="b", why="quorum", by=None, reason="")]
+    assert rows(where)[1:] == [
+        EndProposal(ballot=1, ended=ProposalEnded(name="p1", state="resolved", winner="b", why="quorum", wakes=True))
+    ]
     assert where.woken() == [(f"alice@{SPACE}", "immediate")]
     end, _ = where.recorded[-1]
     assert (end.kind, end.sender, end.hops) == ("resolved", "system", 10)
@@ -176,7 +175,9 @@ def test_its_deadline_is_never_refused() -> None:
     """P24: what is due ends, whatever became of it; one that is over, or not due, is left as it is."""
     due = ProposalDue(name="p1", now_ms=LATER_MS)
     where = said(stage(ballot()), "due", due, "system")
-    assert rows(where) == [EndProposal(ballot=1, state="expired", winner=None, why="deadline", by=None, reason="")]
+    assert rows(where) == [
+        EndProposal(ballot=1, ended=ProposalEnded(name="p1", state="expired", winner=None, why="deadline", wakes=True))
+    ]
     assert rows(said(stage(ballot(state="cancelled")), "due", due, "system")) == []
     assert rows(said(stage(ballot()), "due", ProposalDue(name="p1", now_ms=LATER_MS - 1), "system")) == []
     assert rows(said(stage(), "due", due, "system")) == []
@@ -197,7 +198,7 @@ def test_the_end_of_the_workflow_cancels_what_is_open() -> None:
         "system",
     )
     (end,) = [row for row in rows(where) if isinstance(row, EndProposal)]
-    assert (end.ballot, end.state, end.by, where.woken()) == (1, "cancelled", "system", [])
+    assert (end.ballot, end.ended.state, end.ended.by, where.woken()) == (1, "cancelled", "system", [])
 
 
 def test_a_quiet_end_wakes_nobody() -> None:
@@ -222,7 +223,7 @@ def test_what_is_announced_says_all_one_needs_to_vote() -> None:
         options=AB,
         resolution=Resolution(type="majority", quorum=2, tie_breaker="first"),
         binding=True,
-        timeout_ms=120_000,
+        timeout_seconds=120,
     )
     assert announced(with_defaults(asked, "p1", NAMES, 0)) == (
         "[PROPOSAL:p1] Which? [RESOLVED:p1] none\n"

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, WorkflowStarted, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, RunSpec, WorkflowStopped
 from kernel.rule.effects import Append, Effect, WriteRow
 from kernel.rule.evaluate import CORE, CORE_TABLE, MAX_DEPTH, EvaluationOverrun, by_kind, evaluate
 from kernel.rule.rule import Rule
@@ -60,7 +60,7 @@ def test_a_cancelled_instruction_is_not_announced() -> None:
 
 
 def started(**changes: object) -> Fact:
-    payload = WorkflowStarted(
+    payload = RunSpec(
         name="review",
         tag="main",
         mode="run",

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import msgspec
 import trio
 
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.budgets import BudgetEnforcer
 from kernel.store import workflows
 from kernel.store.feed import Feed
@@ -18,6 +18,7 @@ from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
 from protocol.agent import AgentDefinition
+from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Limits, McpAddress, Provider, Start
@@ -49,13 +50,13 @@ class Money:
     ) -> tuple[str, ...]:  # fmt: skip
         """Start ``review:main`` with four agents. Returns the instructions of its kickoff."""
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, limits=limits or RunLimits()))
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag="main", mode=mode, file="review.yaml", definition=definition,  # type: ignore[arg-type]
             members=tuple(
                 MemberSpec(name=name, key=AgentKey(f"{name}@{SPACE}"), origin="inline", definition=b"{}")
                 for name in NAMES
             ),
-            kickoff=kickoff, budget=budget, wall_time_ms=wall_time_ms,
+            kickoff=kickoff, options=RunOptions(budget=budget), wall_time_ms=wall_time_ms,
             deadline_ms=None if wall_time_ms is None else self.now_ms + wall_time_ms,
         )  # fmt: skip
         draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)

@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store.transitions.append import append
+from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Exited, Result, Start
@@ -22,10 +23,11 @@ MEMBER = b'{"name":"ann","backend":"mock","mock":[]}'
 async def start(it: Core, mode: str) -> str:
     """A workflow of one agent that may spend half a dollar."""
     ann = MemberSpec(name="ann", key=AgentKey(f"ann@{SPACE}"), origin="inline", definition=MEMBER)
-    payload = WorkflowStarted(
+    payload = RunSpec(
         name="review", tag="main", mode=mode, file="review.yaml",  # type: ignore[arg-type]
         definition=msgspec.json.encode(WorkflowDefinition(name="review", agents={})),
-        members=(ann,), kickoff="@ann go", budget=RunBudget(usd=0.5), wall_time_ms=None, deadline_ms=None,
+        members=(ann,), kickoff="@ann go", options=RunOptions(budget=RunBudget(usd=0.5)),
+        wall_time_ms=None, deadline_ms=None,
     )  # fmt: skip
     draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
     return (await it.writer.commit(append, draft)).instruction_ids[0]

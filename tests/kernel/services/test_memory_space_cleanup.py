@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kernel.rule.draft import Draft, WorkflowStarted
+from kernel.rule.draft import Draft, RunSpec
 from kernel.services.retention import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup
 from kernel.store import messages
 from kernel.store.transitions.append import append
@@ -11,7 +11,7 @@ from tests.kernel.store.house import House, open_house
 
 
 async def start(house: House, workspace: str = "memory") -> None:
-    payload = WorkflowStarted(
+    payload = RunSpec(
         name="review", tag="main", mode="start", file="f", definition=b'{"name":"review","agents":{}}', members=(),
         kickoff="canary", workspace=workspace,  # type: ignore[arg-type]
     )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.rule.draft import Draft, WorkflowStarted
+from kernel.rule.draft import Draft, RunSpec
 from kernel.services.mirror import WAKING, Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.store import mirrors
@@ -50,7 +50,7 @@ class Stage:
 
     async def workflow(self, tag: str = "main", mirror: str | None = FOLDER) -> str:
         space = workflow_space("review", tag)
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag=tag, mode="start", file="f", definition=b'{"name":"review","agents":{}}',
             members=(member("alice", space), member("bob", space)), mirror=mirror, kickoff="@alice go",
         )  # fmt: skip

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store import agents
 from kernel.store.transitions.append import append
 from protocol.ipc import Entry, Exited, Result, Start
@@ -18,7 +18,7 @@ ALICE = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
 async def begin(it: Core, name: str) -> SpaceId:
     """A workflow that refers to alice, and gives her work."""
     definition = WorkflowDefinition(name=name, agents={"alice": Ref(ref="alice")})
-    payload = WorkflowStarted(
+    payload = RunSpec(
         name=name,
         tag="main",
         mode="start",

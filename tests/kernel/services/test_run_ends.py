@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.api.http.runs import report_of_asked
-from kernel.rule.draft import Author, Draft, MemberSpec, ProposalTerms, WorkflowStarted
+from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
 from kernel.services.runs import LONGEST_NAP_SECONDS
 from kernel.store import feed
 from kernel.store.transitions.append import append
@@ -17,19 +17,19 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.retention import clear
-from kernel.store.transitions.voting import cancel_ballot, create, vote
-from protocol.api.runs import RunReport
+from kernel.store.transitions.voting import cancel_proposal, create, vote
+from protocol.api.runs import RunOptions, RunReport
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id
-from protocol.voting import Option, Resolution
+from protocol.voting import Option, ProposalTerms, Resolution
 from protocol.workflow import VerdictTerms, WorkflowDefinition
 from tests.kernel.services.test_runs import NOW_MS, Scene, scene
 
 HERE = "review:main"
-BARE: dict[str, Any] = {"type": "approval", "title": "Ship it?", "name": "release", "binding": True}
-ASKED: dict[str, Any] = {**BARE, "timeout_ms": 60_000}
+BARE: dict[str, Any] = {"type": "approval", "title": "Ship it?", "id": "release", "binding": True}
+ASKED: dict[str, Any] = {**BARE, "timeout_seconds": 60}
 MINUTE: Final = VerdictTerms(id="release", timeout=60.0)
-OTHER: dict[str, Any] = {"name": "relaese", "binding": False}
+OTHER: dict[str, Any] = {"id": "relaese", "binding": False}
 Step = tuple[Literal["ask", "yes", "no", "user", "cancel", "late", "forge"], dict[str, Any]]
 Ends = Literal["done", "incomplete", "failed"]
 ASK: Step = ("ask", {})
@@ -54,13 +54,13 @@ class Vote:
         members: tuple[str, ...] = ("alice",),
     ) -> None:
         definition = WorkflowDefinition(name="review", agents={}, verdict=verdict)
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag="main", mode=mode, file="x", definition=msgspec.json.encode(definition),
             members=tuple(
                 MemberSpec(name=name, key=AgentKey(f"{name}@review:main"), origin="inline", definition=b"{}")
                 for name in members
             ),
-            deadline_ms=deadline_ms, attended=attended,
+            deadline_ms=deadline_ms, options=RunOptions(attended=attended),
         )  # fmt: skip
         draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=payload)
         await self.on.writer.commit(append, draft)
@@ -75,7 +75,7 @@ class Vote:
             case "user":
                 await commit(vote, HERE, "release", more["choice"])
             case "cancel":
-                await commit(cancel_ballot, HERE, "release")
+                await commit(cancel_proposal, HERE, "release")
             case "forge":
                 await commit(lambda tx: tx.conn.execute(f"UPDATE ballots SET {more['column']}"))
             case "late":
@@ -187,7 +187,7 @@ async def by(it: Vote, name: str) -> Author:
         ("release", {"resolution": Resolution(type="unanimous")}, "type"),
         (LONG, {"resolution": Resolution(quorum=1)}, "quorum"),
         (LONG, {"resolution": Resolution(tie_breaker="first")}, "tie_breaker"),
-        (LONG, {"timeout_ms": 1000}, "timeout_seconds"),
+        (LONG, {"timeout_seconds": 1}, "timeout_seconds"),
     ],
 )
 async def test_who_asks_cannot_change_the_terms_of_the_verdict(
@@ -209,7 +209,7 @@ async def test_one_member_and_the_end_of_its_time_make_no_verdict() -> None:
         await it.start(verdict="release", members=TEAM)
         alice = await by(it, "alice")
         with pytest.raises(Refused, match="timeout_seconds cannot be changed"):
-            await it.on.writer.commit(create, HERE, ProposalTerms(**BARE, timeout_ms=1000), author=alice)
+            await it.on.writer.commit(create, HERE, ProposalTerms(**BARE, timeout_seconds=1), author=alice)
         await it.on.writer.commit(create, HERE, ProposalTerms(**BARE), author=alice)
         await it.on.writer.commit(vote, HERE, "release", "yes", author=alice)
         it.on.now_ms += 600_000
@@ -224,7 +224,7 @@ async def test_the_file_says_who_votes_how_long_and_what_breaks_a_tie() -> None:
         await it.start(verdict=LONG, members=TEAM)
         alice, bob, carol = [await by(it, name) for name in TEAM]
         same = Resolution(type="majority", quorum=2, tie_breaker="creator-decides")
-        asked = ProposalTerms(**BARE, resolution=same, timeout_ms=120_000)
+        asked = ProposalTerms(**BARE, resolution=same, timeout_seconds=120)
         put = await it.on.writer.commit(create, HERE, asked, author=bob)
         assert (put.ballot.electors, put.ballot.resolution, len(put.instruction_ids)) == (("bob", "carol"), same, 1)
         with pytest.raises(Refused, match="alice is not among those who vote on release") as refused:

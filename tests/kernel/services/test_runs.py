@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from kernel.api.http.runs import report_of_asked
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.store import workflows
 from kernel.store.feed import Feed
@@ -19,6 +19,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.runs import RunJudgement, end_run, stop_workflow
 from kernel.store.writer import Writer
+from protocol.api.runs import RunOptions
 from protocol.errors import Cause, Refused
 from protocol.names import AgentKey
 from protocol.workflow import WorkflowDefinition
@@ -43,10 +44,10 @@ class Scene:
     ) -> None:
         """Start ``review:main`` with alice in it, as a run."""
         definition = msgspec.json.encode(WorkflowDefinition(name="review", agents={}, output_schema=schema))
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag="main", mode="run", file=".workflows/review.yaml", definition=definition,
             members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline", definition=b"{}"),),
-            kickoff=kickoff, deadline_ms=deadline_ms, exit_from=exit_from or None,
+            kickoff=kickoff, deadline_ms=deadline_ms, options=RunOptions(exit_from=exit_from or None),
         )  # fmt: skip
         draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
         await self.writer.commit(append, draft)

@@ -15,7 +15,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.agents.schedule import DEFAULT_PROMPT, wakes_text
 from kernel.agents.trust import Kept, schedule_units
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services.runs import Runs
 from kernel.services.timers import LONGEST_NAP_SECONDS, WAKING, Schedules
 from kernel.store import instructions, messages, timers, workflows
@@ -97,7 +97,7 @@ class Scene:
         await self.house.writer.commit(close, instruction, leased.epoch, status="done", text="")
 
     async def workflow(self, *members: MemberSpec, definition: WorkflowDefinition) -> None:
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review", tag="main", mode="run", file="review.yaml", members=members,
             definition=msgspec.json.encode(definition),
         )  # fmt: skip

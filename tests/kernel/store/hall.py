@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
-from kernel.rule.draft import Author, Draft, ProposalTerms, WorkflowStarted
+from kernel.rule.draft import Author, Draft, RunSpec
 from kernel.store import voting
 from kernel.store.database import Database
 from kernel.store.transaction import Transaction
@@ -11,11 +11,11 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.due import apply_due
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
-from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_ballot, create, vote
+from kernel.store.transitions.voting import Cancelled, Proposed, Voted, cancel_proposal, create, vote
 from protocol.events import Event
 from protocol.message import USER
 from protocol.names import InstructionId, inline_key, instruction_id
-from protocol.voting import BallotInfo, BallotType, Method, Option, Resolution, TieBreaker
+from protocol.voting import BallotInfo, BallotType, Method, Option, ProposalTerms, Resolution, TieBreaker
 from tests.kernel.store.house import START_MS, member, token_hash
 
 P = ParamSpec("P")
@@ -51,11 +51,11 @@ def asked(
     return ProposalTerms(
         type=type,
         title="Which one?",
-        name=name,
+        id=name,
         options=tuple(Option(id=option, label=f"the {option}") for option in options) if type != "approval" else (),
         resolution=Resolution(type=rule, quorum=quorum, tie_breaker=tie_breaker),
         binding=binding,
-        timeout_ms=round(seconds * 1000),
+        timeout_seconds=seconds,
     )
 
 
@@ -85,7 +85,7 @@ class Hall:
 
     def begin(self) -> None:
         """Start the workflow, and give everybody work."""
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review",
             tag="main",
             mode="run",
@@ -136,7 +136,7 @@ class Hall:
         return self.commit(vote, SPACE, name, choice, reason, author=self.author(who), call_key=key)
 
     def cancel(self, who: str, name: str, key: str | None = None) -> Cancelled:
-        return self.commit(cancel_ballot, SPACE, name, "never mind", author=self.author(who), call_key=key)
+        return self.commit(cancel_proposal, SPACE, name, "never mind", author=self.author(who), call_key=key)
 
     def advance(self, seconds: float) -> None:
         """Let time pass, and what it alone decides happen."""

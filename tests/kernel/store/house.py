@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import trio
 
-from kernel.rule.draft import Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import Database
 from kernel.store.feed import Feed
@@ -15,6 +15,7 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
+from protocol.api.runs import RunOptions
 from protocol.events import Event
 from protocol.names import AgentKey, inline_key, workflow_space
 from tests.kernel.store.migrated import open_migrated
@@ -65,7 +66,7 @@ class House:
     ) -> str:
         """``review:main`` with these members, all inline."""
         space = workflow_space("review")
-        payload = WorkflowStarted(
+        payload = RunSpec(
             name="review",
             tag="main",
             mode="run",
@@ -73,7 +74,7 @@ class House:
             definition=b'{"name":"review","agents":{},"limits":' + limits + b"}",
             members=tuple(member(name, space) for name in names),
             kickoff=kickoff,
-            attended=attended,
+            options=RunOptions(attended=attended),
         )
         draft = Draft(kind="status", space=space, sender="system", text="review:main started", payload=payload)
         await self.writer.commit(append, draft)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kernel.policy.scheduling import STARVATION_MS
-from kernel.rule.draft import Author, Draft, MemberSpec, WorkflowStarted
+from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
 from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.database import MEMORY, Database
@@ -446,7 +446,7 @@ def _request(key: str) -> RequestKey:
 
 def team() -> Draft:
     """The start of the workflow both agents are in, with limits that no run of the machine reaches."""
-    started = WorkflowStarted(
+    started = RunSpec(
         name="review",
         tag="main",
         mode="start",

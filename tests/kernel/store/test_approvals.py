@@ -12,7 +12,7 @@ from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.rule.draft import Author
 from kernel.store import agents, approvals, instruction_views, instructions
 from kernel.store.transitions import retention
-from kernel.store.transitions.approvals import Asked, Call, approve, ask, deny, drop_rule, learn, let_go
+from kernel.store.transitions.approvals import Asked, Call, approve, ask, deny, drop_rule, find_decision, release_call
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import cancel, close
 from kernel.store.transitions.due import apply_due, next_due_ms
@@ -114,7 +114,7 @@ async def test_a_decision_that_a_waiting_call_has_not_heard_yet_is_its_own(house
     await house.writer.commit(approve, "a1")
     second = await ask_for(house, Call(key="toolu_2", tool="Bash", input=PUSH.input, held=True))
     assert (second.id, second.state) == ("a2", "open")
-    assert (await house.writer.commit(learn, Author(InstructionId("i1"), 1), 1)).first
+    assert (await house.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)).first
 
 
 async def test_of_calls_that_waited_when_the_kernel_died_the_one_that_waits_again_shows(house: House) -> None:
@@ -271,7 +271,9 @@ async def test_a_call_that_is_kept_waiting_shows_and_does_not_count(house: House
     assert house.reader.now(instructions.waiting) == {"alice"}
     assert stands(house) == Readiness("person", "approval")
     await house.writer.commit(approve, "a1")
-    assert await house.writer.commit(learn, Author(InstructionId("i1"), 1), 1) == Asked(1, "granted", "", first=True)
+    assert await house.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1) == Asked(
+        1, "granted", "", first=True
+    )
     (row,) = house.reader.now(agents.ps, house.clock.now_ms)
     assert row.shown.state == "running"
     assert house.reader.now(instructions.waiting) == frozenset()
@@ -281,7 +283,7 @@ async def test_a_call_whose_client_gave_up_is_asked_about_all_the_same(house: Ho
     """Its agent runs again; the request stays, and the next call like it takes it over."""
     await at_work(house)
     await ask_for(house, HELD)
-    await house.writer.commit(let_go, Author(InstructionId("i1"), 1), 1)
+    await house.writer.commit(release_call, Author(InstructionId("i1"), 1), 1)
     assert stands(house).kind == "runnable"
     assert [one.id for one in house.reader.now(approvals.pending).approvals] == ["a1"]
     assert (await ask_for(house, Call(key="toolu_9", tool="Bash", input=PUSH.input, held=True))).id == "a1"
@@ -421,7 +423,7 @@ async def test_a_run_is_over_when_only_approvals_are_left(house: House, call: Ca
 async def test_an_attempt_that_is_over_asks_nothing(house: House) -> None:
     """Promise P6."""
     await parked(house)
-    for asked in (ask_for(house), house.writer.commit(learn, Author(InstructionId("i1"), 1), 1)):
+    for asked in (ask_for(house), house.writer.commit(find_decision, Author(InstructionId("i1"), 1), 1)):
         with pytest.raises(Refused) as refused:
             await asked
         assert refused.value.code == "stale_attempt"

@@ -11,7 +11,7 @@ from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.rule.draft import Author, Draft
 from kernel.store import entries, instructions, messages
 from kernel.store.circuit_breakers import ProviderFailure
-from kernel.store.instructions import all_unasked
+from kernel.store.instructions import all_missing_credentials
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import EndStatus, cancel, close
 from kernel.store.transitions.journal import journal
@@ -400,14 +400,14 @@ async def test_who_waits_for_an_agent_without_a_key_is_told_which(house: House) 
         holds=True, stderr_tail="no key for p",
     )  # fmt: skip
     await house.writer.commit(requeue, "i2", bob.epoch, missing)
-    assert house.reader.now(all_unasked, ("i1", "i2")) == {"i1": "no key for p", "i2": "no key for p"}
+    assert house.reader.now(all_missing_credentials, ("i1", "i2")) == {"i1": "no key for p", "i2": "no key for p"}
     await house.writer.commit(reset_agent, bob.agent)
     bob = await take(house, "i2")
     refused = replace(
         missing, wait_key=None, waits_for=None, status="queued", trip=ProviderFailure("p#1", "auth", None, 0.0)
     )
     await house.writer.commit(requeue, "i2", bob.epoch, refused)
-    assert house.reader.now(all_unasked, ("i1", "i2")) == {}
+    assert house.reader.now(all_missing_credentials, ("i1", "i2")) == {}
 
 
 async def test_a_limit_that_holds_the_question_leaves_both_to_be_continued(house: House) -> None:

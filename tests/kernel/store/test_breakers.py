@@ -2,7 +2,7 @@
 
 from kernel.store import circuit_breakers, instructions
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.circuit_breakers import ProviderFailure, answered
+from kernel.store.circuit_breakers import ProviderFailure, record_answer
 from kernel.store.transitions.close import close
 from kernel.store.transitions.due import apply_due, next_due_ms
 from kernel.store.transitions.limits import grant_agent
@@ -67,7 +67,7 @@ async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House)
     assert probe.attempts == 1, "a wait is no attempt"
     assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
     assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
-    await house.writer.commit(answered, probe.agent, (MODEL,))
+    await house.writer.commit(record_answer, probe.agent, (MODEL,))
     assert ready(house) == ["i2"]
     house.clock.now_ms += 500
     assert ready(house) == ["i2", "i3"]

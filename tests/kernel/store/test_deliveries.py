@@ -61,7 +61,7 @@ async def test_ten_thousand_messages_in_one_millisecond_keep_their_order(house: 
     assert len({instruction for _, instruction in pairs}) == MANY
     seen: list[str] = []
     since = 0
-    while page := house.reader.now(messages.page, messages.Said("dm:alice"), 1000, since=since).messages:
+    while page := house.reader.now(messages.page, messages.ChannelFilter("dm:alice"), 1000, since=since).messages:
         seen += [one.text for one in page]
         since = page[-1].seq
     assert seen == [f"m{number}" for number in range(MANY)]

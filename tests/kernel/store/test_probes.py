@@ -7,7 +7,7 @@ import pytest
 from kernel.policy.agent_status import Readiness
 from kernel.store import circuit_breakers, instructions
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.circuit_breakers import ProviderFailure, answered, move_probe
+from kernel.store.circuit_breakers import ProviderFailure, move_probe, record_answer
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import cancel, close
 from kernel.store.transitions.due import AGED, apply_due, next_due_ms
@@ -182,7 +182,7 @@ async def test_who_saw_a_breaker_that_has_been_closed_meanwhile_does_not_wait_fo
     await house.said("dm:carol", "x")
     await house.take("i1")
     await house.take("i3")
-    await house.writer.commit(answered, AgentKey("alice"), (KEY,))
+    await house.writer.commit(record_answer, AgentKey("alice"), (KEY,))
     await house.writer.commit(requeue, "i3", 1, HELD_BACK)
     house.clock.now_ms += 1_000
     await settle(house)
@@ -265,7 +265,7 @@ async def test_an_answer_from_elsewhere_says_nothing_about_a_provider(house: Hou
     assert ready(house) == ["i1"]
     house.clock.now_ms += 1
     await house.take("i1")
-    await house.writer.commit(answered, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
+    await house.writer.commit(record_answer, AgentKey("alice"), ("openai#bb", "openai#bb/other"))
     await house.writer.commit(close, "i1", 2, status="done")
     await settle(house)
     assert ready(house) == []

@@ -10,13 +10,12 @@ import pytest
 from kernel.policy.instruction_states import TRANSITIONS, Step
 from kernel.policy.run_completion import RunWaits
 from kernel.rule.draft import Author, Draft
-from kernel.store import agents, entries, feed, instruction_views, instructions, messages, workflows
+from kernel.store import agents, entries, feed, instruction_views, instructions, messages, waits, workflows
 from kernel.store.agents import put_agents, remove_agent, set_agent_state
-from kernel.store.circuit_breakers import wake_waiters
 from kernel.store.messages import acknowledge
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
-from kernel.store.transitions.close import close, close_cancel, give_up
+from kernel.store.transitions.close import close, close_cancelled, close_incomplete
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -270,10 +269,10 @@ COMMITS: dict[Step, Callable[[Transaction], object]] = {
     "yield": lambda tx: requeue(tx, "i1", 1, Requeue(status="yielded", outcome="x", charge="none")),
     "wait": lambda tx: requeue(tx, "i1", 1, Requeue(status="waiting", outcome="x", charge="none")),
     "done": lambda tx: close(tx, "i1", 1, status="done"),
-    "resume": lambda tx: wake_waiters(tx, 1),
-    "incomplete": lambda tx: give_up(tx, 1, 1, "budget"),
+    "resume": lambda tx: waits.wake(tx, (1,)),
+    "incomplete": lambda tx: close_incomplete(tx, 1, 1, "budget"),
     "fail": lambda tx: close(tx, "i1", 1, status="failed"),
     "bury": lambda tx: close(tx, "i1", 1, status="dead"),
-    "cancel": lambda tx: close_cancel(tx, 1, 1),
+    "cancel": lambda tx: close_cancelled(tx, 1, 1),
     "revive": lambda tx: retry(tx, "i1"),
 }

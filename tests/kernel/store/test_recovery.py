@@ -263,7 +263,7 @@ async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
 async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> None:
     """Issue point 8: it is one transaction; the next kernel does the same from the start."""
     await working(house, "alice", "bob")
-    before = house.reader.now(feed.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+    before = house.reader.now(feed.event_range), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
 
     def dies(tx: Transaction) -> None:
         recover(tx)
@@ -271,7 +271,7 @@ async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> 
 
     with pytest.raises(apsw.AbortError):
         await house.writer.commit(dies)
-    after = house.reader.now(feed.kept), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+    after = house.reader.now(feed.event_range), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
     assert after == before
     assert (await boot(house)).requeued == ("i1", "i2")
 

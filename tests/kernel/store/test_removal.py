@@ -121,7 +121,7 @@ async def test_old_work_loses_its_journal_and_keeps_its_record(house: House) -> 
     assert len(house.reader.now(entries.of, late)) == 2
     seqs = house.reader.now(retention.events, before_ms, 0)
     await house.writer.commit(sweep_events, seqs)
-    kept = house.reader.now(feed.kept)
+    kept = house.reader.now(feed.event_range)
     assert kept.oldest == seqs[-1] + 1
     assert house.reader.now(feed.since, 0)[0].seq == kept.oldest
     assert [result.status for result in house.reader.now(instructions.results, [early, late])] == ["incomplete"] * 2
@@ -141,7 +141,7 @@ async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_tol
     await house.writer.commit(sweep_events, seqs)
     left = house.reader.now(feed.since, 0)
     assert [(event.type, event.instruction) for event in left] == [("instruction.queued", "i1")]
-    assert house.reader.now(feed.kept).oldest == seqs[-1] + 1
+    assert house.reader.now(feed.event_range).oldest == seqs[-1] + 1
 
 
 async def test_a_body_is_kept_once(house: House) -> None:

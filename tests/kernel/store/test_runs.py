@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from kernel.rule.draft import Draft, WorkflowStarted
+from kernel.rule.draft import Draft, RunSpec
 from kernel.store import agents, messages, run_outcomes, voting, workflows
 from kernel.store.transitions.close import close
 from kernel.store.transitions.retention import sweep_runs
-from kernel.store.transitions.runs import StartedRun, begin_workflow, stop_workflow
+from kernel.store.transitions.runs import StartedRun, start_run, stop_workflow
 from kernel.store.transitions.steering import retry
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
@@ -19,7 +19,7 @@ HERE = "review:main"
 
 async def begin(house: House, *names: str, continues: bool = False, **more: Any) -> StartedRun:
     """One more run of ``review:main`` with these members, all inline."""
-    started = WorkflowStarted(
+    started = RunSpec(
         name="review",
         tag="main",
         mode="run",
@@ -29,7 +29,7 @@ async def begin(house: House, *names: str, continues: bool = False, **more: Any)
         **more,
     )
     draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=started)
-    return await house.writer.commit(begin_workflow, draft, continues=continues)
+    return await house.writer.commit(start_run, draft, continues=continues)
 
 
 async def end(house: House, run: StartedRun) -> None:
@@ -62,7 +62,7 @@ async def test_what_an_earlier_run_left_is_read_by_its_own_number(house: House) 
     before = house.reader.now(messages.of_run, first.run)
     await begin(house, "alice", kickoff="@alice two")
     assert house.reader.now(messages.of_run, first.run) == before
-    kept = house.reader.now(messages.page, messages.Said(first.space, first.run), 10)
+    kept = house.reader.now(messages.page, messages.ChannelFilter(first.space, first.run), 10)
     assert (kept.messages, kept.total, kept.next) == (before, len(before), None)
     assert [row.id for row in house.reader.now(workflows.runs)] == [first.run + 1, first.run]
 
@@ -75,7 +75,7 @@ async def test_a_run_that_continues_goes_on_in_the_space_before(house: House) ->
     assert (second.space, second.run) == (first.space, first.run + 1)
     said = [one.text for one in house.reader.now(messages.channel, second.space) if one.kind == "kickoff"]
     assert said == ["@alice one", "@alice two"]
-    only = house.reader.now(messages.page, messages.Said(second.space, second.run), 10).messages
+    only = house.reader.now(messages.page, messages.ChannelFilter(second.space, second.run), 10).messages
     assert [one.text for one in only if one.kind == "kickoff"] == ["@alice two"]
 
 

@@ -5,7 +5,7 @@ import pytest
 from kernel.store import entries
 from kernel.store.blobs import INLINE_BYTES
 from kernel.store.entries import FrozenPrompt
-from kernel.store.transitions.append import go_on
+from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.journal import PromptSnapshot, journal
 from kernel.store.transitions.lease import Leased
@@ -179,10 +179,10 @@ async def test_a_person_can_have_an_agent_go_on_wherever_it_stopped(house: House
     """contracts 7: awk continue TARGET."""
     await house.agents("alice", "bob")
     await left(house, "count", reply(0))
-    assert await house.writer.commit(go_on, AgentKey("bob")) == ()
-    (new,) = await house.writer.commit(go_on, AgentKey("alice"))
+    assert await house.writer.commit(continue_work, AgentKey("bob")) == ()
+    (new,) = await house.writer.commit(continue_work, AgentKey("alice"))
     assert (await house.take(new)).continues == 1
-    assert await house.writer.commit(go_on, AgentKey("alice")) == ()
+    assert await house.writer.commit(continue_work, AgentKey("alice")) == ()
 
 
 async def test_a_prompt_for_another_backend_sets_the_entries_aside(house: House) -> None:

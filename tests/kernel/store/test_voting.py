@@ -6,9 +6,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from kernel.rule.effects import RecordTie, WriteRow
+from kernel.rule.effects import RecordTie, Refuse, WriteRow
 from kernel.rule.rules import voting as ballot_rule
-from kernel.rule.view import ProposalView
 from kernel.store import voting
 from kernel.store.transitions import due
 from kernel.store.transitions import voting as ballot_commits
@@ -50,9 +49,9 @@ def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: py
 def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """XF18: votes are final."""
 
-    def lenient(ballot: ProposalView, _voter: str, _now_ms: int) -> WriteRow:
-        return WriteRow(RecordTie(ballot=ballot.number))
+    def lenient(code: str, text: str, hint: str | None = None) -> Refuse | WriteRow:
+        return WriteRow(RecordTie(ballot=1)) if "a vote is final" in text else Refuse(code, text, hint)
 
-    monkeypatch.setattr(ballot_rule, "_final", lenient)
+    monkeypatch.setattr(ballot_rule, "Refuse", lenient)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))

@@ -134,7 +134,7 @@ async def test_events_are_published_after_the_commit_and_before_the_answer(house
     order: list[str] = []
 
     def see(told: Sequence[Event]) -> None:
-        stored = house.reader.now(feed.kept).newest
+        stored = house.reader.now(feed.event_range).newest
         order.append(f"published, stored {stored >= (told[-1].seq or 0)}")
 
     house.listeners.append(see)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from kernel.agents.catalog import Catalog
 from kernel.workflows.load import load_workflow
-from kernel.workflows.prepare import StartAsked, prepare
+from kernel.workflows.prepare import prepare
+from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 
 _KEYS = ["name", "agents", "params", "setup", "kickoff", "limits", "workspace", "budget", "providers", "workflows"]
@@ -45,7 +46,7 @@ def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[
     (catalog.root / ".workflows" / "x.yaml").write_bytes(msgspec.json.encode(document))
     try:
         load_workflow(catalog, "x")
-        prepare(catalog, StartAsked("x", trusted=True), environ={})
+        prepare(catalog, StartRequest(workflow="x", trust=True), environ={})
     except Refused as refused:
         assert refused.text  # noqa: PT017  (success is as good)
 

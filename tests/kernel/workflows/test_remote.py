@@ -17,8 +17,9 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.checkouts import Checkout, pin, pinned
 from kernel.workflows.git import Git
 from kernel.workflows.git_objects import BadObjects, GitObject, files_of, parse_objects
-from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.prepare import Prepared, prepare
 from kernel.workflows.remote import Remotes
+from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.remote_ref import parse_remote
 from protocol.trust import Grant
@@ -73,8 +74,8 @@ class Stage:
         return await self.remotes.checkout(name, update=update)
 
     def prepared(self, checkout: Checkout, *consents: Grant, trusted: bool = False) -> Prepared:
-        asked = StartAsked(str(checkout.remote), trusted=trusted, checkout=checkout)
-        return prepare(Catalog(self.root), asked, environ={}, kept=lambda: consents)
+        asked = StartRequest(workflow=str(checkout.remote), trust=trusted)
+        return prepare(Catalog(self.root), asked, checkout=checkout, environ={}, kept=lambda: consents)
 
 
 @asynccontextmanager
@@ -123,7 +124,7 @@ async def test_a_moved_tag_changes_nothing_until_it_is_asked_for_and_agreed_to(t
         with pytest.raises(Untrusted, match=first.commit) as caught:
             on.prepared(first)
         agreed = consent(caught.value)
-        assert on.prepared(first, agreed).vouched == ()
+        assert on.prepared(first, agreed).spec.vouched == ()
         pin(on.root, first)
         host.write("VERSION", "two\n")
         moved = host.publish("v1")
@@ -375,6 +376,6 @@ def test_a_few_objects_that_pretend_to_be_billions_are_refused() -> None:
 
 def test_a_remote_workflow_is_not_looked_for_among_files(tmp_path: Path) -> None:
     """Without a kernel nothing is fetched, and nothing of the name becomes a path."""
-    asked = StartAsked(str(parse_remote(NAME)))
+    asked = StartRequest(workflow=str(parse_remote(NAME)))
     with pytest.raises(Refused, match="it is fetched when it is run"):
         prepare(Catalog(tmp_path), asked, environ={})

@@ -16,9 +16,11 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.store import messages, spending, workflows, worktrees
 from kernel.store.transitions.runs import StartedRun
 from kernel.workflows.member_definition import definition_for
-from kernel.workflows.prepare import Prepared, StartAsked, prepare
+from kernel.workflows.prepare import Prepared, prepare
 from kernel.workflows.repository import Repository
 from kernel.workflows.start import start
+from protocol.api.runs import RunRequest
+from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from tests.kernel.store.house import House, open_house
@@ -51,15 +53,16 @@ def write(catalog: Catalog, text: str) -> None:
     (catalog.root / ".workflows" / "review.yaml").write_text(text)
 
 
-def asked(*params: str, trusted: bool = True, tag: str = "main", timeout: float | None = None) -> StartAsked:
-    return StartAsked("review", tag=tag, params=params, mode="run", trusted=trusted, timeout_seconds=timeout)
+def asked(*params: str, trusted: bool = True, tag: str = "main", timeout: float | None = None) -> RunRequest:
+    return RunRequest(tag=tag, params=params, trust=trusted, timeout_seconds=timeout)
 
 
-def checked(catalog: Catalog, what: StartAsked | None = None, environ: dict[str, str] | None = None) -> Prepared:
-    return prepare(catalog, what or asked(), environ=environ or {})
+def checked(catalog: Catalog, what: RunRequest | None = None, environ: dict[str, str] | None = None) -> Prepared:
+    what = what or asked()
+    return prepare(catalog, what.start("review"), what.options(), environ=environ or {})
 
 
-def refusal(catalog: Catalog, what: StartAsked | None = None) -> Refused:
+def refusal(catalog: Catalog, what: RunRequest | None = None) -> Refused:
     with pytest.raises(Refused) as caught:
         checked(catalog, what)
     return caught.value
@@ -179,7 +182,7 @@ async def test_a_second_start_of_a_running_workflow_is_refused(catalog: Catalog,
         with pytest.raises(Refused, match="already running"):
             await on.start(prepared)
     with pytest.raises(Refused) as caught:
-        prepare(catalog, asked(), environ={}, running=frozenset({"review:main"}))
+        prepare(catalog, asked().start("review"), asked().options(), environ={}, running=frozenset({"review:main"}))
     assert (caught.value.code, caught.value.meaning.exit_code) == ("already_running", 2)
 
 
@@ -215,7 +218,7 @@ def test_a_run_needs_a_kickoff_and_somebody_to_begin(catalog: Catalog) -> None:
     """CF21; contracts section 7: run without kickoff is exit 2. A start may wait for messages."""
     write(catalog, "agents: {alice: {ref: alice}}\n")
     assert refusal(catalog).code == "no_kickoff"
-    assert prepare(catalog, StartAsked("review"), environ={}).deadline_seconds is None
+    assert prepare(catalog, StartRequest(workflow="review"), environ={}).spec.options.timeout_seconds is None
     write(catalog, "agents: {alice: {ref: alice}}\nparams: [{name: x}]\nkickoff: |\n  go `@alice` ${{ params.x }}\n")
     error = refusal(catalog, asked("--x", "@alice"))
     assert (error.code, error.hint) == ("bad_definition", "mention one of @alice")
@@ -251,7 +254,7 @@ def test_a_run_ends_at_the_earlier_of_its_two_deadlines(
     catalog: Catalog, timeout: float | None, seconds: float
 ) -> None:
     """limits.wall_time and --timeout."""
-    assert checked(catalog, asked(timeout=timeout)).deadline_seconds == seconds
+    assert checked(catalog, asked(timeout=timeout)).spec.options.timeout_seconds == seconds
 
 
 @pytest.mark.parametrize(
@@ -269,7 +272,9 @@ async def test_of_two_budgets_the_stricter_holds(
     """Contracts section 7: --max-cost and --max-tokens beside what the file says."""
     write(catalog, f"agents: {{alice: {{ref: alice}}}}\nkickoff: '@alice go'\n{file}")
     async with stage(tmp_path) as on:
-        begun = await on.start(checked(catalog, StartAsked("review", mode="run", trusted=True, budget=flags)))
+        begun = await on.start(
+            checked(catalog, RunRequest(trust=True, max_tokens=flags.tokens, max_cost_usd=flags.usd))
+        )
         money = on.house.reader.now(spending.of_run, begun.run)
         assert money is not None
         assert RunBudget(tokens=money.budget_tokens, usd=money.budget_usd) == holds
@@ -279,7 +284,7 @@ async def test_what_was_started_has_a_wall_time_only_if_its_file_says_so(catalog
     """A workflow that lives on messages and wakeups does not die of its age; a run ends after two hours."""
     write(catalog, "agents: {alice: {ref: alice}}\nlimits: {wall_time: 1m}\n")
     async with stage(tmp_path) as on:
-        begun = await on.start(checked(catalog, StartAsked("review")))
+        begun = await on.start(prepare(catalog, StartRequest(workflow="review"), environ={}))
         money = on.house.reader.now(spending.of_run, begun.run)
         assert money is not None
         assert (money.wall_time_ms, money.deadline_ms) == (60_000, on.house.clock.now_ms + 60_000)
@@ -289,24 +294,24 @@ def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) ->
     """Unknown model = unknown cost; told before setup has run, with what to do instead."""
     (catalog.root / ".agents/alice.yaml").write_text("model: ollama/llama\nprompt: {system: hi}\n")
     write(catalog, "agents: {alice: {ref: alice}}\nkickoff: '@alice go'\n")
-    limited = StartAsked("review", mode="run", trusted=True, budget=RunBudget(usd=1.0))
+    limited = RunRequest(trust=True, max_cost_usd=1.0)
     error = refusal(catalog, limited)
     assert "none is known for alice (ollama/llama)" in error.text
     assert "--max-tokens" in (error.hint or "")
-    counted = StartAsked("review", mode="run", trusted=True, budget=RunBudget(tokens=1))
-    assert checked(catalog, counted).budget == RunBudget(tokens=1)
+    counted = RunRequest(trust=True, max_tokens=1)
+    assert checked(catalog, counted).spec.options.budget == RunBudget(tokens=1)
 
 
 def test_a_mock_that_books_tokens_says_what_they_cost_where_a_limit_is_in_usd(catalog: Catalog) -> None:
     """--max-cost on a script would hold nothing back; one that books nothing spends nothing."""
-    limited = StartAsked("review", mode="run", trusted=True, budget=RunBudget(usd=1.0))
+    limited = RunRequest(trust=True, max_cost_usd=1.0)
     mock = "agents: {bob: {backend: mock, mock: [{usage: {input_tokens: 5%s}}, {text: hi}]}}\nkickoff: '@bob go'\n"
     write(catalog, mock % "")
     error = refusal(catalog, limited)
     assert "none is known for bob (mock)" in error.text
     assert "cost_usd" in (error.hint or "")
     write(catalog, mock % ", cost_usd: 0.1")
-    assert checked(catalog, limited).budget == RunBudget(usd=1.0)
+    assert checked(catalog, limited).spec.options.budget == RunBudget(usd=1.0)
 
 
 async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(catalog: Catalog, tmp_path: Path) -> None:
@@ -338,7 +343,7 @@ async def test_without_a_workspace_a_kickoff_is_for_those_it_names_or_for_all(
 
 def test_whose_exit_code_counts_must_be_somebody_of_the_workflow(catalog: Catalog) -> None:
     """Contracts section 7: --exit-code-from; exit 5, told before anything has run."""
-    error = refusal(catalog, StartAsked("review", mode="run", trusted=True, exit_from="alcie"))
+    error = refusal(catalog, RunRequest(trust=True, exit_code_from="alcie"))
     assert (error.code, error.meaning.exit_code, error.hint) == ("not_a_participant", 5, "did you mean alice?")
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Answer
-from tests.kernel.api.house import House
 
 REVISION = "2026-07-28"
 ENVELOPE = {
@@ -19,7 +19,7 @@ def call_of(name: str, arguments: Any, **meta: Any) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
 
 
-async def post(kernel: House, body: Any, token: str = "worker-token", **headers: str) -> Answer:
+async def post(kernel: ServedKernel, body: Any, token: str = "worker-token", **headers: str) -> Answer:
     """POST /mcp as a modern client does."""
     fields = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": REVISION}
     if isinstance(body, dict) and isinstance(body.get("method"), str):
@@ -30,7 +30,7 @@ async def post(kernel: House, body: Any, token: str = "worker-token", **headers:
     return await kernel.ask("POST", "/mcp", body, headers=kernel.headers(token) | fields)
 
 
-async def call(kernel: House, name: str, arguments: Any = None, token: str = "worker-token", **meta: Any) -> Any:
+async def call(kernel: ServedKernel, name: str, arguments: Any = None, token: str = "worker-token", **meta: Any) -> Any:
     """The result of one tools/call."""
     answer = await post(kernel, call_of(name, arguments or {}, **meta), token)
     assert answer.status == 200, answer.body

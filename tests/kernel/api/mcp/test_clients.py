@@ -11,13 +11,13 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 
 MODES = ["2026-07-28", "auto", "legacy"]
 
 
 @asynccontextmanager
-async def client(kernel: House, mode: str, token: str = "worker-token") -> AsyncGenerator[Client, None]:
+async def client(kernel: ServedKernel, mode: str, token: str = "worker-token") -> AsyncGenerator[Client, None]:
     """A connected client of the SDK."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, verify=False, trust_env=False) as http:
@@ -27,7 +27,7 @@ async def client(kernel: House, mode: str, token: str = "worker-token") -> Async
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_the_sdks_client_lists_and_calls_our_tools(kernel: House, mode: str) -> None:
+async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, mode: str) -> None:
     """Both revisions: list, call, structured content checked against the schema we publish."""
     await kernel.attempt()
     async with client(kernel, mode) as mcp:
@@ -48,7 +48,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: House, mode: st
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -> None:
+async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode: str) -> None:
     """The client validates structured content; an answer that does not fit would raise here."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
@@ -68,7 +68,7 @@ async def test_every_tool_gives_what_its_schema_says(kernel: House, mode: str) -
 
 
 @pytest.mark.parametrize("revision", HANDSHAKE_PROTOCOL_VERSIONS)
-async def test_every_handshake_revision_is_spoken(kernel: House, revision: str) -> None:
+async def test_every_handshake_revision_is_spoken(kernel: ServedKernel, revision: str) -> None:
     """Facts 0: the CLIs in the field speak several; each keeps the one it asked for. No session is opened."""
     await kernel.attempt()
     headers = kernel.headers("worker-token") | {"Accept": "application/json, text/event-stream"}
@@ -86,7 +86,7 @@ async def test_every_handshake_revision_is_spoken(kernel: House, revision: str) 
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_client_is_shut_out_the_moment_its_attempt_ends(kernel: House, mode: str) -> None:
+async def test_a_client_is_shut_out_the_moment_its_attempt_ends(kernel: ServedKernel, mode: str) -> None:
     """HF06: in the middle of a connection, whatever it negotiated."""
     instruction = await kernel.attempt()
     async with client(kernel, mode) as mcp:

@@ -1,10 +1,10 @@
 """feedback_submit, GET and POST /feedback: what is said about the work itself."""
 
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 
-async def test_what_agents_and_people_say_is_kept_and_wakes_nobody(kernel: House) -> None:
+async def test_what_agents_and_people_say_is_kept_and_wakes_nobody(kernel: ServedKernel) -> None:
     """contracts 5: in the agent's own name and space; REST lists it, oldest first, and adds the user's."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
@@ -21,7 +21,7 @@ async def test_what_agents_and_people_say_is_kept_and_wakes_nobody(kernel: House
     assert [row["lane"] for row in queue if row["status"] == "queued" and "grep" in str(row)] == []
 
 
-async def test_a_repeated_call_is_one(kernel: House) -> None:
+async def test_a_repeated_call_is_one(kernel: ServedKernel) -> None:
     """P4: by the call's key; without one each is a call of its own."""
     await kernel.attempt()
     answers = [await call(kernel, "feedback_submit", {"text": "x"}, **{CALL_KEY: "k1"}) for _ in range(2)]
@@ -31,7 +31,7 @@ async def test_a_repeated_call_is_one(kernel: House) -> None:
     assert len((await kernel.ask("GET", "/feedback")).json["feedback"]) == 3
 
 
-async def test_nothing_and_too_much_are_refused(kernel: House) -> None:
+async def test_nothing_and_too_much_are_refused(kernel: ServedKernel) -> None:
     """HF18, P10."""
     await kernel.attempt()
     for text in ("", "x" * 20_001, 7):
@@ -39,7 +39,7 @@ async def test_nothing_and_too_much_are_refused(kernel: House) -> None:
     assert (await kernel.ask("POST", "/feedback", {"text": "  "})).status == 400
 
 
-async def test_clearing_a_space_clears_what_was_said_of_it_there(kernel: House) -> None:
+async def test_clearing_a_space_clears_what_was_said_of_it_there(kernel: ServedKernel) -> None:
     """contracts 9: clear removes the bytes."""
     instruction = await kernel.attempt()
     await call(kernel, "feedback_submit", {"text": "secret"})

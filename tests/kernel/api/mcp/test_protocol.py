@@ -11,7 +11,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from kernel.api.mcp import endpoint
 from kernel.api.mcp.calls import ToolDispatcher, find
 from protocol.message import TEXT_LIMIT_BYTES
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
 
 BAD_BODIES: list[bytes] = [
@@ -39,7 +39,7 @@ BAD_BODIES: list[bytes] = [
 
 
 @pytest.mark.parametrize("revision", ["2026-07-28", "2025-11-25", "2024-11-05", "2099-01-01", None])
-async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: House, revision: str | None) -> None:
+async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: ServedKernel, revision: str | None) -> None:
     """HF17: in every revision."""
     await kernel.attempt()
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -73,7 +73,9 @@ async def test_bad_json_rpc_is_an_error_of_the_protocol(kernel: House, revision:
         ("team_members", {"include_status": "yes"}),
     ],
 )
-async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(kernel: House, tool: str, arguments: Any) -> None:
+async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(
+    kernel: ServedKernel, tool: str, arguments: Any
+) -> None:
     """HF18: isError with a code the model can read; no partial effect."""
     await kernel.attempt(text="work")
     import json
@@ -90,7 +92,7 @@ async def test_wrong_arguments_are_a_result_that_says_what_is_wrong(kernel: Hous
 
 
 @pytest.mark.parametrize("name", ["agents_delete", "shutdown", "", "channel_send ", "x" * 100_000, "__class__"])
-async def test_a_tool_that_is_not_there_is_invalid_params(kernel: House, name: str) -> None:
+async def test_a_tool_that_is_not_there_is_invalid_params(kernel: ServedKernel, name: str) -> None:
     """XF15, HF05: what is not listed cannot be called."""
     await kernel.attempt()
     answer = await post(kernel, call_of(name, {}), Mcp_Name=name[:1000].strip() or "-")
@@ -99,7 +101,7 @@ async def test_a_tool_that_is_not_there_is_invalid_params(kernel: House, name: s
     assert len(answer.body) < 1000
 
 
-async def test_a_long_message_is_taken_whole_or_refused(kernel: House) -> None:
+async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) -> None:
     """HF18: up to the limit of a message nothing is cut; over it nothing is said."""
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
@@ -110,7 +112,7 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: House) -> None:
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
 
-async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: House) -> None:
+async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: ServedKernel) -> None:
     """HF19."""
     await kernel.attempt()
     body = call_of("team_members", {})
@@ -123,7 +125,7 @@ async def test_a_revision_we_do_not_speak_is_refused_with_those_we_do(kernel: Ho
 @pytest.mark.parametrize(
     "headers", [{"Mcp_Method": "tools/list"}, {"Mcp_Name": "channel_send"}, {"MCP_Protocol_Version": "2099-01-01"}]
 )
-async def test_headers_that_contradict_the_body_are_refused(kernel: House, headers: dict[str, str]) -> None:
+async def test_headers_that_contradict_the_body_are_refused(kernel: ServedKernel, headers: dict[str, str]) -> None:
     """HF19: two readers of one request must not see two requests."""
     await kernel.attempt()
     answer = await post(kernel, call_of("team_members", {}), **headers)
@@ -131,14 +133,14 @@ async def test_headers_that_contradict_the_body_are_refused(kernel: House, heade
     assert "error" in answer.json
 
 
-async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: House) -> None:
+async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKernel) -> None:
     """P17: what a page can send without asking is not taken."""
     await kernel.attempt()
     answer = await post(kernel, call_of("channel_send", {"message": "x"}), Content_Type="text/plain")
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
 
 
-async def test_the_admin_token_is_not_for_mcp(kernel: House) -> None:
+async def test_the_admin_token_is_not_for_mcp(kernel: ServedKernel) -> None:
     """Contracts section 5: management tools come later; until then there is nothing for it here."""
     answer = await post(kernel, call_of("team_members", {}), "admin-token-of-the-tests")
     assert (answer.status, answer.code) == (403, "forbidden")
@@ -155,7 +157,7 @@ async def test_the_admin_token_is_not_for_mcp(kernel: House) -> None:
         {"name": "n" * 200, "arguments": None},
     ],
 )
-async def test_the_short_way_and_the_sdks_way_give_the_same_answer(kernel: House, change: dict[str, Any]) -> None:
+async def test_the_fast_path_and_the_sdk_give_the_same_answer(kernel: ServedKernel, change: dict[str, Any]) -> None:
     """The plain call that is answered without the SDK is the SDK's answer, key for key."""
     await kernel.attempt()
     body = call_of("team_members", {"include_status": True})
@@ -173,7 +175,7 @@ async def test_the_short_way_and_the_sdks_way_give_the_same_answer(kernel: House
 
 
 @pytest.mark.parametrize("method", ["tools/list", "server/discover"])
-async def test_what_is_listed_is_the_same_both_ways(kernel: House, method: str) -> None:
+async def test_what_is_listed_is_the_same_both_ways(kernel: ServedKernel, method: str) -> None:
     """The list and the discovery that are answered without the SDK are the SDK's, key for key."""
     await kernel.attempt()
     short = await post(kernel, {"jsonrpc": "2.0", "id": "a", "method": method, "params": {"_meta": ENVELOPE}})
@@ -201,7 +203,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
     ids=lambda message: str(message["method"]),
 )
 async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
-    kernel: House, message: dict[str, Any]
+    kernel: ServedKernel, message: dict[str, Any]
 ) -> None:
     """HF19: a greeting, a ping, a list or a call answered without the SDK is the SDK's answer, key for key."""
     await kernel.attempt()
@@ -217,7 +219,9 @@ async def test_plain_requests_of_the_handshake_revisions_are_the_same_both_ways(
         assert short.headers["content-type"] == sdk.headers["content-type"]
 
 
-async def test_a_tool_that_is_not_there_is_told_without_the_sdk(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tool_that_is_not_there_is_told_without_the_sdk(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A model that makes a name up does not wait for an import, which takes more than half a second."""
     monkeypatch.setattr(endpoint, "_build", None)
     await kernel.attempt()
@@ -236,8 +240,8 @@ def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: House) -> None:
-    """Facts stack 2: we fail it ourselves, before its connection is cut."""
+async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
+    """We fail it ourselves, before its connection is cut."""
     from kernel.api.mcp.tool import Caller, Tool
     from kernel.api.mcp.tools import TOOLS
 

@@ -8,17 +8,17 @@ from kernel.store import messages
 from kernel.store.agents import AgentSpec, put_agents
 from protocol.names import AgentKey
 from protocol.tools import OFFERED_TO, TO_MODEL
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, REVISION, call, post
 
 
-async def said(kernel: House, space: str) -> list[tuple[str, str]]:
+async def said(kernel: ServedKernel, space: str) -> list[tuple[str, str]]:
     """Who said what in a space."""
     channel = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
     return [(message["from"], message["text"]) for message in channel if message["kind"] == "said"]
 
 
-async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(kernel: House) -> None:
+async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(kernel: ServedKernel) -> None:
     """channel_send."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
@@ -30,10 +30,10 @@ async def test_what_an_agent_says_is_in_the_channel_and_wakes_whom_it_mentions(k
     assert [row["lane"] for row in queue] == ["immediate"]
 
 
-async def test_a_ninth_mention_is_reported_to_the_sender(kernel: House) -> None:
+async def test_a_ninth_mention_is_reported_to_the_sender(kernel: ServedKernel) -> None:
     """Contracts section 2."""
     names = [f"n{number}" for number in range(9)]
-    root = kernel.services.catalog.root
+    root = kernel.services.files.catalog.root
     members = "".join(f"  {name}: {{ model: mock/x, mock: [{{ text: hi }}] }}\n" for name in names)
     (root / ".workflows/big.yaml").write_text(f"agents:\n  alice: {{ ref: alice }}\n{members}")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "big"})).status == 201
@@ -43,7 +43,7 @@ async def test_a_ninth_mention_is_reported_to_the_sender(kernel: House) -> None:
     assert (len(content["instruction_ids"]), content["not_woken"]) == (8, ["n8"])
 
 
-async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: House) -> None:
+async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer(kernel: ServedKernel) -> None:
     """P4: the effects ledger; ten at once are one."""
     await kernel.attempt()
     results = []
@@ -58,7 +58,7 @@ async def test_a_repeated_call_of_one_key_adds_nothing_and_gets_the_first_answer
     assert [text for _, text in await said(kernel, "dm:alice")].count("once") == 1
 
 
-async def test_calls_without_a_key_are_calls_of_their_own(kernel: House) -> None:
+async def test_calls_without_a_key_are_calls_of_their_own(kernel: ServedKernel) -> None:
     """P4: legitimate repeats are not lost; a client that names no calls gets no ledger."""
     await kernel.attempt()
     for _ in range(2):
@@ -68,7 +68,7 @@ async def test_calls_without_a_key_are_calls_of_their_own(kernel: House) -> None
     assert [text for _, text in await said(kernel, "dm:alice")].count("again") == 4
 
 
-async def test_the_channel_is_read_by_limit_and_by_seq(kernel: House) -> None:
+async def test_the_channel_is_read_by_limit_and_by_seq(kernel: ServedKernel) -> None:
     """channel_read."""
     await kernel.attempt(text="first")
     for number in range(3):
@@ -80,7 +80,7 @@ async def test_the_channel_is_read_by_limit_and_by_seq(kernel: House) -> None:
     assert [message["text"] for message in later["messages"]] == ["n2"]
 
 
-async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: House) -> None:
+async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: ServedKernel) -> None:
     """channel_read says how many there are and where the rest begins, in both directions, to the last one."""
     await kernel.attempt(text="n0")
     for number in range(1, 5):
@@ -104,7 +104,9 @@ async def test_no_part_of_a_channel_is_left_out_without_a_word(kernel: House) ->
     assert "exclude each other" in both["structuredContent"]["detail"]
 
 
-async def test_no_part_of_an_inbox_is_left_out_without_a_word(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_part_of_an_inbox_is_left_out_without_a_word(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """my_inbox says how many there are and where the rest begins."""
     monkeypatch.setattr(messages, "DELIVERIES_LIMIT", 2)
     await kernel.attempt(text="n0")
@@ -119,8 +121,8 @@ async def test_no_part_of_an_inbox_is_left_out_without_a_word(kernel: House, mon
     assert (wrong["isError"], wrong["structuredContent"]["code"]) == (True, "bad_request")
 
 
-async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: House) -> None:
-    """my_inbox, my_inbox_ack: a text's urgency is shown and changes nothing (T17)."""
+async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_named(kernel: ServedKernel) -> None:
+    """my_inbox, my_inbox_ack: a text's urgency is shown and changes nothing."""
     await kernel.attempt(text="the work")
     other = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: more"})).json["message_id"]
     rows = (await call(kernel, "my_inbox"))["structuredContent"]["deliveries"]
@@ -136,10 +138,10 @@ async def test_the_inbox_lists_what_is_not_handled_and_marks_exactly_what_is_nam
     assert [row["text"] for row in rows] == ["the work"]
 
 
-async def test_an_agent_cannot_mark_the_messages_of_another(kernel: House) -> None:
+async def test_an_agent_cannot_mark_the_messages_of_another(kernel: ServedKernel) -> None:
     """P6, XF16: another's delivery is as if it did not exist."""
     carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
-    await kernel.services.writer.commit(put_agents, [carol])
+    await kernel.services.store.writer.commit(put_agents, [carol])
     theirs = (await kernel.ask("POST", "/messages", {"to": "carol", "text": "private"})).json["message_id"]
     await kernel.attempt()
     marked = (await call(kernel, "my_inbox_ack", {"ids": [theirs]}))["structuredContent"]
@@ -148,7 +150,7 @@ async def test_an_agent_cannot_mark_the_messages_of_another(kernel: House) -> No
     assert [receipt["state"] for receipt in receipts] == ["queued"]
 
 
-async def test_team_members_are_listed_with_their_state_on_request(kernel: House) -> None:
+async def test_team_members_are_listed_with_their_state_on_request(kernel: ServedKernel) -> None:
     """team_members."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
@@ -158,7 +160,7 @@ async def test_team_members_are_listed_with_their_state_on_request(kernel: House
     assert full["members"] == [{"name": "alice", "state": "running"}, {"name": "bob", "state": "idle"}]
 
 
-async def test_no_other_field_makes_a_call_somebody_elses(kernel: House) -> None:
+async def test_no_other_field_makes_a_call_somebody_elses(kernel: ServedKernel) -> None:
     """HF04, HF20: X-Agent-Id, session ids, arguments and client info are not believed."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review", token="alice-token")
@@ -176,21 +178,21 @@ async def test_no_other_field_makes_a_call_somebody_elses(kernel: House) -> None
     assert {sender for sender, text in await said(kernel, "review:main") if text.startswith("who")} == {"alice"}
 
 
-async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: House) -> None:
+async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKernel) -> None:
     """HF07: attempt k while k+1 runs; its token is refused at the door."""
     from kernel.store.transitions.lease import lease
     from kernel.store.transitions.requeue import Requeue, requeue
 
     instruction = await kernel.attempt(token="first")
-    await kernel.services.writer.commit(
+    await kernel.services.store.writer.commit(
         requeue, instruction, 1, Requeue(status="queued", outcome="crash", charge="attempt")
     )
-    assert await kernel.services.writer.commit(lease, instruction, b"2" * 32) is not None
+    assert await kernel.services.store.writer.commit(lease, instruction, b"2" * 32) is not None
     answer = await post(kernel, {}, "first")
     assert (answer.status, answer.code) == (401, "stale_attempt")
 
 
-async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: House) -> None:
+async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
     """HF06, HF21: fenced again inside the transaction; whole or absent."""
     from kernel.api.mcp.calls import ToolDispatcher, find
     from kernel.api.mcp.tool import Caller
@@ -209,9 +211,9 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: House) -> N
     assert "too late" not in [text for _, text in await said(kernel, "dm:alice")]
 
 
-async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: House) -> None:
+async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: ServedKernel) -> None:
     """workspace: false: refused as a result that a model can read; its own inbox is there."""
-    path = kernel.services.catalog.root / ".workflows/solo.yaml"
+    path = kernel.services.files.catalog.root / ".workflows/solo.yaml"
     path.write_text("agents:\n  alice: { ref: alice }\nworkspace: false\n")
     assert (await kernel.ask("POST", "/workflows", {"workflow": "solo"})).status == 201
     await kernel.attempt("alice@solo")
@@ -223,7 +225,7 @@ async def test_without_a_channel_there_is_none_to_read_or_speak_in(kernel: House
 
 @pytest.mark.parametrize("revision", ["2025-06-18", "2026-07-28"])
 @pytest.mark.parametrize("streams", [False, True])
-async def test_a_model_is_not_offered_to_ask_for_approvals(kernel: House, revision: str, streams: bool) -> None:
+async def test_a_model_is_not_offered_to_ask_for_approvals(kernel: ServedKernel, revision: str, streams: bool) -> None:
     """What runs its tools asks, in the words of the call itself. Programs that prompt for permission are listed it."""
     await kernel.attempt()
     shown: dict[str, set[str]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Generator
 import pytest
 import trio.testing
 
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 
 SIZE = 1_000_003
 """No other text here is as long."""
@@ -31,7 +31,7 @@ def _kept() -> int:
 
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("path", ["/nonesuch", "/instructions/i1/retry"])
-async def test_the_body_of_a_refused_request_is_not_kept(kernel: House, path: str) -> None:
+async def test_the_body_of_a_refused_request_is_not_kept(kernel: ServedKernel, path: str) -> None:
     """HF18: 200 of them were 600 MB, until the collector came by."""
     await kernel.ask("POST", path, {"text": "x"})  # what is made once is made now
     answer = await kernel.ask("POST", path, {"text": "x" * SIZE})

@@ -12,7 +12,7 @@ from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.tool import Tool
 from kernel.api.mcp.tools import TOOLS
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call, call_of, post
 from tests.protocol.test_numbers import numbers
 
@@ -66,7 +66,7 @@ def test_there_are_numbers_to_look_at() -> None:
 
 
 @pytest.mark.parametrize("value", BEYOND)
-async def test_no_tool_takes_a_number_beyond_its_bounds(kernel: House, value: int) -> None:
+async def test_no_tool_takes_a_number_beyond_its_bounds(kernel: ServedKernel, value: int) -> None:
     """The model is told which; nothing is an internal error."""
     await kernel.attempt()
     for tool, where in tool_numbers():
@@ -81,7 +81,7 @@ async def test_no_tool_takes_a_number_beyond_its_bounds(kernel: House, value: in
 
 
 @pytest.mark.parametrize("value", BEYOND)
-async def test_no_route_takes_a_number_beyond_its_bounds(kernel: House, value: int) -> None:
+async def test_no_route_takes_a_number_beyond_its_bounds(kernel: ServedKernel, value: int) -> None:
     """400, before anything begins."""
     for route, where in route_numbers():
         path = re.sub(r"<\w+>", "review:main", route.path)
@@ -99,7 +99,7 @@ async def test_no_route_takes_a_number_beyond_its_bounds(kernel: House, value: i
     assert answer.status == 400
 
 
-async def test_an_argument_that_is_given_twice_is_refused(kernel: House) -> None:
+async def test_an_argument_that_is_given_twice_is_refused(kernel: ServedKernel) -> None:
     """Of two readers each would see another call; nothing is said."""
     await kernel.attempt()
     arguments = msgspec.Raw(b'{"message":"one","message":"two"}')

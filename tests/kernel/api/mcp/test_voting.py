@@ -7,24 +7,24 @@ import pytest
 
 from kernel.api.mcp.fast_path import LISTED
 from kernel.store.transitions.lease import lease
-from tests.kernel.api.house import House
+from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 CREATE = {"type": "decision", "title": "Which?", "options": [{"id": "a", "label": "Apples"}, {"id": "b"}]}
 
 
 @pytest.fixture
-async def team(kernel: House) -> House:
+async def team(kernel: ServedKernel) -> ServedKernel:
     """Alice and bob are at work in review:main."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await kernel.attempt("alice@review")
     sent = await kernel.ask("POST", "/messages", {"to": "bob@review", "text": "work"})
     digest = hashlib.sha256(b"bobs-token").digest()
-    assert await kernel.services.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
+    assert await kernel.services.store.writer.commit(lease, sent.json["instruction_ids"][0], digest) is not None
     return kernel
 
 
-async def given(kernel: House, tool: str, arguments: Any, token: str = "worker-token", key: str = "") -> Any:
+async def given(kernel: ServedKernel, tool: str, arguments: Any, token: str = "worker-token", key: str = "") -> Any:
     """The structured result of a call that is not refused."""
     meta = {CALL_KEY: key} if key else {}
     result = await call(kernel, tool, arguments, token, **meta)
@@ -32,7 +32,7 @@ async def given(kernel: House, tool: str, arguments: Any, token: str = "worker-t
     return result["structuredContent"]
 
 
-async def test_a_vote_from_its_beginning_to_its_end(team: House) -> None:
+async def test_a_vote_from_its_beginning_to_its_end(team: ServedKernel) -> None:
     """Contracts section 5: create, status, vote, the outcome in the answer to the deciding vote."""
     put = await given(team, "team_proposal_create", CREATE)
     assert put["message_id"].startswith("m")
@@ -57,7 +57,7 @@ async def test_a_vote_from_its_beginning_to_its_end(team: House) -> None:
     assert [(vote["voter"], vote["reason"]) for vote in one["votes"]] == [("bob", "red"), ("alice", "")]
 
 
-async def test_a_repeated_call_of_the_same_key_adds_nothing(team: House) -> None:
+async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) -> None:
     """P4: the first answer once more."""
     first = await given(team, "team_proposal_create", CREATE, key="0.0:c")
     vote = {"proposal": "p1", "choice": "b"}
@@ -88,14 +88,14 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: House) -> None
         ("team_proposal_cancel", {"proposal": "p1"}, "forbidden"),
     ],
 )
-async def test_a_refusal_is_a_result_with_a_code(team: House, tool: str, arguments: Any, code: str) -> None:
+async def test_a_refusal_is_a_result_with_a_code(team: ServedKernel, tool: str, arguments: Any, code: str) -> None:
     """Contracts section 5, P6: nobody votes or cancels as another; bounds are checked."""
     await given(team, "team_proposal_create", CREATE)
     result = await call(team, tool, arguments, "bobs-token")
     assert (result["isError"], result["structuredContent"]["code"]) == (True, code)
 
 
-async def test_in_a_personal_space_nobody_votes(kernel: House) -> None:
+async def test_in_a_personal_space_nobody_votes(kernel: ServedKernel) -> None:
     """It is between the agent and the user."""
     await kernel.attempt()
     result = await call(kernel, "team_proposal_create", CREATE)

@@ -9,8 +9,8 @@ import pytest
 import trio
 import trio.testing
 
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
-from tests.kernel.api.house import House
 from tests.kernel.api.test_workflows import stop
 
 SLOW = """\
@@ -23,17 +23,17 @@ kickoff: '@alice go'
 
 
 @pytest.fixture
-async def setup(kernel: House) -> AsyncIterator[House]:
+async def setup(kernel: ServedKernel) -> AsyncIterator[ServedKernel]:
     """A served kernel that can run commands."""
     async with trio.open_nursery() as nursery:
-        await nursery.start(kernel.services.launcher.run)
+        await nursery.start(kernel.services.processes.launcher.run)
         yield kernel
         nursery.cancel_scope.cancel()
 
 
-def write(kernel: House, text: str = SLOW) -> Path:
+def write(kernel: ServedKernel, text: str = SLOW) -> Path:
     """The workflow ``slow``, whose setup tells that it runs and waits for ``go``. Returns the project."""
-    root = kernel.services.catalog.root
+    root = kernel.services.files.catalog.root
     (root / ".workflows/slow.yaml").write_text(text)
     os.mkfifo(root / "begun")
     os.mkfifo(root / "go")
@@ -52,7 +52,7 @@ async def go(root: Path) -> None:
         await trio.to_thread.run_sync((root / "go").write_text, "go", abandon_on_cancel=True)
 
 
-async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answer(setup: House) -> None:
+async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answer(setup: ServedKernel) -> None:
     """Idempotency-Key on every POST; during setup, after it, and once the workflow has ended."""
     root = write(setup)
     headers = setup.headers(Idempotency_Key="k")
@@ -79,7 +79,7 @@ async def test_a_repeat_waits_for_the_start_that_is_under_way_and_gets_its_answe
     assert (other.status, other.code) == (422, "key_reused")
 
 
-async def test_a_failed_start_is_told_to_all_who_wait_and_forgotten(setup: House) -> None:
+async def test_a_failed_start_is_told_to_all_who_wait_and_forgotten(setup: ServedKernel) -> None:
     """What did not happen is not recorded: the next repeat tries again."""
     root = write(setup, SLOW.replace("/dev/null\n", "/dev/null; test -e fine\n"))
     headers = setup.headers(Idempotency_Key="k")
@@ -104,7 +104,7 @@ async def test_a_failed_start_is_told_to_all_who_wait_and_forgotten(setup: House
     assert codes[2] == "started"
 
 
-async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(setup: House) -> None:
+async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(setup: ServedKernel) -> None:
     """Cancelled during setup nothing has started; whoever waits for the same starts it."""
     root = write(setup)
     body = msgspec.json.encode({"workflow": "slow", "trust": True})
@@ -122,7 +122,7 @@ async def test_a_repeat_takes_over_when_the_first_client_leaves_during_setup(set
     assert [row["run"] for row in (await setup.ask("GET", "/workflows")).json["workflows"]] == ["slow:main"]
 
 
-async def test_a_repeated_run_is_the_same_run(kernel: House) -> None:
+async def test_a_repeated_run_is_the_same_run(kernel: ServedKernel) -> None:
     """POST /run: the stream from its beginning; once it has ended, its report. /serve is another request."""
     headers = kernel.headers(Idempotency_Key="k", Content_Type="application/json")
     body = msgspec.json.encode({"workflow": "task"})
@@ -159,7 +159,7 @@ async def test_a_repeated_run_is_the_same_run(kernel: House) -> None:
         ({"to": "alice", "text": "x", "max_tokens": 5}, "bad_request"),
     ],
 )
-async def test_a_limit_that_is_none_is_refused(kernel: House, body: dict[str, object], code: str) -> None:
+async def test_a_limit_that_is_none_is_refused(kernel: ServedKernel, body: dict[str, object], code: str) -> None:
     """Bad input changes nothing."""
     answer = await kernel.ask("POST", "/run", body)
     assert (answer.status, answer.code) == (400, code)

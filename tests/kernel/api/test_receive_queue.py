@@ -5,7 +5,7 @@ import trio
 import trio.testing
 from hypercorn.typing import ASGIReceiveEvent
 
-from kernel.api.connection import LIMIT, ReceiveQueue
+from kernel.api.connection import WAITING_PARTS, ReceiveQueue
 
 PART: ASGIReceiveEvent = {"type": "http.request", "body": b"x", "more_body": True}
 
@@ -20,9 +20,9 @@ async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
 
 
 async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault HF11: at most LIMIT parts of a body wait in memory."""
+    """Fault HF11: at most WAITING_PARTS parts of a body wait in memory."""
     inbox = ReceiveQueue()
-    for _ in range(LIMIT):
+    for _ in range(WAITING_PARTS):
         await inbox.put(PART)
     with trio.move_on_after(1) as patience:
         await inbox.put(PART)
@@ -30,7 +30,7 @@ async def test_a_client_that_sends_faster_than_it_is_read_is_held_up(autojump_cl
     async with trio.open_nursery() as nursery:
         nursery.start_soon(inbox.put, PART)
         await trio.testing.wait_all_tasks_blocked()
-        for _ in range(LIMIT + 1):
+        for _ in range(WAITING_PARTS + 1):
             await inbox.receive()
 
 
@@ -52,7 +52,7 @@ async def test_that_the_client_is_gone_is_told_once_to_who_waits(*, before: bool
 async def test_what_nobody_will_read_holds_nobody_up() -> None:
     """Fault HF11: an answer may be complete before the body is."""
     inbox = ReceiveQueue()
-    for _ in range(LIMIT):
+    for _ in range(WAITING_PARTS):
         await inbox.put(PART)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(inbox.put, PART)

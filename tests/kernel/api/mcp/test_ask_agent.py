@@ -9,12 +9,12 @@ import trio.testing
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
+from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Answer
-from tests.kernel.api.house import House
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
 
-async def asked(kernel: House, agent: str, *, to: str = "alice@review", key: str = "0.0:c") -> dict[str, object]:
+async def asked(kernel: ServedKernel, agent: str, *, to: str = "alice@review", key: str = "0.0:c") -> dict[str, object]:
     """Alice, at work in ``to``, asks ``agent``: the result."""
     await kernel.attempt(to)
     result: dict[str, object] = await call(
@@ -24,7 +24,7 @@ async def asked(kernel: House, agent: str, *, to: str = "alice@review", key: str
 
 
 @pytest.mark.parametrize("name", ["bob", "@Bob"])
-async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: House, name: str) -> None:
+async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: ServedKernel, name: str) -> None:
     """Contracts section 5: the answer follows; a repeated call asks nobody again (P4)."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     first = await asked(kernel, name)
@@ -48,7 +48,7 @@ async def test_who_asks_is_told_at_once_whom_and_as_what(kernel: House, name: st
     ids=["oneself", "a stranger", "in a personal space"],
 )
 async def test_what_cannot_be_asked_is_a_result_that_says_what_to_do(
-    kernel: House, agent: str, to: str, code: str
+    kernel: ServedKernel, agent: str, to: str, code: str
 ) -> None:
     """Contracts section 5: a refusal is a result with a code; nobody is woken."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -60,33 +60,33 @@ async def test_what_cannot_be_asked_is_a_result_that_says_what_to_do(
     assert queue == []
 
 
-async def test_people_see_for_what_the_asker_waits(kernel: House) -> None:
+async def test_people_see_for_what_the_asker_waits(kernel: ServedKernel) -> None:
     """contracts section 7: show and queue; once answered it is in its lane."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     await asked(kernel, "bob")
-    await kernel.services.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
+    await kernel.services.store.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded"))
     shown = (await kernel.ask("GET", "/instructions/i1")).json
     assert (shown["status"], shown["standing"], shown["waits_for"]) == ("waiting", "runnable", "answer")
     (row,) = (await kernel.ask("GET", "/agents/alice/queue")).json["instructions"]
     assert (row["status"], row["waits_for"]) == ("waiting", "answer")
     agents = (await kernel.ask("GET", "/ps")).json["agents"]
     assert [(one["state"], one["reason"]) for one in agents if one["name"] == "alice"] == [("waiting", "answer")]
-    assert await kernel.services.writer.commit(lease, "i2", b"2" * 32) is not None
-    await kernel.services.writer.commit(close, "i2", 1, status="done", text="42")
+    assert await kernel.services.store.writer.commit(lease, "i2", b"2" * 32) is not None
+    await kernel.services.store.writer.commit(close, "i2", 1, status="done", text="42")
     assert (await kernel.ask("GET", "/instructions/i1")).json["status"] == "queued"
 
 
-async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_person(kernel: House) -> None:
+async def test_who_is_waited_for_ends_the_wait_where_whom_it_asked_needs_a_person(kernel: ServedKernel) -> None:
     """P26: POST /serve of alice neither returns while bob can go on, nor hangs once only a person can help it."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
-    commit = kernel.services.writer.commit
+    commit = kernel.services.store.writer.commit
     async with trio.open_nursery() as nursery:
         answers: list[Answer] = []
 
         async def serve() -> None:
             answers.append(await kernel.ask("POST", "/serve", {"to": "alice@review", "text": "hi"}))
 
-        with kernel.services.feed.subscribe() as events:
+        with kernel.services.store.feed.subscribe() as events:
             nursery.start_soon(serve)
             while (await anext(events)).type != "instruction.queued":
                 pass

@@ -14,23 +14,23 @@ import trio.testing
 from kernel.api import request_body
 from kernel.api.server import HttpServer
 from kernel.policy import connections
+from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
-from tests.kernel.api.house import TOKEN, House, house
 
 LIMIT = 8
 
 
 @pytest.fixture
-async def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[House]:
+async def crowded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[ServedKernel]:
     """A kernel with room for few."""
     monkeypatch.setattr(connections, "STRANGERS_LIMIT", LIMIT)
     monkeypatch.setattr(connections, "EACH_ATTEMPT_LIMIT", LIMIT)
-    async with house(tmp_path) as built:
+    async with serve_kernel(tmp_path) as built:
         yield built
 
 
 @asynccontextmanager
-async def crowd(kernel: House, count: int) -> AsyncGenerator[list[Wire]]:
+async def crowd(kernel: ServedKernel, count: int) -> AsyncGenerator[list[Wire]]:
     """So many open connections, in the order in which they were accepted."""
     async with AsyncExitStack() as stack:
         yield [await stack.enter_async_context(connected(kernel.port)) for _ in range(count)]
@@ -44,7 +44,7 @@ async def ended(wire: Wire) -> bool:
         return True
 
 
-async def ask(kernel: House, wire: Wire, token: str | None, path: str = "/health", method: str = "GET") -> int:
+async def ask(kernel: ServedKernel, wire: Wire, token: str | None, path: str = "/health", method: str = "GET") -> int:
     """The status of an answer on a connection that stays open (406: admitted, and silent on what it takes)."""
     data = b"{}" if method == "POST" else b""
     fields = kernel.headers(token, Content_Length=str(len(data)), Content_Type="application/json")
@@ -54,7 +54,7 @@ async def ask(kernel: House, wire: Wire, token: str | None, path: str = "/health
     return status
 
 
-async def test_the_oldest_connection_without_a_token_gives_way(crowded: House) -> None:
+async def test_the_oldest_connection_without_a_token_gives_way(crowded: ServedKernel) -> None:
     """P9: nobody is locked out by connections that say nothing, and their number is bounded."""
     with trio.fail_after(10):
         async with crowd(crowded, LIMIT + 5) as wires:
@@ -64,7 +64,9 @@ async def test_the_oldest_connection_without_a_token_gives_way(crowded: House) -
 
 
 @pytest.mark.parametrize(("token", "stays"), [(TOKEN, True), ("wrong", False), (None, False)])
-async def test_only_a_valid_token_makes_a_connection_stay(crowded: House, token: str | None, stays: bool) -> None:
+async def test_only_a_valid_token_makes_a_connection_stay(
+    crowded: ServedKernel, token: str | None, stays: bool
+) -> None:
     """P9: what a stranger asks, or claims, makes it no less a stranger."""
     with trio.fail_after(10):
         async with connected(crowded.port) as first:
@@ -77,7 +79,7 @@ async def test_only_a_valid_token_makes_a_connection_stay(crowded: House, token:
                     assert await ended(first)
 
 
-async def test_an_attempt_has_a_share_of_its_own(crowded: House) -> None:
+async def test_an_attempt_has_a_share_of_its_own(crowded: ServedKernel) -> None:
     """P9: with the token of one attempt nobody takes the connections of all."""
     await crowded.attempt(token="worker")
     with trio.fail_after(10):
@@ -120,16 +122,16 @@ async def test_without_descriptors_we_wait_and_accept_again(
             raise AssertionError
 
     ours, theirs = socket.socketpair()
-    hall = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
+    server = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
     served = trio.Event()
 
     async def serve(stream: trio.SocketStream) -> None:
         await stream.aclose()
         served.set()
 
-    hall.serve = serve  # type: ignore[method-assign]
+    server.serve = serve  # type: ignore[method-assign]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(hall.accept, cast(trio.SocketListener, Exhausted()), nursery)
+        nursery.start_soon(server.accept, cast(trio.SocketListener, Exhausted()), nursery)
         await served.wait()
         nursery.cancel_scope.cancel()
     theirs.close()
@@ -137,7 +139,7 @@ async def test_without_descriptors_we_wait_and_accept_again(
     assert not any(record.exc_info for record in caplog.records)
 
 
-async def half_sent(kernel: House, wire: Wire, token: str, size: int) -> None:
+async def half_sent(kernel: ServedKernel, wire: Wire, token: str, size: int) -> None:
     """Announce a body of the largest size, and send so much of it."""
     path = "/messages" if token == TOKEN else "/mcp"
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
@@ -145,7 +147,7 @@ async def half_sent(kernel: House, wire: Wire, token: str, size: int) -> None:
 
 
 async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
-    kernel: House, monkeypatch: pytest.MonkeyPatch
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """P10: the one too many is told to come back; small ones pass, and what was given up is free again."""
     monkeypatch.setattr(request_body, "ADMIN_BYTES", 1024 * 1024)
@@ -172,7 +174,9 @@ async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
             await trio.lowlevel.checkpoint()
 
 
-async def test_an_attempts_bodies_do_not_keep_out_the_owners(kernel: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_attempts_bodies_do_not_keep_out_the_owners(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """P9: each side has its own bytes."""
     monkeypatch.setattr(request_body, "ATTEMPTS_BYTES", 1024 * 1024)
     await kernel.attempt(token="worker")
@@ -188,7 +192,7 @@ async def test_an_attempts_bodies_do_not_keep_out_the_owners(kernel: House, monk
     ("path", "token", "status"), [("/messages", "wrong", b"401"), ("/messages", "", b"401"), ("/health", "", b"400")]
 )
 async def test_bodies_without_a_valid_token_are_not_waited_for(
-    kernel: House, path: str, token: str, status: bytes
+    kernel: ServedKernel, path: str, token: str, status: bytes
 ) -> None:
     """P10: the answer comes before the body, of which nothing is kept."""
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"

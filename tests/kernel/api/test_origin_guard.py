@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from tests.kernel.api.house import TOKEN, House
+from tests.builders.api import TOKEN, ServedKernel
 
 HOSTS = ("{host}", "localhost:{port}", "evil.example", "evil.example:{port}", "127.0.0.1", "127.0.0.1:1", "{host}.evil")
 ORIGINS = (None, "http://{host}", "http://evil.example", "null", "https://{host}", "http://localhost:1")
@@ -23,7 +23,7 @@ GOOD_HOSTS = HOSTS[:2]
 GOOD_ORIGINS = ORIGINS[:2]
 
 
-async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: House) -> None:
+async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: ServedKernel) -> None:
     """P17: a matrix of Host x Origin x token x route; accepted is only what is meant to be.
 
     Whole for a request that reads and one that writes; of each kind for every route.
@@ -53,7 +53,7 @@ async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: Hous
 
 
 @pytest.mark.parametrize("field", ["Host", "Origin"])
-async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: House, field: str) -> None:
+async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: ServedKernel, field: str) -> None:
     """HF01: the same body with and without a valid token."""
     bodies = set()
     for token in (TOKEN, "wrong", None):
@@ -64,7 +64,7 @@ async def test_a_foreign_page_cannot_tell_a_good_token_from_a_bad_one(kernel: Ho
     assert len(bodies) == 1
 
 
-async def test_a_doubled_host_is_refused(kernel: House) -> None:
+async def test_a_doubled_host_is_refused(kernel: ServedKernel) -> None:
     """P17: two readers of one request must not see two hosts; HTTP/1.1 forbids it and h11 refuses it."""
     from tests.kernel.api.client import connected
 
@@ -75,7 +75,7 @@ async def test_a_doubled_host_is_refused(kernel: House) -> None:
         assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 400")
 
 
-async def test_http_1_0_without_a_host_is_refused(kernel: House) -> None:
+async def test_http_1_0_without_a_host_is_refused(kernel: ServedKernel) -> None:
     """P17: no Host is not our Host."""
     from tests.kernel.api.client import connected
 

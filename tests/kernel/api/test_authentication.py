@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from tests.kernel.api.house import TOKEN, House
+from tests.builders.api import TOKEN, ServedKernel
 
 
 @pytest.mark.parametrize("field", ["", "Bearer", "Basic {t}", "{t}", "Bearer {t} {t}", "Token {t}", "Bearer: {t}"])
-async def test_what_is_not_exactly_our_bearer_token_is_unauthorized(kernel: House, field: str) -> None:
+async def test_what_is_not_exactly_our_bearer_token_is_unauthorized(kernel: ServedKernel, field: str) -> None:
     """HF03: missing or wrong token is 401, with a challenge."""
     headers = kernel.headers(None) | {"Authorization": field.format(t=TOKEN)}
     answer = await kernel.ask("GET", "/agents", headers=headers)
@@ -16,19 +16,19 @@ async def test_what_is_not_exactly_our_bearer_token_is_unauthorized(kernel: Hous
     assert answer.headers["www-authenticate"] == "Bearer"
 
 
-async def test_a_token_in_the_query_is_not_looked_at(kernel: House) -> None:
+async def test_a_token_in_the_query_is_not_looked_at(kernel: ServedKernel) -> None:
     """HF03: tokens in URLs end up in logs and histories."""
     answer = await kernel.ask("GET", f"/agents?token={TOKEN}&access_token={TOKEN}", headers=kernel.headers(None))
     assert answer.status == 401
 
 
-async def test_the_scheme_of_the_token_is_case_insensitive(kernel: House) -> None:
+async def test_the_scheme_of_the_token_is_case_insensitive(kernel: ServedKernel) -> None:
     """RFC 9110 section 11.1."""
     headers = kernel.headers(None) | {"Authorization": f"bearer {TOKEN}"}
     assert (await kernel.ask("GET", "/agents", headers=headers)).status == 200
 
 
-async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: House) -> None:
+async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: ServedKernel) -> None:
     """HF05, T33: no route of the REST API, and no way to stop the kernel."""
     await kernel.attempt(token="worker")
     headers = kernel.headers("worker")
@@ -39,7 +39,7 @@ async def test_the_token_of_an_attempt_opens_nothing_but_mcp(kernel: House) -> N
     assert kernel.asked_to_stop == []
 
 
-async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: House) -> None:
+async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: ServedKernel) -> None:
     """HF06: 401 stale_attempt, not a second later."""
     instruction = await kernel.attempt(token="worker")
     await kernel.end(instruction)
@@ -59,7 +59,7 @@ async def test_the_token_of_an_attempt_is_worthless_the_moment_it_ends(kernel: H
         ("/messages", {"to": "alice", "text": "go", "agree": ["0" * 64]}),
     ],
 )
-async def test_a_process_of_ours_does_not_speak_for_people(kernel: House, path: str, body: object) -> None:
+async def test_a_process_of_ours_does_not_speak_for_people(kernel: ServedKernel, path: str, body: object) -> None:
     """XF19: with a stolen administrator's token it approves nothing, vouches for nothing and grants no money."""
     kernel.below.append(True)
     answer = await kernel.ask("POST", path, body)
@@ -67,7 +67,7 @@ async def test_a_process_of_ours_does_not_speak_for_people(kernel: House, path: 
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"})).status == 202
 
 
-async def test_no_token_appears_in_an_answer_or_a_log(kernel: House, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_token_appears_in_an_answer_or_a_log(kernel: ServedKernel, caplog: pytest.LogCaptureFixture) -> None:
     """P18: not in errors, not in streams, not in logs, whatever is asked."""
     caplog.set_level(logging.DEBUG)
     await kernel.attempt(token="worker-secret")
@@ -81,7 +81,7 @@ async def test_no_token_appears_in_an_answer_or_a_log(kernel: House, caplog: pyt
     assert [token for token in (TOKEN, "worker-secret", "guessed-secret") if token in text] == []
 
 
-async def test_health_proves_that_the_kernel_holds_the_token(kernel: House) -> None:
+async def test_health_proves_that_the_kernel_holds_the_token(kernel: ServedKernel) -> None:
     """T34, HF27: a squatter on the port cannot answer the nonce."""
     import hashlib
     import hmac

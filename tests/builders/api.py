@@ -3,7 +3,7 @@
 import hashlib
 import socket
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,20 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
-from kernel.api.context import AttemptActivity, KernelIdentity, Services
+from kernel.api.context import (
+    AttemptActivity,
+    AttemptControl,
+    KernelControl,
+    KernelIdentity,
+    ProcessControl,
+    ProjectFiles,
+    ProjectTrust,
+    Services,
+    StoreAccess,
+)
+from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
+from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.store.feed import Feed
@@ -22,6 +34,9 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.writer import Writer
+from kernel.workflows.remote import Remotes
+from kernel.workflows.repository import Repository
+from protocol.api.worktrees import DiffStat, WorktreeDiff
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 
@@ -33,9 +48,52 @@ REVIEW = "agents:\n  alice: { ref: alice }\n  bob:\n    model: mock/x\n    mock:
 RUNNABLE = REVIEW + 'kickoff: "@alice begin"\n'
 
 
+class NoMirror:
+    """Nothing is written from the log."""
+
+    async def redo(self) -> None:
+        """Nothing to remove."""
+
+
+class NoHomes:
+    """No CLI keeps anything."""
+
+    async def forget(self, agent: str | None, space: str | None) -> None:
+        """Nothing to remove."""
+
+
+class NoWorktrees:
+    """Everybody works in the project."""
+
+    async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
+        """None."""
+        return ()
+
+    def stat(self, space: str | None, name: str) -> DiffStat | None:
+        """None."""
+        return None
+
+
 @dataclass
-class House:
-    """What tests reach into."""
+class RecordedShutdown:
+    """A shutdown that is asked for, written down and not begun; ``closing`` is the test's to set."""
+
+    closing: trio.Event = field(default_factory=trio.Event)
+    asked: list[float] = field(default_factory=list)
+    """Seconds of grace, once for each time."""
+
+    def ask(self, grace_seconds: float) -> None:
+        """Note it."""
+        self.asked.append(grace_seconds)
+
+    def begun(self) -> bool:
+        """Return whether it was asked for."""
+        return bool(self.asked)
+
+
+@dataclass
+class ServedKernel:
+    """A kernel that is served, and what it was asked to do."""
 
     services: Services
     port: int
@@ -45,7 +103,6 @@ class House:
     """Agents whose work was to be begun anew."""
     below: list[bool] = field(default_factory=list)
     """Not empty: whoever asks is a process of the kernel's."""
-    stopping: bool = False
     served: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -84,13 +141,13 @@ class House:
         """Say something and lease what came of it. Returns the instruction; ``token`` is its attempt's."""
         sent = await self.ask("POST", "/messages", {"to": to, "text": text})
         (instruction,) = sent.json["instruction_ids"]
-        leased = await self.services.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
+        leased = await self.services.store.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
         assert leased is not None
         return str(instruction)
 
     async def end(self, instruction: str, epoch: int = 1, text: str = "the reply") -> None:
         """End an attempt with a result."""
-        await self.services.writer.commit(close, instruction, epoch, status="done", text=text)
+        await self.services.store.writer.commit(close, instruction, epoch, status="done", text=text)
 
 
 def write_project(root: Path) -> None:
@@ -103,7 +160,7 @@ def write_project(root: Path) -> None:
 
 
 @asynccontextmanager
-async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[House, None]:
+async def serve_kernel(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[ServedKernel, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops."""
     write_project(root / "project")
     database = open_migrated(str(root / "kernel.db"))
@@ -113,7 +170,7 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
     catalog = Catalog(root / "project")
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    stopping: list[float] = []
+    shutdown = RecordedShutdown()
     live: dict[str, AttemptActivity] = {}
     interrupted: list[str] = []
     below: list[bool] = []
@@ -123,28 +180,50 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         return True
 
     launcher = ExecLauncher(run_dir=root / "run", environ={})
+    project = root / "project"
     services = Services(
-        writer=writer,
-        reader=reader,
-        feed=feed,
-        catalog=catalog,
-        launcher=launcher,
-        probes=VersionProbes(launcher, root / "run"),
-        environ=environ or {},
-        token=TOKEN,
-        about=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(root / "project")),
-        now_ms=lambda: 1_700_000_000_000,
-        salt=lambda: SALT,
-        uptime_seconds=lambda: 1.0,
-        activity=lambda: live,
-        interrupt=interrupt,
-        runs_client=lambda _port: bool(below),
-        ready=lambda: True,
-        closing=trio.Event(),
-        shutdown=stopping.append,
-        stopping=lambda: bool(stopping),
+        store=StoreAccess(
+            writer=writer,
+            reader=reader,
+            feed=feed,
+            mirror=NoMirror(),
+            homes=NoHomes(),
+            now_ms=lambda: 1_700_000_000_000,
+            salt=lambda: SALT,
+        ),
+        files=ProjectFiles(
+            catalog=catalog,
+            trust=ProjectTrust(everything=False, kept=tuple),
+            remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
+            repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
+            worktrees=NoWorktrees(),
+            environ=environ or {},
+            own_bin=frozenset(),
+        ),
+        processes=ProcessControl(
+            launcher=launcher,
+            probes=VersionProbes(launcher, root / "run"),
+            attempts=AttemptControl(
+                activity=lambda: live,
+                interrupt=interrupt,
+                hold=lambda _instruction: nullcontext(),
+                reached=lambda _instruction: None,
+            ),
+            runs_client=lambda _port: bool(below),
+            single_flight=SingleFlight(),
+            resources=ResourceSampler(),
+        ),
+        kernel=KernelControl(
+            identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),
+            token=TOKEN,
+            uptime_seconds=lambda: 1.0,
+            ready=lambda: True,
+            safe_mode=lambda: False,
+            saved_notice=lambda: None,
+            shutdown=shutdown,
+        ),
     )
-    built = House(services, port, stopping, live, interrupted, below)
+    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)
@@ -155,7 +234,7 @@ async def house(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGe
         await register(catalog, writer, reader)
         await nursery.start(serving)
         yield built
-        services.closing.set()
+        shutdown.closing.set()
         with trio.fail_after(10):
             await built.served.wait()
         writer.close()

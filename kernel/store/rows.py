@@ -1,0 +1,46 @@
+"""Rows of a query as named tuples or Structs, by the names of their columns and not by their places."""
+
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Final, TypeVar, cast
+
+import apsw
+
+T = TypeVar("T")
+_MAKERS: Final[dict[tuple[str, type[Any]], Callable[[Any], Any]]] = {}
+"""Makes an instance of the type from a row of the statement; columns and fields are compared once for each pair."""
+
+
+def one(cursor: apsw.Cursor, statement: str, type_: type[T]) -> T | None:
+    """Read the row of ``statement``, which ``cursor`` has just executed; None where there is none.
+
+    Its columns are called like the fields of ``type_``, in whatever order. Raises TypeError where they are not.
+    """
+    row = cursor.fetchone()
+    return None if row is None else cast("T", _maker(cursor, statement, type_)(row))
+
+
+def all_(cursor: apsw.Cursor, statement: str, type_: type[T]) -> list[T]:
+    """Read all rows of ``statement``, as ``one`` does."""
+    row = cursor.fetchone()
+    if row is None:
+        return []
+    make = _maker(cursor, statement, type_)
+    return [make(row), *map(make, cursor)]
+
+
+def _maker(cursor: apsw.Cursor, statement: str, type_: type[Any]) -> Callable[[Any], Any]:
+    found = _MAKERS.get((statement, type_))
+    if found is not None:
+        return found
+    columns = tuple(column[0] for column in cursor.get_description())
+    plain: Any = type_
+    is_tuple = issubclass(type_, tuple)
+    fields = plain._fields if is_tuple else plain.__struct_fields__
+    if sorted(columns) != sorted(fields):
+        raise TypeError(f"{type_.__qualname__} does not have the columns {', '.join(columns)}")
+    make: Callable[[Any], Any] = plain._make if is_tuple else lambda row: plain(*row)
+    pick = itemgetter(*(columns.index(field) for field in fields))
+    maker = make if columns == fields else lambda row: make(pick(row))
+    _MAKERS[statement, type_] = maker
+    return maker

@@ -1,0 +1,67 @@
+"""The fast path beside Quart: every route that can be answered both ways gives the same bytes both ways."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.api import entry
+from kernel.api.http.routes import ROUTES
+from tests.builders.api import ServedKernel, serve_kernel
+from tests.kernel.api.client import Answer
+
+BODIES: dict[str, Any] = {
+    "POST /shutdown": {"grace": 1},
+    "POST /agents": {"name": "helper", "model": "mock/x", "mock": [{"text": "hi"}]},
+    "POST /workflows": {"workflow": "task"},
+    "POST /serve": {"to": "@review", "text": "nobody is woken by this"},
+    "POST /messages": {"to": "alice", "text": "hi"},
+    "POST /dead/clear": None,
+    "POST /feedback": {"text": "slow"},
+}
+"""A body that each of them takes; the others need none."""
+
+
+async def _answers(folder: Path, method: str, path: str) -> list[tuple[int, dict[str, str], bytes]]:
+    """Those to a good request, one with a query, a bad body and no token, of a kernel of its own."""
+    body = BODIES.get(f"{method} {path}")
+    async with serve_kernel(folder) as kernel:
+        await kernel.ask("POST", "/workflows", {"workflow": "review"})
+        await kernel.attempt()
+        given = [
+            await kernel.ask(
+                method, path, raw=b'{"no such field": 1, "no such field": 2}' if method == "POST" else None
+            ),
+            await kernel.ask(method, path, headers=kernel.headers(None)),
+            await kernel.ask(method, f"{path}?limit=1&space=dm:alice", body),
+            await kernel.ask(method, path, body),
+        ]
+        return [_normal(kernel, answer, folder) for answer in given]
+
+
+def _normal(kernel: ServedKernel, answer: Answer, folder: Path) -> tuple[int, dict[str, str], bytes]:
+    """``answer`` without what differs between two kernels: their port, their folder and the second."""
+    body = answer.body.replace(str(kernel.port).encode(), b"PORT").replace(str(folder).encode(), b"FOLDER")
+    headers = {name: value for name, value in answer.headers.items() if name != "date"}
+    if len(body) != len(answer.body):
+        del headers["content-length"]
+    return answer.status, headers, body
+
+
+@pytest.mark.parametrize(("method", "path"), entry.FAST)
+async def test_the_fast_path_and_quart_answer_alike(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, path: str
+) -> None:
+    """Status, header fields and body, of what is granted and of what is refused."""
+    fast = await _answers(tmp_path / "fast", method, path)
+    monkeypatch.setattr(entry, "FAST", {})
+    by_quart = await _answers(tmp_path / "quart", method, path)
+    assert fast == by_quart
+    assert min(status for status, _, _ in fast) < 400, "the comparison is of answers, and not of refusals alone"
+
+
+def test_every_route_without_variables_that_gives_one_document_is_fast() -> None:
+    """The fast path is derived from the table, and every route of it needs a body that the comparison knows."""
+    assert {route.path for route in ROUTES if route.answers is None} == {"/run", "/events"}
+    assert set(entry.FAST.values()) == {route for route in ROUTES if "<" not in route.path and route.answers}
+    assert {f"{method} {path}" for method, path in entry.FAST if method != "GET"} == set(BODIES)
