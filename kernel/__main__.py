@@ -1,4 +1,4 @@
-"""``python -I -m kernel``: take the project's lock, open the door, then build the house behind it."""
+"""``python -I -m kernel``: take the project's lock, listen, publish the record, then import and run the kernel."""
 
 import os
 import secrets
@@ -51,17 +51,17 @@ def main() -> int:
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
     )
-    doorstep = HealthResponder(boot.listener, boot.token, boot.version)
-    doorstep.open()
+    responder = HealthResponder(boot.listener, boot.token, boot.version)
+    responder.open()
     try:
         publish(boot)
     except OSError as error:
         return _refuse(remedy(error, arguments.state))
     start_logging(os.path.join(arguments.state, LOG))
-    from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: the door opens first)
+    from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: /health is answered first)
 
     try:
-        return run(boot, doorstep)
+        return run(boot, responder)
     finally:
         withdraw(boot)
 

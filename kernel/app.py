@@ -1,7 +1,7 @@
-"""Starts the house in order of dependency and takes it down in reverse. No logic.
+"""Starts the kernel's parts in order of dependency and stops them in reverse. No logic.
 
 flock (boot) -> database and migrations -> the dead kernel's trees are proved gone -> its work is requeued ->
-launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stands (promises.md 4.7).
+launcher -> HTTP and MCP -> dispatcher. Nothing is leased before all of it stands.
 """
 
 import logging
@@ -40,19 +40,19 @@ EX_SOFTWARE: Final = 70
 EX_IOERR: Final = 74
 """sysexits.h: an error occurred while doing I/O."""
 LADDER_SECONDS: Final = 10.0
-"""From the end of its grace until a worker's tree is gone, however it behaves (promises.md 4.6), and its end booked."""
+"""From the end of its grace until a worker's tree is gone, however it behaves, and its ending is written."""
 
 
-def run(boot: Boot, doorstep: HealthResponder) -> int:
-    """Run the kernel behind ``boot``'s door until it is stopped. Returns the exit code."""
-    # SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08).
-    inner_database = Path(boot.arguments.state) / DATABASE
-    log = inner_database.with_name(f"{inner_database.name}-wal")
-    if boot.after_death and inner_database.exists() and not log.exists():
+def run(boot: Boot, responder: HealthResponder) -> int:
+    """Run the kernel behind ``boot``'s listener until it is stopped. Returns the exit code."""
+    path = Path(boot.arguments.state) / DATABASE
+    log = path.with_name(f"{path.name}-wal")
+    if boot.after_death and path.exists() and not log.exists():
+        # SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08).
         logger.error("kernel.log_gone %s is not there: what the last kernel had accepted last may be lost", log)
     give_back_large_blocks()
     try:
-        database = open_database(str(Path(boot.arguments.state) / DATABASE))
+        database = open_database(str(path))
     except CannotOpen as error:
         return _refuse(error)
     saved = database.saved_notice()
@@ -60,14 +60,17 @@ def run(boot: Boot, doorstep: HealthResponder) -> int:
         logger.warning("kernel.saved_copy %s", saved)
     code = 0
     try:
-        house = build(boot, database)
-        trio.run(_live, house, boot, doorstep)
-        if house.boundary.gave_up is not None:
+        kernel = build(boot, database)
+        trio.run(_run_kernel, kernel, boot, responder)
+        if kernel.boundary.gave_up is not None:
             code = EX_SOFTWARE
     except* (Refused, LauncherUnknown) as refused:
         code = _refuse(*leaves(refused))
     except* StorageFailed as failed:
-        code = _fail(*leaves(failed))
+        # It is not known whether the last writes last, so this kernel must not go on (fault SF04).
+        for text in dict.fromkeys(map(str, leaves(failed))):  # everybody who wanted to write was told the same
+            logger.critical("kernel.storage_failed %s", text)
+        code = EX_IOERR
         database.keep_log()
         _save(database)
     finally:
@@ -82,15 +85,8 @@ def _refuse(*errors: BaseException) -> int:
     return EX_CONFIG
 
 
-def _fail(*errors: BaseException) -> int:
-    """The disk failed: whether the last writes last is not known, so this kernel must not go on (fault SF04)."""
-    for text in dict.fromkeys(map(str, errors)):  # everybody who wanted to write was told the same
-        logger.critical("kernel.storage_failed %s", text)
-    return EX_IOERR
-
-
 def _save(database: Database) -> None:
-    """Where somebody removed the database, all that was accepted would go with this process (promise P1)."""
+    """Save a database that somebody removed: else all that was accepted would go with this process (promise P1)."""
     try:
         copy = database.save()
     except CannotSave as error:
@@ -102,7 +98,7 @@ def _save(database: Database) -> None:
 
 
 def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    """The exceptions of a group and of the groups in it."""
+    """Yield the exceptions of a group and of the groups in it."""
     for error in group.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from leaves(error)
@@ -110,10 +106,11 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
             yield error
 
 
-async def _live(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
-    services = house.services
-    house.run_dir.mkdir(mode=0o700, exist_ok=True)
-    swept = await sweep(house.run_dir)
+async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:
+    """Recover what the last kernel left, then serve. The store outlives the processes, and these the services."""
+    services = kernel.services
+    kernel.run_dir.mkdir(mode=0o700, exist_ok=True)
+    swept = await sweep(kernel.run_dir)
     if swept.attempts:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     async with trio.open_nursery() as storage:
@@ -122,73 +119,74 @@ async def _live(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
             recover,
             pid=services.kernel.identity.pid,
             version=services.kernel.identity.version,
-            machine=house.machine,
-            in_flight=house.in_flight.left,
+            machine=kernel.host_clock,
+            in_flight=kernel.in_flight.left,
         )
-        house.in_flight.begin()
+        kernel.in_flight.begin()
         if recovered.safe_mode:
-            house.safe_mode.set()
-        survey = await register(services.files.catalog, services.store.writer, services.store.reader)
+            kernel.safe_mode.set()
+        scan = await register(services.files.catalog, services.store.writer, services.store.reader)
         services.processes.launcher.need(
-            sdks_for((one.definition for one in survey.loaded), services.files.catalog.project())
+            sdks_for((one.definition for one in scan.loaded), services.files.catalog.project())
         )
         async with trio.open_nursery() as processes:
-            await processes.start(house.boundary.keep, "launcher", services.processes.launcher.run)
-            await _serve_until_stopped(house, boot, doorstep)
+            await processes.start(kernel.boundary.keep, "launcher", services.processes.launcher.run)
+            await _serve_until_stopped(kernel, boot, responder)
             processes.cancel_scope.cancel()
         services.store.writer.close()
 
 
-async def _serve_until_stopped(house: Kernel, boot: Boot, doorstep: HealthResponder) -> None:
-    async with trio.open_nursery() as rooms:
-        rooms.start_soon(stop_on_signals, house.stopping)
-        await rooms.start(house.vitals.run)
-        doorstep.close()
-        await rooms.start(_serve_to_end, house.services, boot, rooms.cancel_scope)
-        keep = house.boundary.keep
-        await rooms.start(keep, "runs", house.runs.run)
-        if house.safe_mode.is_set():
+async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:
+    """Start the services in order, wait for the request to stop, and end the work."""
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stop_on_signals, kernel.shutdown)
+        await nursery.start(kernel.watchdog.run)
+        responder.close()
+        await nursery.start(_serve_to_end, kernel.services, boot, nursery.cancel_scope)
+        keep = kernel.boundary.keep
+        await nursery.start(keep, "runs", kernel.runs.run)
+        if kernel.safe_mode.is_set():
             logger.warning("kernel.safe_mode %s", WAY_OUT)
         else:
-            rooms.start_soon(keep, "retention", house.retention.run)
-            await rooms.start(keep, "mirror", house.mirror.run)
-            rooms.start_soon(keep, "passing", house.passing.run)
-            rooms.start_soon(keep, "worktrees", house.worktrees.run)
-            rooms.start_soon(keep, "worktree_sweep", house.worktree_sweep.run)
-            rooms.start_soon(keep, "purse", house.purse.run)
-            await rooms.start(keep, "alarms", house.alarms.run)
-            await rooms.start(keep, "timers", house.timers.run)
-            rooms.start_soon(keep, "reload", house.reload.run)
-            await rooms.start(keep, "dispatcher", partial(house.dispatcher.dispatch, rooms))
-        logger.info("kernel.ready %s", house.services.kernel.identity.url)
+            nursery.start_soon(keep, "retention", kernel.retention.run)
+            await nursery.start(keep, "mirror", kernel.mirror.run)
+            nursery.start_soon(keep, "passing", kernel.memory_spaces.run)
+            nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
+            nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)
+            nursery.start_soon(keep, "purse", kernel.budgets.run)
+            await nursery.start(keep, "alarms", kernel.deadlines.run)
+            await nursery.start(keep, "timers", kernel.schedules.run)
+            nursery.start_soon(keep, "reload", kernel.reload.run)
+            await nursery.start(keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
+        logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
         tune_gc()
-        house.vitals.ready("safe mode" if house.safe_mode.is_set() else house.services.kernel.identity.url)
-        grace_seconds = await house.stopping.asked()
-        house.vitals.stopping()
-        rooms.start_soon(leave_at_last, house.stopping, rooms.cancel_scope, grace_seconds)
+        kernel.watchdog.ready("safe mode" if kernel.safe_mode.is_set() else kernel.services.kernel.identity.url)
+        grace_seconds = await kernel.shutdown.asked()
+        kernel.watchdog.stopping()
+        nursery.start_soon(cancel_at_last, kernel.shutdown, nursery.cancel_scope, grace_seconds)
         with suppress(Refused):  # a disk that is full keeps nobody from leaving
-            wanted = house.boundary.gave_up is None
-            await house.services.store.writer.commit(asked_to_stop, house.stopping.by, wanted=wanted)
-        await house.dispatcher.drain(grace_seconds)
+            wanted = kernel.boundary.gave_up is None
+            await kernel.services.store.writer.commit(asked_to_stop, kernel.shutdown.by, wanted=wanted)
+        await kernel.dispatcher.drain(grace_seconds)
         with suppress(Refused):
-            await house.services.store.writer.commit(end_ephemeral)
-        house.stopping.closing.set()
+            await kernel.services.store.writer.commit(end_ephemeral)
+        kernel.shutdown.closing.set()
     logger.info("kernel.stopped")
 
 
 async def _serve_to_end(
     services: Services, boot: Boot, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
 ) -> None:
-    """The last room to be left: attempts need their MCP until they are gone."""
+    """Serve until the last attempt is gone, since attempts need their MCP; then end all other services."""
     await serve(services, boot.listener, task_status=task_status)
     scope.cancel()
 
 
-async def leave_at_last(stopping: ShutdownRequest, scope: trio.CancelScope, grace_seconds: float) -> None:
-    """Asked twice, or when every stop ladder is over: trees are killed, the next kernel takes up their work.
+async def cancel_at_last(shutdown: ShutdownRequest, scope: trio.CancelScope, grace_seconds: float) -> None:
+    """Kill all trees when asked twice, or when every stop ladder is over; the next kernel takes up their work.
 
     What is left to wait for then, such as a disk that is full, must not keep the kernel (promise P8).
     """
     with trio.move_on_after(grace_seconds + LADDER_SECONDS):
-        await stopping.hurried()
+        await shutdown.hurried()
     scope.cancel()

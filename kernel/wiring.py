@@ -1,4 +1,4 @@
-"""The house: everything the kernel consists of, made in order of dependency. It starts nothing and decides nothing."""
+"""The composition root: makes every part of a kernel, in order of dependency. It starts nothing and decides nothing."""
 
 import logging
 import os
@@ -6,7 +6,7 @@ import random
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -37,80 +37,78 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
+from kernel.services import mirror, retention, timers, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_of
+from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
-from kernel.services.mirror import WAKING as MIRRORED
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.services.placeholders import Placeholders
 from kernel.services.reload import Reload
-from kernel.services.retention import WAKING as ENDING
 from kernel.services.retention import MemorySpaceCleanup, Retention
-from kernel.services.runs import Runs, apart
+from kernel.services.running_attempt import AttemptServices
+from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.start_frame import StartFrameBuilder
-from kernel.services.timers import WAKING, Deadlines, Schedules
+from kernel.services.timers import Deadlines, Schedules
 from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement
-from kernel.services.worktrees import WAKING as STOPPED
-from kernel.services.worktrees import Worktrees, WorktreeSweep
+from kernel.services.worktrees import AttemptPreparation, Worktrees, WorktreeSweep
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
-from kernel.store.transitions.lease import Leased
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
-from protocol.ipc import Start
-from protocol.project import ProjectDefinition, ProjectLimits
+from protocol.project import ProjectDefinition
 from protocol.state_paths import IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
 from protocol.text import text_environment
 
 logger = logging.getLogger(__name__)
 
 INTERRUPT_SECONDS: Final = 2.0
-"""How long a worker may take to leave that a person restarts."""
+"""Time to leave for a worker whose agent a person restarts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What runs, in the order in which it is started."""
+    """The parts of a kernel that run."""
 
     services: Services
+    run_dir: Path
+    in_flight: InFlight
+    host_clock: HostClock
+    safe_mode: trio.Event
+    """Set where nothing is to be leased."""
+    shutdown: ShutdownRequest
+    boundary: Boundary
+    watchdog: LoopWatchdog
     runs: Runs
     retention: Retention
     mirror: Mirror
-    passing: MemorySpaceCleanup
+    memory_spaces: MemorySpaceCleanup
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
-    purse: BudgetEnforcer
-    alarms: Deadlines
-    timers: Schedules
+    budgets: BudgetEnforcer
+    deadlines: Deadlines
+    schedules: Schedules
     reload: Reload
     dispatcher: Dispatcher
-    stopping: ShutdownRequest
-    vitals: LoopWatchdog
-    safe_mode: trio.Event
-    """Set where nothing is to be leased."""
-    machine: HostClock
-    run_dir: Path
-    boundary: Boundary
-    in_flight: InFlight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Foundation:
-    """What everything else stands on."""
+class Foundation:
+    """The parts that everything else stands on."""
 
     boot: Boot
+    state_dir: Path
     environ: Mapping[str, str]
     own_bin: frozenset[str]
     clock: Clock
@@ -119,84 +117,118 @@ class _Foundation:
     writer: Writer
     catalog: Catalog
     project: ProjectDefinition
-    about: KernelIdentity
-    run_dir: Path
+    """As its file was when the kernel started."""
+    identity: KernelIdentity
+    trust_store: GrantSource
     homes: CliHomes
-    kept: GrantSource
     in_flight: InFlight
-    saved_notice: Callable[[], str | None]
 
 
 def build(boot: Boot, database: Database) -> Kernel:
     """Make everything and start nothing."""
-    ground = _ground(boot, database)
-    purse = BudgetEnforcer(reader=ground.reader, now_ms=ground.clock.now_ms)
+    base = _foundation(boot, database)
+    clock, feed, reader, writer, catalog = base.clock, base.feed, base.reader, base.writer, base.catalog
     launcher = choose_launcher(
-        ground.environ.get(VARIABLE),
+        base.environ.get(VARIABLE),
         platform=sys.platform,
-        run_dir=ground.run_dir,
-        environ=worker_environment(ground.environ, (), ground.own_bin),
+        run_dir=base.state_dir / RUN,
+        environ=worker_environment(base.environ, (), base.own_bin),
     )
-    placeholders = Placeholders(ground.catalog.root, Path(boot.arguments.state) / PLACEHOLDERS)
-    confinement = Confinement(
-        root=ground.catalog.root, environ=ground.environ, launcher=launcher, placeholders=placeholders
+    budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
+    repository = Repository(
+        catalog.root, base.state_dir / WORKTREES, launcher=launcher, environ=base.environ, own_bin=base.own_bin
     )
-    repository, trees = _worktrees(ground, launcher, confinement)
-    attempts = _attempts(ground, purse, launcher, trees, confinement)
-    dispatcher = _dispatcher(ground, attempts)
-    mirror = _mirror(ground)
-    stopping, safe_mode = ShutdownRequest(), trio.Event()
-    clock, reader, writer, feed, catalog = ground.clock, ground.reader, ground.writer, ground.feed, ground.catalog
+    trees, attempts = _attempts(base, launcher, budgets, repository)
+    dispatcher = _dispatcher(base, attempts)
+    files_mirror = _mirror(base)
+    shutdown, safe_mode = ShutdownRequest(), trio.Event()
     return Kernel(
         services=Services(
-            store=_store_access(ground, mirror),
-            files=_project_files(ground, launcher, repository, trees),
-            processes=_process_control(ground, launcher, attempts),
-            kernel=_kernel_control(ground, dispatcher, stopping, safe_mode),
+            store=StoreAccess(
+                writer=writer,
+                reader=reader,
+                feed=feed,
+                mirror=files_mirror,
+                homes=base.homes,
+                now_ms=clock.now_ms,
+                salt=partial(secrets.token_hex, 16),
+            ),
+            files=_project_files(base, launcher, repository, trees),
+            processes=_process_control(base, launcher, attempts),
+            kernel=KernelControl(
+                identity=base.identity,
+                token=boot.token,
+                uptime_seconds=partial(_seconds_since, time.monotonic()),
+                ready=lambda: dispatcher.running,
+                safe_mode=safe_mode.is_set,
+                saved_notice=database.saved_notice,
+                shutdown=shutdown,
+            ),
         ),
-        worktrees=trees,
-        worktree_sweep=_worktree_sweep(ground, repository, trees, attempts),
-        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=apart), now_ms=clock.now_ms),
+        run_dir=base.state_dir / RUN,
+        in_flight=base.in_flight,
+        host_clock=HostClock(boot_id(), clock.offset_ms),
+        safe_mode=safe_mode,
+        shutdown=shutdown,
+        boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
+        watchdog=LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic),
+        runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
         retention=Retention(
             reader=reader,
             writer=writer,
             now_ms=clock.now_ms,
             kept_seconds=lambda: catalog.project().retention,
-            homes=ground.homes,
+            homes=base.homes,
         ),
-        mirror=mirror,
-        passing=MemorySpaceCleanup(reader=reader, writer=writer, wake=feed.new_wake(ENDING), now_ms=clock.now_ms),
-        purse=purse,
-        alarms=Deadlines(
+        mirror=files_mirror,
+        memory_spaces=MemorySpaceCleanup(
+            reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
+        ),
+        worktrees=trees,
+        worktree_sweep=WorktreeSweep(
+            repository=repository,
+            trees=trees,
+            reader=reader,
+            writer=writer,
+            wake=feed.new_wake(worktrees.WAKING),
+            works_in=attempts.works_in,
+        ),
+        budgets=budgets,
+        deadlines=Deadlines(
             reader=reader,
             writer=writer,
             wake=feed.new_wake(),
             now_ms=clock.now_ms,
-            starvation_ms=int(ground.project.starvation * 1000),
+            starvation_ms=int(base.project.starvation * 1000),
         ),
-        timers=_timers(ground),
+        schedules=Schedules(
+            reader=reader,
+            writer=writer,
+            catalog=catalog,
+            wake=feed.new_wake(timers.WAKING),
+            now_ms=clock.now_ms,
+            wall_ms=clock.wall_ms,
+            local=base.environ.get("TZ"),
+            trusted=boot.arguments.trusted,
+            kept=base.trust_store,
+            trust_dir=base.state_dir,
+        ),
         reload=Reload(catalog=catalog, reader=reader, writer=writer),
         dispatcher=dispatcher,
-        stopping=stopping,
-        vitals=LoopWatchdog(notifier=notifier_of(ground.environ, ground.about.pid), now=time.monotonic),
-        safe_mode=safe_mode,
-        machine=HostClock(boot_id(), clock.offset_ms),
-        run_dir=ground.run_dir,
-        boundary=Boundary(writer=writer, stopping=stopping, now_ms=clock.now_ms),
-        in_flight=ground.in_flight,
     )
 
 
-def _ground(boot: Boot, database: Database) -> _Foundation:
+def _foundation(boot: Boot, database: Database) -> Foundation:
     clock, feed = Clock(), Feed()
-    catalog = Catalog(Path(boot.arguments.project))
-    # Ours as far as it is text. The rest is left out for everybody, and told of.
+    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project))
+    # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
     environ, left_out = text_environment(os.environ)
     for name in left_out:
         logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
     host, port = boot.listener.getsockname()[:2]
-    return _Foundation(
+    return Foundation(
         boot=boot,
+        state_dir=state_dir,
         environ=environ,
         own_bin=frozenset({os.path.dirname(sys.executable)}),
         clock=clock,
@@ -205,193 +237,132 @@ def _ground(boot: Boot, database: Database) -> _Foundation:
         writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
         catalog=catalog,
         project=catalog.project(),
-        about=KernelIdentity(
+        identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
         ),
-        run_dir=Path(boot.arguments.state) / RUN,
-        homes=CliHomes(Path(boot.arguments.state) / SESSIONS),
-        kept=TrustStore(boot.arguments.state, boot.arguments.project),
-        in_flight=InFlight(Path(boot.arguments.state) / IN_FLIGHT),
-        saved_notice=database.saved_notice,
-    )
-
-
-def _worktrees(ground: _Foundation, launcher: Launcher, confinement: Confinement) -> tuple[Repository, Worktrees]:
-    environ, own_bin, root = ground.environ, ground.own_bin, ground.catalog.root
-    place = Path(ground.boot.arguments.state) / WORKTREES
-    repository = Repository(root, place, launcher=launcher, environ=environ, own_bin=own_bin)
-    trees = Worktrees(
-        root=root,
-        repository=repository,
-        reader=ground.reader,
-        writer=ground.writer,
-        feed=ground.feed,
-        launcher=launcher,
-        environ=environ,
-        own_bin=own_bin,
-        confine=partial(confinement.of_tree, hidden=_folders(ground).hidden),
-    )
-    return repository, trees
-
-
-def _folders(ground: _Foundation) -> AttemptPaths:
-    return AttemptPaths(state=Path(ground.boot.arguments.state), home=Path(ground.boot.arguments.home))
-
-
-def _worktree_sweep(ground: _Foundation, repository: Repository, trees: Worktrees, attempts: Attempts) -> WorktreeSweep:
-    return WorktreeSweep(
-        repository=repository,
-        trees=trees,
-        reader=ground.reader,
-        writer=ground.writer,
-        wake=ground.feed.new_wake(STOPPED),
-        works_in=lambda run: any(live.leased.run == run for live in attempts.live.values()),
-    )
-
-
-def _timers(ground: _Foundation) -> Schedules:
-    return Schedules(
-        reader=ground.reader,
-        writer=ground.writer,
-        catalog=ground.catalog,
-        wake=ground.feed.new_wake(WAKING),
-        now_ms=ground.clock.now_ms,
-        wall_ms=ground.clock.wall_ms,
-        local=ground.environ.get("TZ"),
-        trusted=ground.boot.arguments.trusted,
-        kept=ground.kept,
-        consents=Path(ground.boot.arguments.state),
+        trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
+        homes=CliHomes(state_dir / SESSIONS),
+        in_flight=InFlight(state_dir / IN_FLIGHT),
     )
 
 
 def _attempts(
-    ground: _Foundation, purse: BudgetEnforcer, launcher: Launcher, trees: Worktrees, confinement: Confinement
-) -> Attempts:
-    clock = ground.clock
-
-    async def prepare(leased: Leased, start: Start) -> None:
-        if start.sandbox is not None:
-            await confinement.ready(leased.attempt, start.sandbox)
-        await trees.ready(leased, confined=start.sandbox is not None)
-
-    return Attempts(
-        writer=ground.writer,
-        reader=ground.reader,
-        feed=ground.feed,
+    base: Foundation, launcher: Launcher, budgets: BudgetEnforcer, repository: Repository
+) -> tuple[Worktrees, Attempts]:
+    """Make the attempts, and the working trees in which they may work."""
+    clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
+    paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
+    confinement = Confinement(
+        root=catalog.root,
+        environ=base.environ,
         launcher=launcher,
-        admission=Admission(reader=ground.reader, purse=purse, now_ms=clock.now_ms),
-        purse=purse,
-        briefings=StartFrameBuilder(
-            catalog=ground.catalog,
-            reader=ground.reader,
-            environ=ground.environ,
-            own_bin=ground.own_bin,
-            url=f"{ground.about.url}/mcp",
-            trusted=ground.boot.arguments.trusted,
-            folders=_folders(ground),
-            kept=ground.kept,
-            ground=trees.ground,
-            confine=confinement.of,
-        ),
-        prepare=prepare,
-        working=ground.in_flight.working,
-        over=lambda leased: confinement.over(leased.attempt),
-        books=Completer(writer=ground.writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
+        placeholders=Placeholders(catalog.root, base.state_dir / PLACEHOLDERS),
+    )
+    trees = Worktrees(
+        root=catalog.root,
+        repository=repository,
+        reader=reader,
+        writer=writer,
+        feed=base.feed,
+        launcher=launcher,
+        environ=base.environ,
+        own_bin=base.own_bin,
+        confine=partial(confinement.of_tree, hidden=paths.hidden),
+    )
+    start_frames = StartFrameBuilder(
+        catalog=catalog,
+        reader=reader,
+        environ=base.environ,
+        own_bin=base.own_bin,
+        url=f"{base.identity.url}/mcp",
+        trusted=base.boot.arguments.trusted,
+        paths=paths,
+        kept=base.trust_store,
+        working_directory=trees.working_directory,
+        confine=confinement.of,
+    )
+    services = AttemptServices(
+        writer=writer,
+        reader=reader,
+        feed=base.feed,
+        launcher=launcher,
+        start_frames=start_frames,
+        admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
+        budgets=budgets,
+        completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
+        preparation=AttemptPreparation(worktrees=trees, confinement=confinement),
+        in_flight=base.in_flight.working,
     )
+    return trees, Attempts(services)
 
 
-def _dispatcher(ground: _Foundation, attempts: Attempts) -> Dispatcher:
-    limits = ground.project.limits
+def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
+    limits = base.project.limits
+    per_provider = limits.per_provider
     return Dispatcher(
-        reader=ground.reader,
-        wake=ground.feed.new_wake(),
+        reader=base.reader,
+        wake=base.feed.new_wake(),
         attempts=attempts,
-        limits=_limits(limits),
+        limits=Limits(limits.workers, per_provider)
+        if isinstance(per_provider, dict)
+        else Limits(limits.workers, each_provider=per_provider),
         pressed=partial(MemoryPressure(clock=time.monotonic).pressed, limits.memory_reserve),
-        now_ms=ground.clock.now_ms,
+        now_ms=base.clock.now_ms,
     )
 
 
-def _store_access(ground: _Foundation, mirror: Mirror) -> StoreAccess:
-    return StoreAccess(
-        writer=ground.writer,
-        reader=ground.reader,
-        feed=ground.feed,
-        mirror=mirror,
-        homes=ground.homes,
-        now_ms=ground.clock.now_ms,
-        salt=partial(secrets.token_hex, 16),
+def _mirror(base: Foundation) -> Mirror:
+    def conversations() -> bool:
+        try:
+            return base.catalog.project().conversations
+        except Refused:
+            return base.project.conversations
+
+    return Mirror(
+        reader=base.reader,
+        writer=base.writer,
+        wake=base.feed.new_wake(mirror.WAKING),
+        files=MirrorFiles(base.identity.project),
+        conversations=conversations,
     )
 
 
-def _project_files(ground: _Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> ProjectFiles:
-    environ, own_bin, state = ground.environ, ground.own_bin, Path(ground.boot.arguments.state)
+def _project_files(base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> ProjectFiles:
+    """Make the project's files as API handlers see them."""
     return ProjectFiles(
-        catalog=ground.catalog,
-        trust=ProjectTrust(everything=ground.boot.arguments.trusted, kept=ground.kept),
-        remotes=Remotes(state, ground.catalog.root, launcher=launcher, environ=environ, own_bin=own_bin),
+        catalog=base.catalog,
+        trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
+        remotes=Remotes(
+            base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
+        ),
         repository=repository,
         worktrees=trees,
-        environ=environ,
-        own_bin=own_bin,
+        environ=base.environ,
+        own_bin=base.own_bin,
     )
 
 
-def _process_control(ground: _Foundation, launcher: Launcher, attempts: Attempts) -> ProcessControl:
+def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -> ProcessControl:
+    """Make the processes as API handlers see them."""
+    port = base.boot.listener.getsockname()[1]
     return ProcessControl(
         launcher=launcher,
-        probes=VersionProbes(launcher, ground.run_dir),
+        probes=VersionProbes(launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
-                name: AttemptActivity(pid=live.pid, doing=live.doing) for name, live in attempts.live.items()
+                instruction: AttemptActivity(pid=attempt.pid, doing=attempt.doing)
+                for instruction, attempt in attempts.running.items()
             },
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
             hold=attempts.hold,
-            reached=attempts.reached,
+            reached=attempts.reached_mcp,
         ),
-        runs_client=partial(is_own_child, server_port=ground.boot.listener.getsockname()[1], pid=ground.about.pid),
+        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
     )
 
 
-def _kernel_control(
-    ground: _Foundation, dispatcher: Dispatcher, stopping: ShutdownRequest, safe_mode: trio.Event
-) -> KernelControl:
-    return KernelControl(
-        identity=ground.about,
-        token=ground.boot.token,
-        uptime_seconds=partial(_since, time.monotonic()),
-        ready=lambda: dispatcher.running,
-        safe_mode=safe_mode.is_set,
-        saved_notice=ground.saved_notice,
-        shutdown=stopping,
-    )
-
-
-def _mirror(ground: _Foundation) -> Mirror:
-    def conversations() -> bool:
-        try:
-            return ground.catalog.project().conversations
-        except Refused:
-            return ground.project.conversations
-
-    return Mirror(
-        reader=ground.reader,
-        writer=ground.writer,
-        wake=ground.feed.new_wake(MIRRORED),
-        files=MirrorFiles(ground.about.project),
-        conversations=conversations,
-    )
-
-
-def _limits(limits: ProjectLimits) -> Limits:
-    per = limits.per_provider
-    if isinstance(per, dict):
-        return Limits(limits.workers, per)
-    return Limits(limits.workers, each_provider=per)
-
-
-def _since(start: float) -> float:
+def _seconds_since(start: float) -> float:
     return time.monotonic() - start

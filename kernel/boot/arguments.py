@@ -1,7 +1,4 @@
-"""What the kernel is told when it starts, and what it has in hand once its door is open.
-
-How the heap of a kernel is kept: when the cycle collector runs, and that what was large goes back to the system.
-"""
+"""The start of a kernel: its command line, the facts of its boot, and how its heap is kept."""
 
 import argparse
 import ctypes
@@ -24,7 +21,7 @@ class Arguments(NamedTuple):
 
 
 class Boot(NamedTuple):
-    """What the boot hands to the house. ``listener`` is bound and listening; ``token`` is the admin's."""
+    """The facts of one start. ``listener`` is bound and listening; ``token`` is the admin's."""
 
     arguments: Arguments
     listener: socket.socket
@@ -66,7 +63,7 @@ _M_MMAP_THRESHOLD: Final = -3
 
 
 def tune_gc() -> None:
-    """What there is now stays: the collector need not look at it again, nor at what is new after each few hundred."""
+    """Freeze the heap of a started kernel, and collect less often: what there is now stays."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECTED_AFTER)

@@ -13,13 +13,13 @@ _PER_MS: Final = 1_000_000
 
 
 class Clock:
-    """Milliseconds since 1970."""
+    """The kernel's clock, in milliseconds since 1970."""
 
     def __init__(self) -> None:
         self._offset_ns = time.time_ns() - time.clock_gettime_ns(_ELAPSING)
 
     def now_ms(self) -> int:
-        """The kernel's time: never goes back, never jumps."""
+        """Return the kernel's time: it never goes back and never jumps."""
         return (self._offset_ns + time.clock_gettime_ns(_ELAPSING)) // _PER_MS
 
     @property
@@ -28,5 +28,5 @@ class Clock:
         return self._offset_ns // _PER_MS
 
     def wall_ms(self) -> int:
-        """What a person would read off the machine's clock now."""
+        """Return the machine's own wall clock."""
         return time.time_ns() // _PER_MS

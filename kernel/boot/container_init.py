@@ -1,4 +1,4 @@
-"""As process 1 of a container: the kernel becomes a child, and process 1 does what nobody else can do.
+"""Process 1 of a container: the kernel becomes a child, and process 1 does what nobody else can do.
 
 Orphans of the whole container end up with process 1, which has to reap them; the kernel must not, for it would take
 children away from trio. And a signal that process 1 has no handler for is dropped, so it passes them on.
@@ -30,13 +30,10 @@ def serve_as_init() -> int | None:
         for number in PASSED_ON:
             signal.signal(number, pass_on)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-    return _reap_until(kernel) if kernel else None
-
-
-def _reap_until(kernel: int) -> int:
-    """Reap whoever ends; the kernel's end is the end. A shell would show its signal as 128 and more, so do we."""
-    while True:
+    if not kernel:
+        return None
+    while True:  # reap whoever ends; the kernel's end is the end
         pid, status = os.waitpid(-1, 0)
         if pid == kernel:
             code = os.waitstatus_to_exitcode(status)
-            return code if code >= 0 else 128 - code
+            return code if code >= 0 else 128 - code  # as a shell shows a signal

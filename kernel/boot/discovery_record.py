@@ -1,4 +1,4 @@
-"""The discovery record: how a project's clients find its kernel (contracts.md section 3)."""
+"""The discovery record, a file by which a project's clients find its kernel (contracts 3)."""
 
 import contextlib
 import json

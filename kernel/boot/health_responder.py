@@ -1,8 +1,8 @@
-"""Answers /health while the house behind it is still being furnished.
+"""Answers /health while the kernel behind it is still being imported. Exists for speed.
 
-Importing the HTTP and MCP stacks takes most of a second; a client that has just started this kernel
-wants to know at once that it is alive and genuine. Anything but /health gets 503 and is asked to come back.
-The house takes over the same listening socket, so no connection is ever refused.
+Importing the HTTP and MCP stacks takes most of a second; a client that has just started this kernel wants to know at
+once that it is alive and genuine. Anything but /health gets 503 and is asked to come back. The HTTP server takes over
+the same listening socket, so no connection is ever refused.
 """
 
 import json
@@ -17,7 +17,7 @@ from protocol.proof import prove
 
 REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5
-"""How long one client may take; the doorstep serves one at a time."""
+"""The time that one client may take; clients are served one at a time."""
 
 
 class HealthResponder:
@@ -28,14 +28,14 @@ class HealthResponder:
         self._token = token
         self._version = version
         self._wake, self._waker = socket.socketpair()
-        self._thread = threading.Thread(target=self._serve, name="doorstep", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="health", daemon=True)
 
     def open(self) -> None:
         """Start answering."""
         self._thread.start()
 
     def close(self) -> None:
-        """Stop answering; connections not yet accepted stay in the backlog for the house."""
+        """Stop answering; connections not yet accepted stay in the backlog for the HTTP server."""
         self._waker.close()
         self._thread.join()
         self._wake.close()

@@ -20,17 +20,17 @@ _STDERR: Final = 2
 
 
 def start_logging(path: str) -> None:
-    """Log to standard error from now on, in turns of LIMIT_BYTES where that is the file at ``path``."""
+    """Log to standard error from now on, in files of LIMIT_BYTES where that is the file at ``path``."""
     faulthandler.enable(_STDERR)
     try:
         own = os.path.samestat(os.fstat(_STDERR), os.stat(path))
     except OSError:
         own = False
-    handler = TurningHandler(path) if own else logging.StreamHandler(sys.stderr)
+    handler = RotatingStderrHandler(path) if own else logging.StreamHandler(sys.stderr)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
 
 
-class TurningHandler(logging.StreamHandler):  # type: ignore[type-arg]
+class RotatingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]
     """Writes to standard error, the file at ``path``; begins a new one when that is full or was removed."""
 
     def __init__(self, path: str) -> None:

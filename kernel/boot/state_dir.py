@@ -1,4 +1,4 @@
-"""The state directory: private, ours, and locked by one kernel for its whole life (promises P23, XF13, XF14)."""
+"""The state directory: private, ours, and locked by one kernel for its whole life (promise P23)."""
 
 import errno
 import fcntl
@@ -72,27 +72,25 @@ def take_lock(path: str) -> Locked | None:
 
 
 def _keeps_others_out(path: str) -> bool:
-    """Whether others are refused what we hold: by flock, and by locks on parts of a file, which SQLite takes."""
+    """Return whether locks refuse others: flock, and locks on parts of a file, which SQLite takes."""
     other = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:
-        return _refused(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)) and _parts_are_locked(path, other)
+        if not _refused(lambda: fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)):
+            return False
+        if not hasattr(fcntl, "F_OFD_SETLK"):  # only they tell two descriptors of one process apart
+            return True
+        whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        first = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.fcntl(first, fcntl.F_OFD_SETLK, whole)
+            return _refused(lambda: fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole))
+        except OSError as error:
+            error.filename = path
+            raise
+        finally:
+            os.close(first)
     finally:
         os.close(other)
-
-
-def _parts_are_locked(path: str, other: int) -> bool:
-    if not hasattr(fcntl, "F_OFD_SETLK"):  # only they tell two descriptors of one process apart
-        return True
-    whole = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    first = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    try:
-        fcntl.fcntl(first, fcntl.F_OFD_SETLK, whole)
-        return _refused(lambda: fcntl.fcntl(other, fcntl.F_OFD_SETLK, whole))
-    except OSError as error:
-        error.filename = path
-        raise
-    finally:
-        os.close(first)
 
 
 def _refused(lock: Callable[[], object]) -> bool:
@@ -104,7 +102,7 @@ def _refused(lock: Callable[[], object]) -> bool:
 
 
 def _lock_directory(path: str) -> int | None:
-    """None where a directory cannot be locked, as on NFS. Raises BlockingIOError where somebody else holds it."""
+    """Lock a directory; None where it cannot be, as on NFS. Raises BlockingIOError where somebody else holds it."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -117,7 +115,7 @@ def _lock_directory(path: str) -> int | None:
 
 
 def remedy(error: OSError, directory: str) -> str:
-    """What to say of ``error``, met while the state ``directory`` was prepared: what is wrong, where, what to do."""
+    """Explain ``error``, met while the state ``directory`` was prepared: what is wrong, where, what to do."""
     place = str(error.filename or directory)
     said = error.strerror or str(error)
     if error.errno in _FULL:

@@ -1,12 +1,12 @@
-"""Whether an attempt may begin: its provider is not left alone just now, and there is money for a first call.
+"""Admission of an attempt: its provider's circuit breaker is closed, and there is money for a first model call.
 
-What may not is put back before a process is spent on it, uncharged, and the rest of its agent's queue with it where
-the provider is the reason (decisions.md: a 429 pauses the provider, not each instruction).
+What may not begin is put back before a process is spent on it, uncharged, and the rest of its agent's queue with it
+where the provider is the reason: a 429 pauses the provider, not each instruction.
 """
 
 from collections.abc import Callable
 
-from kernel.policy.budget import Allowance, Exhausted
+from kernel.policy.budget import Allowance
 from kernel.policy.circuit_breaker import hold_until_ms, keys_of
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Ending
@@ -18,16 +18,16 @@ from kernel.store.transitions.requeue import Requeue
 
 
 class Admission:
-    """Asks the breakers and the purse."""
+    """Asks the circuit breakers and the budgets."""
 
-    def __init__(self, *, reader: Reader, purse: BudgetEnforcer, now_ms: Callable[[], int]) -> None:
+    def __init__(self, *, reader: Reader, budgets: BudgetEnforcer, now_ms: Callable[[], int]) -> None:
         self._reader = reader
-        self._purse = purse
+        self._budgets = budgets
         self._now_ms = now_ms
 
-    async def admit(self, leased: Leased, briefing: StartFrame) -> Allowance | Ending | Requeue:
-        """What the first model call may take; or how the instruction is put back, or ends. Raises CannotStart."""
-        shut = self._reader.now(closed_for, keys_of(briefing.endpoint), leased.agent)
+    async def admit(self, leased: Leased, frame: StartFrame) -> Allowance | Ending | Requeue:
+        """Return the allowance of the first model call, or how the instruction waits or ends. Raises CannotStart."""
+        shut = self._reader.now(closed_for, keys_of(frame.endpoint), leased.agent)
         if shut is not None:
             return Requeue(
                 status="waiting",
@@ -38,22 +38,19 @@ class Admission:
                 holds=True,
                 seen_shut=True,
             )
-        await self._purse.ready(leased, briefing.definition, briefing.start)
-        self._purse.open(leased, briefing.definition, briefing.start)
-        allowance = self._purse.allowance(leased.instruction)
-        return _over(allowance) if isinstance(allowance, Exhausted) else allowance
-
-
-def _over(exhausted: Exhausted) -> Ending | Requeue:
-    """An instruction's own budget never comes back; others do with time, or when somebody grants more."""
-    if exhausted.scope == "instruction":
-        return Ending("incomplete", exhausted.text, cause="budget")
-    until_ms = exhausted.until_ms or 0
-    return Requeue(
-        status="waiting",
-        outcome="over budget",
-        waits_for="budget",
-        cause="budget",
-        not_before_ms=until_ms,
-        rests_until_ms=until_ms if exhausted.scope == "agent" else 0,
-    )
+        await self._budgets.ready(leased, frame.definition, frame.start)
+        self._budgets.open(leased, frame.definition, frame.start)
+        allowance = self._budgets.allowance(leased.instruction)
+        if isinstance(allowance, Allowance):
+            return allowance
+        if allowance.scope == "instruction":  # its own budget never comes back
+            return Ending("incomplete", allowance.text, cause="budget")
+        until_ms = allowance.until_ms or 0  # others do with time, or when somebody grants more
+        return Requeue(
+            status="waiting",
+            outcome="over budget",
+            waits_for="budget",
+            cause="budget",
+            not_before_ms=until_ms,
+            rests_until_ms=until_ms if allowance.scope == "agent" else 0,
+        )

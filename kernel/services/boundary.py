@@ -1,4 +1,4 @@
-"""Keeps each service of the kernel running: one that fails is started again, after a pause and within a budget.
+"""Restarts each service of the kernel that fails, after a pause and within a budget.
 
 So what one watcher trips over ends neither the kernel nor anybody's work. A service that goes on failing ends the
 kernel, but in order: its workers are asked to leave, and it says which service it was and why.
@@ -33,12 +33,12 @@ class Boundary:
         self,
         *,
         writer: Writer,
-        stopping: ShutdownRequest,
+        shutdown: ShutdownRequest,
         now_ms: Callable[[], int],
         sleep: Callable[[float], Awaitable[object]] = trio.sleep,
     ) -> None:
         self._writer = writer
-        self._stopping = stopping
+        self._shutdown = shutdown
         self._now_ms = now_ms
         self._sleep = sleep
         self.gave_up: str | None = None
@@ -74,13 +74,13 @@ class Boundary:
                 what_follows = "the last time" if again is None else f"it is started again in {again:g} s"
                 logger.error("service.failed %s: %s", name, what_follows, exc_info=error)
                 with suppress(Refused):
-                    data = {"service": name, "error": _said(error), "again_seconds": again}
+                    data = {"service": name, "error": _one_line(error), "again_seconds": again}
                     await self._writer.commit(emit_log, "kernel.service_failed", data=data)
                 if isinstance(after, Stop):
                     told.started()
-                    self.gave_up = f"{name}: {after.reason}, the last: {_said(error)}"
+                    self.gave_up = f"{name}: {after.reason}, the last: {_one_line(error)}"
                     logger.critical("kernel.service_gave_up %s; the kernel ends", self.gave_up)
-                    self._stopping.ask(by=f"failure of {name}")
+                    self._shutdown.ask(by=f"failure of {name}")
                     return
                 await self._sleep(after.seconds)
 
@@ -103,8 +103,8 @@ def _storage_failed(error: BaseException) -> bool:
     return isinstance(error, StorageFailed)
 
 
-def _said(error: BaseException) -> str:
-    """What ``error`` says, on one line; of a group, its first."""
+def _one_line(error: BaseException) -> str:
+    """Return ``error`` on one line; of a group, its first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return shown_name(f"{type(error).__name__}: {error}".rstrip(": "))[:_ERROR_LIMIT]

@@ -1,4 +1,4 @@
-"""Money while it is spent: before every model call, whether there is enough left, and what the call may need reserved.
+"""Budgets: before every model call, whether enough is left, and what the call needs reserved.
 
 What was spent is asked of the store; only reservations are kept here, one for each attempt under way. So a kernel
 that dies loses nothing but reservations, and with them the calls they were for.
@@ -35,7 +35,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Start
 
 BYTES_PER_TOKEN: Final = 4
-"""By which a prompt is guessed at before the provider has counted one."""
+"""Guesses the size of a prompt before the provider has counted one."""
 _MOCK: Final = "mock"
 _UNPRICED: Final = "it has a limit in USD, and what it has used has no known price"
 
@@ -61,7 +61,7 @@ class _Open:
 
 
 class BudgetEnforcer:
-    """Says of every model call whether it may be made. One for the kernel."""
+    """Enforces budgets before each model call. One for the kernel."""
 
     def __init__(self, *, reader: Reader, now_ms: Callable[[], int]) -> None:
         self._reader = reader
@@ -71,7 +71,7 @@ class BudgetEnforcer:
         """Set once there is a call that has a price."""
 
     async def run(self) -> None:
-        """Get the price list ready while the first worker that needs it waits for its model: off everybody's path."""
+        """Load the price list while the first worker that needs it waits for its model: off everybody's path."""
         await self._priced.wait()
         first = next((one for one in self._open.values() if not one.mocked), None)
         if first is not None:
@@ -96,16 +96,16 @@ class BudgetEnforcer:
             raise CannotStart("invalid", text)
 
     def open(self, leased: Leased, definition: AgentDefinition, start: Start) -> None:
-        """An attempt begins; ``start`` is what its worker will be told."""
-        # How much the first call will send, about: what is the kernel's own in it counts little.
-        said = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
+        """Open the accounts of an attempt; ``start`` is what its worker will be told."""
+        # About what the first call will send: what is the kernel's own in it counts little.
+        sent_bytes = sum(len(turn.text) for turn in start.messages) + len(start.system) + len(start.message)
+        sent_bytes += sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries)
         self._open[leased.instruction] = _Open(
             leased=leased,
             definition=definition,
             provider=_provider(start),
             model=start.model,
-            input_tokens=(said + sum(len(entry.text) + len(bytes(entry.native)) for entry in start.entries))
-            // BYTES_PER_TOKEN,
+            input_tokens=sent_bytes // BYTES_PER_TOKEN,
             opened_ms=self._now_ms(),
             worked_ms=self._reader.now(spending.worked_ms, leased.instruction),
         )
@@ -113,11 +113,11 @@ class BudgetEnforcer:
             self._priced.set()
 
     def close(self, instruction: str) -> None:
-        """The attempt is over, if there was one: what was reserved for it is free."""
+        """Close the accounts of an attempt, if it has some: what was reserved for it is free."""
         self._open.pop(instruction, None)
 
     def allowance(self, instruction: str) -> Allowance | Exhausted:
-        """Whether the next model call may be made. What was reserved for the last one is given back first."""
+        """Reserve the next model call, if it may be made. What was reserved for the last one is given back first."""
         attempt = self._open[instruction]
         attempt.reserved = Allowance(None)
         accounts = tuple(self._accounts(attempt))
@@ -139,7 +139,7 @@ class BudgetEnforcer:
         return decided
 
     def priced(self, usage: Usage, instruction: str) -> Usage:
-        """``usage`` with what it cost, as far as that is known; a price that came with it stays."""
+        """Return ``usage`` with what it cost, as far as that is known; a price that came with it stays."""
         attempt = self._open.get(instruction)
         if attempt is None:
             return usage
@@ -150,21 +150,38 @@ class BudgetEnforcer:
         return usage
 
     def seconds_left(self, instruction: str) -> float | None:
-        """How long the attempt may still work before a limit of time is reached; None where there is none."""
+        """Return the time that the attempt may still work before a limit of time is reached; None without a limit."""
         attempt = self._open[instruction]
-        fixed = (one.limit - one.used for one in self._times(attempt))
-        return min((*fixed, *self._lasting(attempt)), default=None)
+        left = [one.limit - one.used for one in self._times(attempt)]
+        budget = attempt.definition.budget
+        if budget.wall_time is not None and budget.wall_time < budget.window:  # nobody works more than all the time
+            # Until its agent has worked too much within the window, from which earlier work goes while it works.
+            minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+            worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)
+            limit_ms = round(budget.wall_time * 1000) - self._live_ms(attempt)
+            left.append(lasts_ms(worked, limit_ms, _window_ms(attempt), self._now_ms()) / 1000)
+        return min(left, default=None)
 
     def usd_left(self, instruction: str) -> float | None:
-        """What the attempt may spend yet, with what is reserved for its next call; None where nothing limits it."""
+        """Return the money the attempt may spend yet, with what is reserved for its next call; None without a limit."""
         accounts = self._accounts(self._open[instruction])
         return min((one.limit - one.used - one.reserved for one in accounts if one.measure == "usd"), default=None)
 
     def _accounts(self, attempt: _Open) -> Iterator[Account]:
+        """Yield every account that limits ``attempt``: its times, its instruction's, its agent's and its run's."""
         yield from self._times(attempt)
-        yield from self._of_instruction(attempt)
+        own = attempt.definition.budget.instruction
+        if own.tokens is not None or own.usd is not None:
+            spent = self._reader.now(spending.of_instruction, attempt.leased.instruction)
+            yield from _limits("instruction", own.tokens, own.usd, spent, ())
         yield from self._of_agent(attempt)
-        yield from self._of_run(attempt)
+        money = self._money(attempt.leased)
+        if money is not None and (money.budget_tokens is not None or money.budget_usd is not None):
+            running = [one for one in self._open.values() if one.leased.run == attempt.leased.run]
+            others = [one.reserved for one in running if one is not attempt]
+            scope: ScopeName = "run" if money.mode == "run" else "workflow"
+            spent = Spent(money.spent_tokens, money.spent_usd)
+            yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
 
     def _times(self, attempt: _Open) -> Iterator[Account]:
         now_ms = self._now_ms()
@@ -175,13 +192,6 @@ class BudgetEnforcer:
         if money is not None and money.deadline_ms is not None and money.wall_time_ms is not None:
             used_ms = money.wall_time_ms - (money.deadline_ms - now_ms)
             yield Account("workflow", "seconds", money.wall_time_ms / 1000, used_ms / 1000)
-
-    def _of_instruction(self, attempt: _Open) -> Iterator[Account]:
-        own = attempt.definition.budget.instruction
-        if own.tokens is None and own.usd is None:
-            return
-        spent = self._reader.now(spending.of_instruction, attempt.leased.instruction)
-        yield from _limits("instruction", own.tokens, own.usd, spent, ())
 
     def _of_agent(self, attempt: _Open) -> Iterator[Account]:
         """An agent has one attempt at a time, so nobody else has reserved anything of its budget."""
@@ -194,42 +204,22 @@ class BudgetEnforcer:
             worked_ms = spent.worked_ms + self._live_ms(attempt)
             accounts.append(Account("agent", "seconds", own.wall_time, worked_ms / 1000))
         for account in accounts:
-            yield account if account.used < account.limit else self._regained(account, attempt)
-
-    def _regained(self, account: Account, attempt: _Open) -> Account:
-        minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
-        live = Spent(0, 0.0, self._live_ms(attempt))
-        amounts = tuple((end_ms, _AMOUNT[account.measure](one)) for end_ms, one in (*minutes, (self._now_ms(), live)))
-        until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
-        return Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
-
-    def _lasting(self, attempt: _Open) -> Iterator[float]:
-        """Until its agent has worked too much within the window, from which earlier work goes while it works."""
-        budget = attempt.definition.budget
-        if budget.wall_time is None or budget.wall_time >= budget.window:  # nobody works more than all the time
-            return
-        minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
-        worked = ((end_ms, spent.worked_ms) for end_ms, spent in minutes)
-        limit_ms = round(budget.wall_time * 1000) - self._live_ms(attempt)
-        yield lasts_ms(worked, limit_ms, _window_ms(attempt), self._now_ms()) / 1000
+            if account.used < account.limit:
+                yield account
+                continue
+            minutes = self._reader.now(spending.by_minute, attempt.leased.agent, self._since_ms(attempt))
+            live = Spent(0, 0.0, self._live_ms(attempt))
+            amount_of = _AMOUNT[account.measure]
+            amounts = tuple((end_ms, amount_of(one)) for end_ms, one in (*minutes, (self._now_ms(), live)))
+            until_ms = regained_ms(amounts, account.limit, _window_ms(attempt))
+            yield Account(account.scope, account.measure, account.limit, account.used, until_ms=until_ms)
 
     def _since_ms(self, attempt: _Open) -> int:
         return self._now_ms() - _window_ms(attempt)
 
     def _live_ms(self, attempt: _Open) -> int:
-        """How much of what is under way is in its agent's window."""
+        """Return the part of the attempt under way that is in its agent's window."""
         return min(self._now_ms() - attempt.opened_ms, _window_ms(attempt))
-
-    def _of_run(self, attempt: _Open) -> Iterator[Account]:
-        money = self._money(attempt.leased)
-        if money is None or (money.budget_tokens is None and money.budget_usd is None):
-            return
-        others = [
-            one.reserved for one in self._open.values() if one is not attempt and one.leased.run == attempt.leased.run
-        ]
-        scope: ScopeName = "run" if money.mode == "run" else "workflow"
-        spent = Spent(money.spent_tokens, money.spent_usd)
-        yield from _limits(scope, money.budget_tokens, money.budget_usd, spent, others)
 
     def _money(self, leased: Leased) -> RunMoney | None:
         return None if leased.run is None else self._reader.now(spending.of_run, leased.run)
@@ -258,5 +248,5 @@ def _window_ms(attempt: _Open) -> int:
 
 
 def _provider(start: Start) -> str:
-    """Its name; ``mock`` for all that has no price, whatever it is called."""
+    """Return the provider's name; ``mock`` for all that has no price, whatever it is called."""
     return _MOCK if start.provider is None or start.provider.dialect == _MOCK else start.provider.name

@@ -1,15 +1,12 @@
-"""Books what came of an attempt: closed, or back to its lane, or waiting, as the policies say. One commit each.
+"""Completion of an attempt: from its terminal frame and its exit to one ending, and from that to the store.
 
-An attempt that is no longer its instruction's (cancelled, fenced by a newer epoch) books nothing.
+Only structured signals count: a result frame, an error frame, an exit code or signal. Exit 0 without a result is a
+failure of protocol, whatever the worker printed. The retry policy says what follows; it is written in one commit:
+closed, back to its lane, or waiting. An attempt that is no longer its instruction's (cancelled, fenced by a newer
+epoch) writes nothing.
 
-What became of an attempt: from its terminal frame and its exit to one ending. Pure.
-
-Only structured signals count (decisions.md, Failure): a result frame, an error frame, an exit code or signal.
-Exit 0 without a result is a failure of protocol, whatever the worker printed.
-
-Commits that must not be lost because the disk is full or the database is busy: they wait, and so does their work.
-
-Nothing else is retried here: what the rule refuses stays refused (faults SF03, SF11).
+These commits must not be lost because the disk is full or the database is busy: they wait, and so does their work
+(faults SF03, SF11). What the store refuses for another reason stays refused.
 """
 
 import logging
@@ -22,7 +19,7 @@ from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
 import trio
 
 from kernel.policy.circuit_breaker import Endpoint, key_for
-from kernel.policy.retry import Again, Failure, GiveUp, History, Wait, decide, tries_left
+from kernel.policy.retry import Again, Failure, GiveUp, History, decide, tries_left
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import EndStatus, close
@@ -34,13 +31,15 @@ from protocol.errors import BESIDE_THE_PROVIDER, CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
 
+logger = logging.getLogger(__name__)
+
 EndedAs = Literal["done", "incomplete", "yielded", "failed", "stopped"]
 """``stopped``: we ended it; the text says whether it was cancelled or the kernel shuts down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How an attempt ended, before policy decides what follows. ``text`` is the reply or the reason."""
+    """The end of an attempt, before policy decides what follows. ``text`` is the reply or the reason."""
 
     ended_as: EndedAs
     text: str
@@ -52,12 +51,12 @@ class Ending:
 
 
 def of_result(result: Result) -> Ending:
-    """The ending a worker reported."""
+    """Return the ending that a worker reported."""
     return Ending(result.status, result.text, result.usage, result.cause)
 
 
 def of_error(error: Error) -> Ending:
-    """The ending of a failure the worker could name."""
+    """Return the ending of a failure that the worker could name."""
     status = f" (HTTP {error.http_status})" if error.http_status is not None else ""
     ours = error.code in BESIDE_THE_PROVIDER
     text = f"{error.text}{status}"
@@ -65,23 +64,21 @@ def of_error(error: Error) -> Ending:
 
 
 def of_exit(exited: Exited) -> Ending:
-    """The ending of a worker that left without a terminal frame."""
+    """Return the ending of a worker that left without a terminal frame."""
     if exited.failed is not None:
         return Ending("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
     if exited.exceeded is not None:
         return Ending("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
     if exited.code == 0:
         return Ending("failed", "the worker exited with 0 but sent no result", cause="protocol")
-    hint = (
-        " (nobody here sent it: perhaps the machine is short of memory)"
-        if (exited.signal == signal.SIGKILL and not exited.killed)
-        else ""
-    )
+    # What the system does to a process that takes too much memory (fault PF04).
+    foreign = exited.signal == signal.SIGKILL and not exited.killed
+    hint = " (nobody here sent it: perhaps the machine is short of memory)" if foreign else ""
     return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash")
 
 
 def of_bug(error: Exception) -> Ending:
-    """The ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
+    """Return the ending of an attempt in which the kernel itself went wrong: a crash, so it is tried once more."""
     return Ending(
         "failed",
         f"the kernel failed in this attempt ({type(error).__name__}); see kernel.log",
@@ -91,7 +88,7 @@ def of_bug(error: Exception) -> Ending:
 
 
 def describe_exit(exited: Exited) -> str:
-    """``1``, or ``SIGKILL``: how a process table shows an exit."""
+    """Return an exit as a process table shows it: ``1``, or ``SIGKILL``."""
     if exited.signal is None:
         return str(exited.code) if exited.failed is None else exited.failed
     try:
@@ -104,7 +101,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-PASSING: Final = frozenset({"busy", "storage_full"})
+TRANSIENT: Final = frozenset({"busy", "storage_full"})
 """Refusals that say nothing about the job: the same one can pass a moment later."""
 FIRST_PAUSE_SECONDS: Final = 0.1
 LONGEST_PAUSE_SECONDS: Final = 5.0
@@ -122,19 +119,16 @@ async def commit_with_retry(
         try:
             return await writer.commit(job, *args, **kwargs)
         except Refused as refused:
-            if refused.code not in PASSING:
+            if refused.code not in TRANSIENT:
                 raise
             logger.warning("store.refused %s: trying again in %.1f s", refused.code, pause)
         await trio.sleep(pause)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-logger = logging.getLogger(__name__)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptResult:
-    """What is known of an attempt beside its ending. ``endpoint`` None: it never learned whom to call."""
+    """The facts of an attempt beside its ending. ``endpoint`` is None where it never learned whom to call."""
 
     retry: Retry = Retry()
     endpoint: Endpoint | None = None
@@ -144,7 +138,7 @@ class AttemptResult:
 
 
 class Completer:
-    """The only way from an ending to the store. ``jitter`` is uniform in [0, 1)."""
+    """Writes endings: the only way from an attempt to the end of its instruction. ``jitter`` is uniform in [0, 1)."""
 
     def __init__(self, *, writer: Writer, now_ms: Callable[[], int], jitter: Callable[[], float]) -> None:
         self._writer = writer
@@ -153,80 +147,84 @@ class Completer:
         self._unstarted = 0
         """Spawns in a row, of whatever work, that failed for want of resources: all of them wait the longer."""
 
-    async def settle(self, leased: Leased, ending: Ending, tried: AttemptResult) -> None:
-        """Book ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
+    async def complete(self, leased: Leased, ending: Ending, result: AttemptResult) -> None:
+        """Write ``ending`` in one transaction. What was taken away meanwhile stays as it is."""
         try:
             match ending.ended_as:
                 case "incomplete" if ending.cause == "context_overflow":
-                    await self._after_failure(leased, ending, "context_overflow", tried)
+                    await self._after_failure(leased, ending, "context_overflow", result)
                 case "done" | "incomplete":
-                    await self._close(leased, ending, ending.ended_as, tried)
+                    await self._close(leased, ending, ending.ended_as, result)
                 case "yielded" | "stopped":
-                    await self.put_back(
-                        leased,
-                        Requeue(
-                            status="yielded" if ending.ended_as == "yielded" else "queued",
-                            outcome=ending.ended_as if ending.ended_as == "yielded" else ending.text,
-                            exit=_exit_text(tried),
-                            preempted=tried.preempted,
-                            stderr_tail=tried.stderr or None,
-                        ),
+                    # Nothing went wrong: back to its place, at no charge.
+                    yielded = ending.ended_as == "yielded"
+                    back = Requeue(
+                        status="yielded" if yielded else "queued",
+                        outcome="yielded" if yielded else ending.text,
+                        exit=_exit_text(result),
+                        preempted=result.preempted,
+                        stderr_tail=result.stderr or None,
                     )
+                    await self.put_back(leased, back)
                 case "failed":
-                    await self._after_failure(leased, ending, ending.cause or "crash", tried)
+                    await self._after_failure(leased, ending, ending.cause or "crash", result)
         except Refused as refused:
             if refused.code != "stale_attempt":
                 raise
             logger.info("attempt.fenced %s", leased.attempt)
 
-    async def put_back(self, leased: Leased, parking: Requeue) -> None:
-        """Back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""
-        await commit_with_retry(self._writer, requeue, leased.instruction, leased.epoch, parking)
+    async def put_back(self, leased: Leased, back: Requeue) -> None:
+        """Put the instruction back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""
+        await commit_with_retry(self._writer, requeue, leased.instruction, leased.epoch, back)
 
-    async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, tried: AttemptResult) -> None:
-        failure = Failure(cause, ending.retry_after_seconds)
-        decision = decide(failure, self._history(leased), tried.retry, self._jitter())
-        self._unstarted = self._unstarted + 1 if cause == "spawn_transient" else 0
-        trip = None if ending.ours else self._trip(failure, tried.endpoint)
+    async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, result: AttemptResult) -> None:
+        """Close the instruction, or have it tried again or wait, as the retry policy says."""
+        throttled_seconds = (self._now_ms() - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
+        history = History(
+            attempts=leased.attempts,
+            crashes=leased.crashes,
+            throttled_seconds=throttled_seconds,
+            overloaded_seconds=throttled_seconds,
+            compacted=leased.compacted,
+            unstarted=self._unstarted,
+        )
+        decision = decide(Failure(cause, ending.retry_after_seconds), history, result.retry, self._jitter())
+        self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
+        failure: ProviderFailure | None = None
+        breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
+        if breaker is not None:
+            failure = ProviderFailure(breaker, cause, ending.retry_after_seconds, self._jitter())
         if isinstance(decision, GiveUp):
-            await self._close(leased, ending, decision.status, tried, trip)
+            await self._close(leased, ending, decision.status, result, failure)
             return
-        await self.put_back(leased, self._parking(leased, ending, cause, tried, decision, trip))
-
-    def _parking(
-        self,
-        leased: Leased,
-        ending: Ending,
-        cause: Cause,
-        tried: AttemptResult,
-        decision: Again | Wait,
-        trip: ProviderFailure | None,
-    ) -> Requeue:
-        delay = decision.delay_seconds
-        parking = Requeue(
+        delay_seconds = decision.delay_seconds
+        back = Requeue(
             status="queued",
             outcome=cause,
             cause=cause,
-            not_before_ms=0 if delay is None else self._now_ms() + math.ceil(delay * 1000),
-            exit=_exit_text(tried),
-            stderr_tail=tried.stderr or ending.text,
+            not_before_ms=0 if delay_seconds is None else self._now_ms() + math.ceil(delay_seconds * 1000),
+            exit=_exit_text(result),
+            stderr_tail=result.stderr or ending.text,
             throttled=cause in ("rate_limited", "overloaded"),
             crash_jitter=self._crash_jitter(ending),
-            trip=trip,
+            trip=failure,
         )
         if isinstance(decision, Again):
-            retried = Retried(n=leased.n, left=tries_left(cause, self._history(leased), tried.retry), text=ending.text)
-            return replace(parking, charge=decision.charge, compact=decision.compact, retry=retried)
-        key = trip.key if trip else f"agent:{leased.agent}"
-        return replace(parking, status="waiting", waits_for=decision.reason, wait_key=key, holds=True)
+            left = tries_left(cause, replace(history, unstarted=self._unstarted), result.retry)
+            retried = Retried(n=leased.n, left=left, text=ending.text)
+            back = replace(back, charge=decision.charge, compact=decision.compact, retry=retried)
+        else:
+            wait_key = failure.key if failure else f"agent:{leased.agent}"
+            back = replace(back, status="waiting", waits_for=decision.reason, wait_key=wait_key, holds=True)
+        await self.put_back(leased, back)
 
     async def _close(
         self,
         leased: Leased,
         ending: Ending,
         status: EndStatus,
-        tried: AttemptResult,
-        trip: ProviderFailure | None = None,
+        result: AttemptResult,
+        failure: ProviderFailure | None = None,
     ) -> None:
         await commit_with_retry(
             self._writer,
@@ -237,33 +235,17 @@ class Completer:
             text=ending.text,
             cause=ending.cause,
             outcome=ending.cause or status,
-            exit=_exit_text(tried),
-            stderr_tail=None if status == "done" else tried.stderr,
+            exit=_exit_text(result),
+            stderr_tail=None if status == "done" else result.stderr,
             crash_jitter=self._crash_jitter(ending),
-            failure=trip,
+            failure=failure,
         )
-
-    def _history(self, leased: Leased) -> History:
-        since = leased.throttled_ms
-        seconds = (self._now_ms() - since) / 1000 if since else 0.0
-        return History(
-            attempts=leased.attempts,
-            crashes=leased.crashes,
-            throttled_seconds=seconds,
-            overloaded_seconds=seconds,
-            compacted=leased.compacted,
-            unstarted=self._unstarted,
-        )
-
-    def _trip(self, failure: Failure, endpoint: Endpoint | None) -> ProviderFailure | None:
-        key = None if endpoint is None else key_for(failure.cause, endpoint)
-        return None if key is None else ProviderFailure(key, failure.cause, failure.retry_after_seconds, self._jitter())
 
     def _crash_jitter(self, ending: Ending) -> float | None:
-        """Set where the worker left without being asked to: its agent's restart budget pays for it."""
+        """A number where the worker left without being asked to: its agent's restart budget pays for it."""
         crashed = ending.ended_as == "failed" and CLASS_OF_CAUSE[ending.cause or "crash"] == "crash"
         return self._jitter() if crashed and not ending.ours else None
 
 
-def _exit_text(tried: AttemptResult) -> str | None:
-    return describe_exit(tried.exited) if tried.exited else None
+def _exit_text(result: AttemptResult) -> str | None:
+    return describe_exit(result.exited) if result.exited else None

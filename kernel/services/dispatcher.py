@@ -1,7 +1,7 @@
-"""Decides who runs next, and runs it: rows -> choose -> lease -> attempt. One dispatcher, not a loop per agent.
+"""The dispatcher: rows -> choose -> lease -> attempt. One for all agents, not a loop per agent.
 
-Level-triggered: it reads rows whenever something changed and before it sleeps, so no wake-up can be lost
-(fault TF09), and polls nothing: an idle kernel sleeps until the next ``not_before``.
+Level-triggered: it reads rows whenever something changed and before it sleeps, so no wake-up can be lost (fault TF09),
+and polls nothing: an idle kernel sleeps until the next ``not_before``.
 """
 
 import logging
@@ -24,13 +24,13 @@ logger = logging.getLogger(__name__)
 LONGEST_NAP_SECONDS: Final = 60.0
 CANCEL_GRACE_SECONDS: Final = 2.0
 ROOM_GRACE_SECONDS: Final = 10.0
-"""For a program to end what else it runs, and to keep its session."""
+"""Time for a CLI to end what else it runs, and to keep its session."""
 REFUSED_PAUSE_SECONDS: Final = 1.0
-"""Before an agent's next lease, where the store could not take the last one, or we went wrong with it."""
+"""Pause before an agent's next lease, where the store could not take the last one, or we went wrong with it."""
 PRESSED_NAP_SECONDS: Final = 1.0
 """Memory that gets free wakes nobody: so look again."""
 LOOKED_AT: Final = 1000
-"""Agents whose work is weighed at once, where providers have limits of their own."""
+"""The most agents whose work is weighed at once, where providers have limits of their own."""
 
 
 class Dispatcher:
@@ -46,7 +46,7 @@ class Dispatcher:
         pressed: Callable[[], bool],
         now_ms: Callable[[], int],
     ) -> None:
-        """``pressed``: whether memory is so short that no worker should be added."""
+        """``pressed`` tells that memory is so short that no worker should be added."""
         self._reader = reader
         self._wake = wake
         self._attempts = attempts
@@ -57,9 +57,9 @@ class Dispatcher:
         """Agents with an attempt under way, from its choice until its tree is gone, and their providers."""
         self._less_busy = trio.Event()
         self._closed = False
-        self._short = False
+        self._short_of_memory = False
         self.running = False
-        """Whether work is leased."""
+        """True while work is leased."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Dispatch until ``drain`` is called and every attempt is gone."""
@@ -87,7 +87,10 @@ class Dispatcher:
         self._make_room()
         looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
         ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
-        if not ready or self._held_by_memory():
+        if not ready:
+            return 0
+        self._short_of_memory = bool(self._busy) and self._pressed()
+        if self._short_of_memory:  # somebody always works: what else would give memory back?
             return 0
         chosen = choose(ready, Counter(counted.values()), self._limits, frozenset(self._busy))
         for pick in chosen:
@@ -96,16 +99,11 @@ class Dispatcher:
         return len(chosen)
 
     def _counted(self) -> Mapping[str, str]:
-        """Those of the busy that count against a limit: not who waits for a person with a call in its hand."""
+        """Return the busy that count against a limit: not those whose call waits for a person."""
         if len(self._busy) < self._limits.workers and not self._limits.by_provider:
             return self._busy
         kept = self._reader.now(instructions.waiting)
         return {agent: provider for agent, provider in self._busy.items() if agent not in kept}
-
-    def _held_by_memory(self) -> bool:
-        """Somebody always works: what else would give memory back?"""
-        self._short = bool(self._busy) and self._pressed()
-        return self._short
 
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
@@ -118,7 +116,7 @@ class Dispatcher:
             await self._less_busy.wait()
 
     async def _attempt(self, instruction: str, agent: str) -> None:
-        """The boundary: whatever goes wrong in one attempt, the others do not notice (promise P9)."""
+        """Run one attempt. Whatever goes wrong in it, the others do not notice (promise P9)."""
         try:
             await self._attempts.run(instruction)
         except Refused as refused:
@@ -134,28 +132,32 @@ class Dispatcher:
 
     def _stop_orphaned(self) -> None:
         """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""
-        working: list[RunningAttempt] = [live for live in self._attempts.live.values() if not live.settling]
+        working: list[RunningAttempt] = [
+            attempt for attempt in self._attempts.running.values() if not attempt.completing
+        ]
         if not working:
             return
         held = self._reader.now(instructions.live)
-        for live in working:
-            state = held.get(live.leased.instruction)
+        for attempt in working:
+            state = held.get(attempt.leased.instruction)
             if state is None:
-                live.stop("cancelled", CANCEL_GRACE_SECONDS)
+                attempt.stop("cancelled", CANCEL_GRACE_SECONDS)
             elif state == "stopped":
-                live.stop("stopped", CANCEL_GRACE_SECONDS)
+                attempt.stop("stopped", CANCEL_GRACE_SECONDS)
 
     def _make_room(self) -> None:
-        """Have attempts put back that only wait for a person with a call in their hand, and keep their agent's work."""
-        held = [live for live in self._attempts.live.values() if live.standstill.lasts and not live.settling]
+        """Stop attempts that only wait for a person and keep other work of their agents from being done."""
+        held = [
+            attempt for attempt in self._attempts.running.values() if attempt.deadline.lasts and not attempt.completing
+        ]
         keeping = self._reader.now(instructions.blocking, self._now_ms()) if held else ()
-        for live in held:
-            if live.leased.instruction in keeping:
-                live.stop("made room", ROOM_GRACE_SECONDS)
+        for attempt in held:
+            if attempt.leased.instruction in keeping:
+                attempt.stop("made room", ROOM_GRACE_SECONDS)
 
     def nap_seconds(self) -> float:
-        """How long nothing can become ready by itself: until the next ``not_before``, at most a minute."""
+        """Return the time until something can become ready by itself: the next ``not_before``, at most a minute."""
         now_ms = self._now_ms()
         due_ms = self._reader.now(instructions.next_due_ms, now_ms)
-        longest = PRESSED_NAP_SECONDS if self._short else LONGEST_NAP_SECONDS
+        longest = PRESSED_NAP_SECONDS if self._short_of_memory else LONGEST_NAP_SECONDS
         return longest if due_ms is None else min((due_ms - now_ms) / 1000, longest)

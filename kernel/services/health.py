@@ -1,15 +1,4 @@
-"""Whether memory is short: then nothing more is started, and what runs goes on.
-
-What counts is the tighter of two: the machine, and the control group we are in (a container's limit).
-
-Telling the service manager (systemd) how the kernel is, as sd_notify(3) does: one datagram each, no library.
-
-Whether the kernel's own event loop turns, and what it does when it does not (promises.md 4.5).
-
-A turn that takes long is logged when it is over. One that does not end is shown from below: a timer that needs neither
-the loop nor the interpreter's lock writes to the log where every thread stands. A service manager that wants to know
-is told as long as the loop turns.
-"""
+"""The kernel's own health: memory pressure, the service manager's notifications, a watchdog over the event loop."""
 
 import faulthandler
 import logging
@@ -22,13 +11,19 @@ from typing import Final
 
 import trio
 
+logger = logging.getLogger(__name__)
+
 FRESH_SECONDS: Final = 1.0
 CGROUPS: Final = Path("/sys/fs/cgroup")
 OWN: Final = Path("/proc/self/cgroup")
 
 
 class MemoryPressure:
-    """Asked before every lease, looks once a second. ``clock`` is in seconds."""
+    """Tells whether memory is short: then nothing more is started, and what runs goes on.
+
+    The tighter of two counts: the machine, and the control group we are in (a container's limit). Asked before every
+    lease, looks once a second. ``clock`` is in seconds.
+    """
 
     def __init__(self, *, clock: Callable[[], float], look: Callable[[], float] | None = None) -> None:
         self._clock = clock
@@ -37,7 +32,7 @@ class MemoryPressure:
         self._free = 1.0
 
     def pressed(self, reserve: float) -> bool:
-        """Whether less than ``reserve`` (a fraction) of the memory is free."""
+        """Return whether less than ``reserve`` (a fraction) of the memory is free."""
         now = self._clock()
         if self._looked_at is None or now - self._looked_at >= FRESH_SECONDS:
             self._looked_at = now
@@ -46,7 +41,7 @@ class MemoryPressure:
 
 
 def free_part(cgroups: Path = CGROUPS, own: Path = OWN) -> float:
-    """The fraction of the memory that is free, here or in the control group that has least. Reads /proc and /sys."""
+    """Return the free fraction of the memory, here or in the control group that has least. Reads /proc and /sys."""
     import psutil  # noqa: PLC0415  (only where somebody works already: a start does not wait for it)
 
     machine = psutil.virtual_memory()
@@ -59,7 +54,7 @@ def free_part(cgroups: Path = CGROUPS, own: Path = OWN) -> float:
 
 
 def _groups(cgroups: Path, own: Path) -> tuple[Path, ...]:
-    """Our control group and those above it (version 2); none where there are none."""
+    """Return our control group and those above it (version 2); none where there are none."""
     try:
         lines = own.read_text().splitlines()
     except OSError:
@@ -72,7 +67,7 @@ def _groups(cgroups: Path, own: Path) -> tuple[Path, ...]:
 
 
 def _free_in(group: Path) -> float | None:
-    """None where nothing is limited. What the page cache holds can be taken back, so it is free."""
+    """Return the free fraction of a control group; None without a limit. The page cache counts as free."""
     try:
         limit = (group / "memory.max").read_text().strip()
         used = int((group / "memory.current").read_text())
@@ -90,7 +85,7 @@ _MICROSECONDS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SystemdNotifier:
-    """Where states go; without an ``address`` nowhere.
+    """Tells the service manager (systemd) how the kernel is, as sd_notify(3) does; without an ``address`` nobody.
 
     ``watchdog_seconds``: so often ``WATCHDOG=1`` is expected; without it the kernel would be killed.
     """
@@ -99,7 +94,7 @@ class SystemdNotifier:
     watchdog_seconds: float | None = None
 
     def tell(self, state: str) -> None:
-        """Say ``state``, such as ``READY=1``. Never blocks, never fails: a manager that does not listen is not told."""
+        """Send ``state``, such as ``READY=1``. Never blocks, never fails."""
         if self.address is None:
             return
         address = f"\0{self.address[1:]}" if self.address.startswith("@") else self.address
@@ -108,8 +103,8 @@ class SystemdNotifier:
             end.sendto(state.encode(), address)
 
 
-def notifier_of(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
-    """What the environment of process ``pid`` asks for: NOTIFY_SOCKET, and WATCHDOG_USEC if it is meant for it."""
+def notifier_from(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
+    """Make the notifier that the environment of process ``pid`` asks for: NOTIFY_SOCKET, and its WATCHDOG_USEC."""
     address = environ.get("NOTIFY_SOCKET", "")
     microseconds = environ.get("WATCHDOG_USEC", "")
     if not address.startswith(("/", "@")):
@@ -119,15 +114,13 @@ def notifier_of(environ: Mapping[str, str], pid: int) -> SystemdNotifier:
     return SystemdNotifier(address, int(microseconds) / _MICROSECONDS)
 
 
-logger = logging.getLogger(__name__)
-
 LAG_SECONDS: Final = 1.0
 """A turn that takes longer is told of."""
 STUCK_SECONDS: Final = 5.0
 """A loop that stands still for so long is dumped, NAP_SECONDS later at the latest."""
 NAP_SECONDS: Final = 5.0
 """Between two signs of life. Each takes 0.2 ms."""
-SIGNS: Final = 3
+SIGNS_PER_WATCHDOG: Final = 3
 """So many signs of life within the time that the service manager allows for one."""
 
 
@@ -150,7 +143,10 @@ class LoopTicks(trio.abc.Instrument):
 
 
 class LoopWatchdog:
-    """Watches the loop it runs in; ``now`` in monotonic seconds.
+    """Watches the event loop it runs in; tells the service manager as long as it turns. ``now``: monotonic seconds.
+
+    A turn that takes long is logged when it is over. One that does not end is shown from below: a timer that needs
+    neither the loop nor the interpreter's lock writes to the log where every thread stands.
 
     ``arm`` has every stack written in so many seconds, unless it is called again before; ``disarm`` takes that back.
     """
@@ -178,7 +174,7 @@ class LoopWatchdog:
                 self._arm(STUCK_SECONDS + NAP_SECONDS)
                 self._notifier.tell("WATCHDOG=1")
                 watchdog = self._notifier.watchdog_seconds
-                await trio.sleep(NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS))
+                await trio.sleep(NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS_PER_WATCHDOG))
         finally:
             self._disarm()
             trio.lowlevel.remove_instrument(turns)

@@ -1,7 +1,7 @@
-"""Keeps a record, in one file, of the instructions that the kernel itself is at work for, should it die of one.
+"""The record, in one file, of the instructions that the kernel itself is at work for, should it die of one.
 
 An instruction is at work here while a frame of its worker is read and answered, while its prompt is put together and
-while its end is booked: what kills a kernel by itself kills it then. Not while its worker waits for a model or a tool:
+while its end is written: what kills a kernel by itself kills it then. Not while its worker waits for a model or a tool:
 then a kernel that dies dies of something else. The record is pages of memory that the system keeps when a process is
 killed; after a power failure it may say nothing, which charges nobody.
 """
@@ -18,7 +18,7 @@ from protocol.names import InstructionId, instruction_id, number_of
 logger = logging.getLogger(__name__)
 
 PLACES: Final = 512
-"""How many instructions are written down at once; what is beyond is not charged."""
+"""The most instructions that are written down at once; what is beyond is not charged."""
 _PLACE: Final = Struct("<q")
 _NOBODY: Final = 0
 
@@ -29,7 +29,7 @@ class InFlight:
     def __init__(self, path: Path) -> None:
         self._fd: int | None = None
         self.left: frozenset[InstructionId] | None = None
-        """What the last kernel was at work for when it ended; None where nobody knows."""
+        """The instructions that the last kernel was at work for when it ended; None where nobody knows."""
         self._free = list(range(PLACES - 1, -1, -1))
         self._at_work: dict[str, _Work] = {}
         try:
@@ -41,7 +41,7 @@ class InFlight:
             logger.warning("in_flight.off %s: %s", path, error.strerror)
 
     def begin(self) -> None:
-        """What the last kernel left has been seen to."""
+        """Clear what the last kernel left, once it has been seen to."""
         if self._fd is not None:
             os.ftruncate(self._fd, 0)
 

@@ -1,8 +1,8 @@
-"""Writes what was said to files in the project, after it is committed. They are for people: nothing reads them back.
+"""The mirror of messages: writes them to files in the project, after they are committed. Nothing reads them back.
 
 It looks at the log from where it was, and never holds anybody up: it reads and writes in threads, in batches, at most
-a tenth of the time. A folder that cannot be written is told once and tried again; the others go on. How far all is
-written is stored now and then; after a crash the ends of the files tell the rest (kernel.services.mirror_files).
+a tenth of the time. A directory that cannot be written is told once and tried again; the others go on. The place up to
+which all is written is stored now and then; after a crash the ends of the files tell the rest (mirror_files).
 """
 
 import logging
@@ -34,8 +34,8 @@ LONGEST_REST_SECONDS: Final = 5.0
 STORE_SECONDS: Final = 30.0
 """Between two commits of how far it is."""
 RETRY_SECONDS: Final = 30.0
-PARTING_SECONDS: Final = 2.0
-"""What a clean stop gives it for the rest."""
+LAST_WRITE_SECONDS: Final = 2.0
+"""The time that a clean stop gives it for the rest."""
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ _homed: Final = msgspec.json.Decoder(_Homed)
 
 
 class Mirror:
-    """One task. ``conversations`` tells whether what is said to agents directly is written too."""
+    """Writes messages of spaces to files (one task). ``conversations``: what is said to agents directly is too."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Mirror:
         self._store_at = self._retry_at = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Write until cancelled; then what is left, for as long as PARTING_SECONDS. Raises StorageFailed."""
+        """Write until cancelled; then what is left, for as long as LAST_WRITE_SECONDS. Raises StorageFailed."""
         self._seen = self._stored = self._reader.now(mirrors.written)
         self._store_at = trio.current_time() + STORE_SECONDS
         task_status.started()
@@ -93,7 +93,7 @@ class Mirror:
                 with trio.move_on_after(max(PAUSE_SECONDS, min(until) - now) if until else float("inf")):
                     await self._wake.wait()
         finally:
-            with trio.move_on_after(PARTING_SECONDS, shield=True):
+            with trio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                 await self.write()
                 await self._store()
 
@@ -104,10 +104,8 @@ class Mirror:
                 await self._redo()
                 while await self._write_batch():
                     pass
-                # Write what could not be written before, if it is time and works now.
-                if not self._behind or trio.current_time() < self._retry_at:
-                    pass
-                else:
+                if self._behind and trio.current_time() >= self._retry_at:
+                    # Write what could not be written before, if it works now.
                     self._retry_at = trio.current_time() + RETRY_SECONDS
                     for place in tuple(self._behind):
                         if await self._write_place(place):
@@ -124,11 +122,9 @@ class Mirror:
 
     async def _write_batch(self) -> bool:
         batch = await self._reader.read(mirrors.lines, self._seen)
-        lines = self._wanted(batch.lines)
-        found: dict[Place, list[Message]] = {}
-        for line in lines:
-            found.setdefault(line.place, []).append(line.message)
-        said = found
+        said: dict[Place, list[Message]] = {}
+        for line in self._wanted(batch.lines):
+            said.setdefault(line.place, []).append(line.message)
         for place in await self._append({place: said[place] for place in said.keys() - self._behind.keys()}):
             self._behind[place] = said[place][0].seq - 1
         self._seen = batch.upto

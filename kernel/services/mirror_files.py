@@ -1,4 +1,4 @@
-"""The files of a mirror: one JSON message a line. They are appended to and removed, and never read but for their end.
+"""The files of the mirror: one JSON message a line. They are appended to and removed, and read only at their end.
 
 Everything here blocks. A crash may have left a line half-written, or lines that nobody remembers to have written: the
 end of a file tells its last message, so nothing is written twice (fault SF17).
@@ -64,16 +64,14 @@ class MirrorFiles:
         """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there."""
         files: dict[tuple[str, str], list[Message]] = {}
         for message in messages:
-            files_of: list[tuple[str, str]]
+            parts: Iterable[str]
             if target.agent is not None:
-                files_of = [_file_of(target, message.at[:10])]
+                parts = (message.at[:10],)
             else:
                 own = (message.sender,) if message.instruction is not None else ()
-                files_of = [
-                    _file_of(target, files_of_name) for files_of_name in dict.fromkeys((CHANNEL, *own, *message.to))
-                ]
-            for file in files_of:
-                files.setdefault(file, []).append(message)
+                parts = dict.fromkeys((CHANNEL, *own, *message.to))
+            for part in parts:
+                files.setdefault(_file_of(target, part), []).append(message)
         with self._turn:
             if target.agent is not None:
                 _make_home(self._root, target.folder, target.agent)

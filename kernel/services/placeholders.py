@@ -1,4 +1,4 @@
-"""Empty files and folders that stand in a project while confined agents work there.
+"""Placeholders: empty files and directories that stand in a project while confined agents work there.
 
 What is not there cannot be mounted read-only: an agent could make it, and programs of the user would run it. Only what
 was made here is removed again: a record beside the database says which it was, also where a kernel was killed. What
@@ -21,7 +21,7 @@ _MODE: Final = 0o400
 
 
 class _Made(msgspec.Struct, frozen=True):
-    """Which one was made. Its inode alone may be given to another; whatever is done with it changes its time."""
+    """Identifies what was made. Its inode alone may be given to another; whatever is done with it changes its time."""
 
     inode: int
     changed_ns: int
@@ -31,7 +31,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, _Made]).decode
 
 
 class Placeholders:
-    """Those below ``root``. Attempts that hold some share them; the last one that lets go has them removed.
+    """Holds placeholders below ``root``. Attempts share them; the last one that releases them has them removed.
 
     ``record`` is a file where no confined agent can write.
     """
@@ -77,7 +77,7 @@ class Placeholders:
         return _Made(inode=facts.st_ino, changed_ns=facts.st_ctime_ns)
 
     def _write(self) -> None:
-        """Keep the record. Without it, what a killed kernel leaves is taken for the user's: that loses nothing."""
+        """Write the record. Without it, what a killed kernel leaves is taken for the user's: that loses nothing."""
         new = self._record.with_name(f"{self._record.name}.new")
         try:
             new.write_bytes(msgspec.json.encode(self._made))

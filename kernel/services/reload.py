@@ -1,11 +1,8 @@
-"""Lets edited files count at once: tells the store of agents that changed, and everybody of files that are wrong.
+"""Reload of edited files: tells the store of agents that changed, and everybody of files that are wrong.
 
-What a wrong file said before stays in effect until it is mended. Between edits it sleeps (LF01). Where the system
-cannot tell of edits, they are seen when an agent is leased next, and once a minute by the timers.
-
-Waits until something in a few folders changed. The system tells it (inotify): nothing is polled, waiting is free.
-
-watchfiles was tried: it wakes twenty times a second to look whether anything has come (LF01).
+What a wrong file said before stays in effect until it is mended. The system tells of edits (inotify), so waiting is
+free (LF01; watchfiles was tried: it wakes twenty times a second to look whether anything has come). Where the system
+cannot, edits are seen when an agent is leased next, and once a minute by the schedules.
 """
 
 import ctypes
@@ -32,11 +29,13 @@ from protocol.api.problem import FileError
 from protocol.errors import Refused
 from protocol.names import AgentKey
 
+logger = logging.getLogger(__name__)
+
 _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x8, 0x40, 0x80, 0x100, 0x200
 _ONLYDIR: Final = 0x01000000
 _ANYTHING: Final = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
 MOVED: Final = _MOVED_TO
-"""What is put in place whole. The rest may be written all the time."""
+"""Files that are put in place whole. The rest may be written all the time."""
 _FLAGS: Final = os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK: Final = 65536
 _ABSENT: Final = frozenset({ENOENT, ENOTDIR, EACCES})
@@ -47,7 +46,7 @@ class CannotWatch(Exception):
 
 
 class DirectoryWatch:
-    """Made by ``watching``."""
+    """Waits until something in a few directories changed. Made by ``watch_directories``."""
 
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
@@ -73,7 +72,7 @@ class DirectoryWatch:
 
 
 @contextmanager
-def watching() -> Generator[DirectoryWatch]:
+def watch_directories() -> Generator[DirectoryWatch]:
     """A watch over nothing yet. Raises CannotWatch."""
     libc = ctypes.CDLL(None, use_errno=True)
     try:
@@ -88,8 +87,6 @@ def watching() -> Generator[DirectoryWatch]:
         os.close(descriptor)
 
 
-logger = logging.getLogger(__name__)
-
 SETTLE_SECONDS: Final = 0.1
 """Editors write a file in several steps; tools write several files."""
 GONE_SECONDS: Final = 1.0
@@ -97,7 +94,7 @@ GONE_SECONDS: Final = 1.0
 
 
 class Reload:
-    """One task."""
+    """Takes over edited definitions. One task."""
 
     def __init__(
         self,
@@ -118,7 +115,7 @@ class Reload:
         """Watch until cancelled, or until the system cannot tell of edits any longer."""
         task_status.started()
         try:
-            with watching() as watch:
+            with watch_directories() as watch:
                 watch.cover(self._folders())
                 while True:
                     try:
@@ -133,10 +130,10 @@ class Reload:
 
     async def run_once(self) -> None:
         """Take over what the files say now, and tell what is wrong with them that was not told yet."""
-        # Another one than before where a definition came, went or was written.
+        # The stamp is another than before where a definition came, went or was written.
         found: set[tuple[str, int, int]] = set()
         with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
-            found |= {(stamp_one.name, stamp_one.stat().st_mtime_ns, stamp_one.stat().st_size) for stamp_one in entries}
+            found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
         stamp = self._catalog.stamp(), found
         if stamp == self._seen:  # some other file of the root
             return

@@ -1,18 +1,14 @@
-"""Removes what is kept no longer: soon after the start, then daily, in small commits between those of others.
+"""Retention: removes what is kept no longer, soon after the start, then daily, in small commits.
 
 Journals, effects, prompts and events of work that ended longer ago than the project's ``retention``, all there is of
-runs that did, the homes of programs that did only such, and feedback of that age; answers to requests after a day;
-crashes once they count no more.
-What it finds it looks for in a thread, beside the writer.
-
-Removes what was said in workflows with ``provider: memory``, a minute after they have ended.
-
-The minute is for whoever reads the report of a run. What an earlier kernel left is removed by the next one.
+runs that did, the homes of CLIs that did only such, and feedback of that age; answers to requests after a day; crashes
+once they count no more. What it removes it looks for in a thread, beside the writer. Spaces of workflows that keep
+nothing (``provider: memory``) are cleared a minute after their end.
 """
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import trio
 
@@ -24,6 +20,7 @@ from kernel.store import idempotency
 from kernel.store.blobs import UNSWEPT_MS
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
 from kernel.store.transitions import retention
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.retention import (
@@ -43,20 +40,25 @@ from protocol.errors import Refused
 
 logger = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 EVERY_MS: Final = 24 * 3600 * 1000
 FIRST_SECONDS: Final = 30.0
 """After the start: the work that waited for it comes first."""
 LOOK_SECONDS: Final = 1800.0
-"""How often it looks whether a day has passed: a machine that sleeps at night has days all the same."""
+"""Between two looks whether a day has passed: a machine that sleeps at night has days all the same."""
 CRASHES_KEPT_MS: Final = 3600 * 1000
 BLOB_PASSES: Final = 2
 """A prompt, and then the system text that only it needed."""
+MEMORY_SPACE_KEPT_MS: Final = 60_000
+RETRY_SECONDS: Final = 60.0
+WAKING: Final = frozenset({"workflow.stopped"})
+"""Events after which a memory space may have to be removed."""
 
 
 class Retention:
-    """``kept_seconds`` is asked before each sweep: the project file may have been edited."""
+    """Sweeps once a day. ``kept_seconds`` is asked before each sweep: the project file may have been edited."""
 
     def __init__(
         self,
@@ -96,29 +98,28 @@ class Retention:
         now_ms = self._now_ms()
         skips = await self._reader.read(retention.skips)
         before_ms = old_before(now_ms, int(self._kept_seconds() * 1000), skips)
-        instructions = await self._sweep_instructions(before_ms)
-        events = await self._sweep_events(before_ms)
+        instructions = events = blobs = after = 0
+        while found := await self._reader.read(retention.instructions, before_ms):
+            instructions += await self._commit_parts(sweep_instructions, found, before_ms)
+        while seqs := await self._reader.read(retention.events, before_ms, after):
+            events += await self._commit_batches(sweep_events, seqs)
+            after = seqs[-1]
         # Runs first, then what is left of them, also by a sweep that was interrupted.
-        total = 0
-        for spaces in _batches(await self._reader.read(retention.runs, before_ms)):
-            left = spaces
-            while left:
-                left = left[await commit_with_retry(self._writer, sweep_runs, left, before_ms) :]
-            total += len(spaces)
+        runs = await self._commit_parts(sweep_runs, await self._reader.read(retention.runs, before_ms), before_ms)
         while seqs := await self._reader.read(retention.messages_left):
-            for batch in _batches(seqs):
-                await commit_with_retry(self._writer, sweep_messages, batch)
+            await self._commit_batches(sweep_messages, seqs)
         while numbers := await self._reader.read(retention.instructions_left):
-            for batch in _batches(numbers):
-                await commit_with_retry(self._writer, sweep_left, batch)
-        runs = total
-        blobs = await self._sweep_blobs(now_ms - UNSWEPT_MS)
-        while await commit_with_retry(self._writer, sweep_feedback, before_ms) == ROWS:
-            pass
-        while await commit_with_retry(self._writer, sweep_answers, now_ms - idempotency.KEPT_MS) == ROWS:
-            pass
-        while await commit_with_retry(self._writer, sweep_crashes, now_ms - CRASHES_KEPT_MS) == ROWS:
-            pass
+            await self._commit_batches(sweep_left, numbers)
+        for _ in range(BLOB_PASSES):
+            unused = await self._reader.read(retention.blobs, now_ms - UNSWEPT_MS)
+            blobs += await self._commit_batches(sweep_blobs, unused, now_ms - UNSWEPT_MS)
+        for sweep_rows, rows_before_ms in (
+            (sweep_feedback, before_ms),
+            (sweep_answers, now_ms - idempotency.KEPT_MS),
+            (sweep_crashes, now_ms - CRASHES_KEPT_MS),
+        ):
+            while await commit_with_retry(self._writer, sweep_rows, rows_before_ms) == ROWS:
+                pass
         homes = await self._homes.keep(await self._reader.read(retention.spaces_in_use, before_ms))
         logger.info(
             "retention.swept instructions: %d, events: %d, spaces of runs: %d, blobs: %d, homes: %d",
@@ -129,45 +130,33 @@ class Retention:
             homes,
         )
 
-    async def _sweep_instructions(self, before_ms: int) -> int:
-        total = 0
-        while found := await self._reader.read(retention.instructions, before_ms):
-            left = found
-            while left:
-                done = await commit_with_retry(self._writer, sweep_instructions, left[:ROWS], before_ms)
-                left = left[done:]
-            total += len(found)
-        return total
+    async def _commit_batches(
+        self,
+        job: Callable[Concatenate[Transaction, Sequence[T], P], object],
+        items: Sequence[T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> int:
+        """Commit ``job`` for ROWS of ``items`` at a time. Returns how many items there were."""
+        for start in range(0, len(items), ROWS):
+            await commit_with_retry(self._writer, job, items[start : start + ROWS], *args, **kwargs)
+        return len(items)
 
-    async def _sweep_events(self, before_ms: int) -> int:
-        total = after = 0
-        while found := await self._reader.read(retention.events, before_ms, after):
-            for batch in _batches(found):
-                await commit_with_retry(self._writer, sweep_events, batch)
-            total, after = total + len(found), found[-1]
-        return total
-
-    async def _sweep_blobs(self, before_ms: int) -> int:
-        total = 0
-        for _ in range(BLOB_PASSES):
-            found = await self._reader.read(retention.blobs, before_ms)
-            for batch in _batches(found):
-                await commit_with_retry(self._writer, sweep_blobs, batch, before_ms)
-            total += len(found)
-        return total
-
-
-def _batches(items: Sequence[T]) -> list[Sequence[T]]:
-    return [items[start : start + ROWS] for start in range(0, len(items), ROWS)]
-
-
-KEPT_MS: Final = 60_000
-RETRY_SECONDS: Final = 60.0
-WAKING: Final = frozenset({"workflow.stopped"})
+    async def _commit_parts(
+        self, job: Callable[[Transaction, Sequence[T], int], int], items: Sequence[T], before_ms: int
+    ) -> int:
+        """Commit ``job``, which returns how many items it has done, until all are. Returns how many there were."""
+        left = items
+        while left:
+            left = left[await commit_with_retry(self._writer, job, left[:ROWS], before_ms) :]
+        return len(items)
 
 
 class MemorySpaceCleanup:
-    """One task."""
+    """Removes the messages of workflows with ``provider: memory``, a minute after they have ended. One task.
+
+    The minute is for whoever reads the report of a run. What an earlier kernel left is removed by the next one.
+    """
 
     def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
         self._reader = reader
@@ -183,7 +172,7 @@ class MemorySpaceCleanup:
         """Remove what is due. Returns the seconds until something may be."""
         nap = float("inf")
         for space, ended_ms in self._reader.now(retention.ended):
-            left_ms = ended_ms + KEPT_MS - self._now_ms()
+            left_ms = ended_ms + MEMORY_SPACE_KEPT_MS - self._now_ms()
             if left_ms > 0:
                 return min(nap, left_ms / 1000)
             try:

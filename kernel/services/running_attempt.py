@@ -1,309 +1,428 @@
-"""An attempt under way, as those see it who show it or want to stop it.
+"""One attempt while it runs: prepared, spawned, talked with, seen gone with its whole tree, and completed.
 
-One worker while it lives: what it is told, what it says, until its whole tree is gone.
-
-It decides nothing: what an entry is answered follows from the commit that wrote it and from the purse, and what an
-ending means is for the books.
+Straight-line on purpose. It decides nothing: what an entry is answered follows from the commit that wrote it and from
+the budgets, what follows a failure from the retry policy, and the commits say whether the attempt may still write. Its
+ending is written when nothing of it is left, so the next attempt of the agent never meets the last one's processes.
 """
 
 import contextlib
+import logging
 import math
-from collections.abc import Callable, Generator
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
 import msgspec
 import trio
 
+from kernel.agents.backends import check_files
+from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
+from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.scheduling import may_yield
 from kernel.procs.handle import Handle
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient, Spec
 from kernel.procs.stop import stop
 from kernel.rule.draft import Author
+from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer
-from kernel.services.completion import Ending, commit_with_retry, of_exit
-from kernel.services.start_frame import StartFrame
-from kernel.services.worker_link import DeltaBatch, Link, PathWarnings, Tail, Told, WorkerNotReading
-from kernel.services.worker_session import PausableDeadline, SessionHandlers, WorkerSession
+from kernel.services.completion import AttemptResult, Completer, Ending, commit_with_retry, of_bug, of_exit
+from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
+from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
+from kernel.services.worker_session import PausableDeadline, WorkerSession
+from kernel.services.working_directory import NO_PREPARATION, Preparation
 from kernel.store.attempts import Beginning, started
-from kernel.store.circuit_breakers import record_answer
+from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
+from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.quotas import QuotaReached, tell_reached
+from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.transitions.close import book_late
-from kernel.store.transitions.journal import Pressing, PromptSnapshot, journal
+from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.requeue import Requeue
 from kernel.store.writer import Writer
-from protocol.backends import BACKENDS, CLIS
+from protocol.agent import Retry
+from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Start, Stop, Yield
 from protocol.ndjson import LineTooLong
 
+logger = logging.getLogger(__name__)
+
 StopReason = Literal["cancelled", "stopped", "restarted", "made room", "shutdown"]
 
+STARTING: Final = "waiting for its worker to start"
+"""The activity that ``ps`` shows of an attempt that is leased and has no process yet."""
+LEAVE_SECONDS: Final = 2.0
+"""Time for a worker to leave after its last frame, and for its stderr to end after it left."""
+STARTED_NOTICE_SECONDS: Final = 0.02
+"""Time for the first entry to tell, in its own commit, that its worker runs."""
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptServices:
+    """The services that every attempt of a kernel uses."""
+
+    writer: Writer
+    reader: Reader
+    feed: Feed
+    launcher: Launcher
+    start_frames: StartFrameBuilder
+    admission: Admission
+    budgets: BudgetEnforcer
+    completer: Completer
+    now_text: Callable[[], str]
+    preparation: Preparation = NO_PREPARATION
+    in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
+    """A block of it is around whatever the kernel itself does for an instruction."""
+
+
 class RunningAttempt:
-    """An attempt under way, as those see it who may want to stop it."""
+    """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life.
 
-    leased: Leased
-    pid: int | None = None
-    doing: str = ""
-    settling: bool = False
-    """Its ending is being booked: nobody takes it away any more."""
-    steps: int = 0
-    """Replies it has made."""
-    untold: Beginning | None = None
-    """Its worker runs, and the log does not know it yet."""
-    probing: tuple[str, ...] = ()
-    """Breakers: its first reply tells that what is behind them answers again."""
-    preempted: bool = False
-    """It was told to make room for something more urgent."""
-    reached: bool = False
-    """It has come to Daemon MCP: its token was shown there."""
-    standstill: PausableDeadline = field(default_factory=PausableDeadline)
-    """While calls of it are kept waiting for a person."""
-    stop_reason: StopReason | None = None
-    grace_seconds: float = 0.0
-    spawning: trio.CancelScope = field(default_factory=trio.CancelScope)
-    _stop: Callable[[], None] | None = None
-    """What is done about being asked to leave."""
+    It handles what its worker says (SessionHandlers).
+    """
 
-    @contextmanager
-    def obeying(self, stop: Callable[[], None]) -> Generator[None]:
-        """While the block lasts, ``stop`` is called once it is asked to leave: at once, where it was before."""
-        if self.stop_reason is not None:
-            stop()
-        self._stop = stop
-        try:
-            yield
-        finally:
-            self._stop = None
+    _frame: StartFrame
+    _handle: Handle
+    _link: Link
+    _deltas: DeltaBatch
+    _path_warnings: PathWarnings
+    """These five are set once the worker is spawned, before anything it says is handled."""
+
+    def __init__(self, leased: Leased, token: str, services: AttemptServices) -> None:
+        self.leased = leased
+        self.pid: int | None = None
+        """Of its worker, once that is ready."""
+        self.doing = ""
+        """The activity that ``ps`` shows."""
+        self.completing = False
+        """Its ending is being written: nobody takes it away any more."""
+        self.stop_reason: StopReason | None = None
+        self.deadline = PausableDeadline()
+        """Stands still while calls of it are kept waiting for a person."""
+        self.reached_mcp = False
+        """Its token was shown at Daemon MCP."""
+        self._token = token
+        self._services = services
+        self._grace_seconds = 0.0
+        self._spawning = trio.CancelScope()
+        self._nursery: trio.Nursery | None = None
+        """Open while there is a worker that can be asked to leave."""
+        self._stderr = StderrTail()
+        self._steps = 0
+        """Replies it has made."""
+        self._untold: Beginning | None = None
+        """Its worker runs, and the log does not know it yet."""
+        self._telling = trio.Lock()
+        self._probing: tuple[str, ...] = ()
+        """Circuit breakers: its first reply tells that what is behind them answers again."""
+        self._preempted = False
+        """It was told to make room for something more urgent."""
+
+    # -- what others do with it --------------------------------------------------------------------------
 
     def stop(self, reason: StopReason, grace_seconds: float) -> None:
         """Ask the worker to leave, and have its tree killed ``grace_seconds`` later. The first reason wins."""
         if self.stop_reason is None:
             self.stop_reason = reason
-            self.grace_seconds = grace_seconds
-            self.spawning.cancel()
-            if self._stop is not None:
-                self._stop()
+            self._grace_seconds = grace_seconds
+            self._spawning.cancel()
+            if self._nursery is not None:
+                self._nursery.start_soon(self._end_worker)
 
+    # -- its life ----------------------------------------------------------------------------------------
 
-LEAVE_SECONDS: Final = 2.0
-"""How long a worker may take to leave after its last frame, and its stderr to end after it left."""
+    async def run(self) -> None:
+        """Run the attempt until its whole tree is gone and its ending is written. Raises StorageFailed.
 
-_TIME_IS_UP: Final = "its budget of time is spent"
-
-
-class Supervision:
-    """Sees workers through their lives. One instance serves the whole kernel."""
-
-    def __init__(
-        self,
-        *,
-        writer: Writer,
-        feed: Feed,
-        purse: BudgetEnforcer,
-        now_text: Callable[[], str],
-        working: Callable[[str], AbstractContextManager[None]],
-    ) -> None:
-        self._working = working
-        self._writer = writer
-        self._feed = feed
-        self._purse = purse
-        self._now_text = now_text
-
-    async def run(
-        self, live: RunningAttempt, briefing: StartFrame, start: Start, handle: Handle, tail: Tail
-    ) -> tuple[Ending, Exited]:
-        """Talk with the worker behind ``handle`` to its end, and see it leave.
-
-        Cancellation kills its tree (``handle`` does, as a context).
+        Cancellation kills the tree and leaves the instruction open; the next kernel requeues it.
         """
-        link = Link(handle, partial(self._working, live.leased.instruction))
+        services, leased = self._services, self.leased
+        try:
+            await self._run()
+        except StorageFailed:
+            raise
+        except Exception as error:
+            logger.exception("attempt.broke %s", leased.attempt)
+            self.completing = True
+            await services.completer.complete(leased, of_bug(error), AttemptResult())
+        finally:
+            services.budgets.close(leased.instruction)
+            services.preparation.release(leased)
+
+    async def _run(self) -> None:
+        """Find out whether it may begin, have a worker do it, and write what came of it."""
+        services, leased = self._services, self.leased
+        retry, endpoint = Retry(), None
+        ending: Ending
+        exited: Exited | None = None
+        try:
+            with services.in_flight(leased.instruction):
+                frame = await services.start_frames.build(leased, self._token)
+                retry, endpoint = frame.definition.retry, frame.endpoint
+                admitted = await services.admission.admit(leased, frame)
+            if isinstance(admitted, Requeue):
+                self.completing = True
+                with contextlib.suppress(Refused):  # stale: somebody ended it meanwhile
+                    await services.completer.put_back(leased, admitted)
+                return
+            if isinstance(admitted, Ending):
+                ending = admitted
+            else:
+                await self._claim_probes(frame.endpoint)
+                services.launcher.need(frame.sdks)
+                handle = await self._spawn(frame)
+                if handle is None:
+                    ending = Ending("stopped", str(self.stop_reason))
+                else:
+                    async with handle:
+                        ending, exited = await self._supervise(frame, handle, admitted)
+        except (CannotStart, CauseError) as error:
+            ending = Ending("failed", str(error), cause=error.cause)
+        except SpawnTransient as error:
+            ending = Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
+        self.completing = True
+        fault_point("attempt.settle")
+        result = AttemptResult(
+            retry=retry, endpoint=endpoint, exited=exited, stderr=self._stderr.text, preempted=self._preempted
+        )
+        with services.in_flight(leased.instruction):
+            await services.completer.complete(leased, ending, result)
+        fault_point("attempt.settled")
+
+    async def _claim_probes(self, endpoint: Endpoint) -> None:
+        """Note which circuit breakers the first reply may close; leave to others what it was to probe and will not."""
+        keys = keys_of(endpoint)
+        probed = self._services.reader.now(probed_by, self.leased.agent)
+        self._probing = tuple(key for key in keys if key in probed)
+        if len(self._probing) < len(probed):
+            await commit_with_retry(self._services.writer, move_probe, self.leased.agent, keys)
+
+    async def _spawn(self, frame: StartFrame) -> Handle | None:
+        """Start the worker's process; None where the attempt was stopped before it was there.
+
+        With backend exec it is the program that the agent's file names. Raises SpawnTransient; CauseError where the
+        working directory cannot be prepared.
+        """
+        start, limits = frame.start, frame.definition.limits
+        handle: Handle | None = None
+        with self._spawning:
+            if self.stop_reason is None:
+                await self._services.preparation.prepare(self.leased, start)
+                if start.command and start.pinned:
+                    await trio.to_thread.run_sync(check_files, frame.definition, start)
+                self.doing = STARTING
+                spec = Spec(attempt=start.attempt)
+                if start.backend == EXEC:
+                    spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
+                handle = await self._services.launcher.spawn(spec)
+                self.doing = ""
+        if handle is not None and (limits.memory, limits.processes) != (None, None):
+            await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
+        return handle
+
+    async def _supervise(self, frame: StartFrame, handle: Handle, allowance: Allowance) -> tuple[Ending, Exited]:
+        """Talk with the worker to its end, and see it leave. Cancellation kills its tree (``handle``, as a context)."""
+        instruction = self.leased.instruction
+        usd_left = self._services.budgets.usd_left(instruction)
+        start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left)
+        self._frame, self._handle = frame, handle
+        self._path_warnings = PathWarnings(frame.beside, start.cwd)
+        self._link = Link(handle, partial(self._services.in_flight, instruction))
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(tail.drain, handle.stderr)
-            with live.obeying(lambda: nursery.start_soon(self._stop, live, link, handle)):
-                ending = await self._talk(live, briefing, start, handle, link, nursery)
-                await self._tell_started(live)
+            self._deltas = DeltaBatch(self._publish, nursery.start_soon)
+            nursery.start_soon(self._stderr.drain, handle.stderr)
+            self._nursery = nursery
+            if self.stop_reason is not None:
+                nursery.start_soon(self._end_worker)
+            try:
+                ending = await self._converse(start)
+                await self._tell_started()
                 fault_point("attempt.result")
                 exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
-                if not tail.ended.is_set():
+                if not self._stderr.ended.is_set():
                     with trio.move_on_after(LEAVE_SECONDS):
-                        await tail.ended.wait()
+                        await self._stderr.ended.wait()
+            finally:
+                self._nursery = None
             nursery.cancel_scope.cancel()
-        if live.stop_reason is not None and (ending is None or ending.ended_as == "failed"):
-            return Ending("stopped", live.stop_reason), exited
-        if exited.exceeded is not None and (ending is None or ending.ended_as == "failed"):
-            return of_exit(exited), exited
-        return _believed(ending, live, start) or of_exit(exited), exited
+        if ending is None or ending.ended_as == "failed":
+            if self.stop_reason is not None:
+                return Ending("stopped", self.stop_reason), exited
+            return of_exit(exited) if ending is None or exited.exceeded is not None else ending, exited
+        if ending.ended_as == "done" and start.backend in CLIS and not self.reached_mcp:
+            # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
+            text = f"{BACKENDS[start.backend].title} never connected to Daemon MCP, so what it says is not believed"
+            return Ending("failed", text, cause="network", ours=True), exited
+        return ending, exited
 
-    async def _talk(
-        self,
-        live: RunningAttempt,
-        briefing: StartFrame,
-        start: Start,
-        handle: Handle,
-        link: Link,
-        nursery: trio.Nursery,
-    ) -> Ending | None:
-        leased = live.leased
-
-        murmur = DeltaBatch(partial(self._show, leased), nursery.start_soon)
-        strays = PathWarnings(briefing.beside, start.cwd)
-
-        async def log(line: Log) -> None:
-            await self._tell_started(live)
-            with contextlib.suppress(Refused):  # a line of log is not worth waiting for
-                await self._note("worker.log", leased, {"level": line.level, "text": line.text})
-
-        async def entry(entry: Entry) -> Go | Yield:
-            murmur.flush()
-            answer = await self._entry(live, entry, briefing.freeze, metered=start.backend == "exec")
-            for text in strays.of(entry):
-                await log(Log(level="warning", text=text))
-            return answer
-
-        async def ready(_: Ready) -> None:
-            live.pid = handle.pid
-            definition = briefing.definition
-            live.untold = Beginning(
-                pid=handle.pid, backend=definition.backend, model=definition.model, manifest=tuple(briefing.manifest)
-            )
-
-        def show(frame: Delta | Progress) -> None:
-            if isinstance(frame, Progress):
-                live.doing = frame.what
-            murmur.hear(frame)
-
-        ears = SessionHandlers(entry=entry, log=log, live=show, ready=ready, works=partial(self._tell_started, live))
-        timeouts, left = briefing.definition.timeouts, self._purse.seconds_left(leased.instruction)
+    async def _converse(self, start: Start) -> Ending | None:
+        """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""
+        instruction = self.leased.instruction
+        seconds_left = self._services.budgets.seconds_left(instruction)
+        ending: Ending | None = None
         try:
-            dialogue = WorkerSession(link=link, start=start, timeouts=timeouts, ears=ears, standstill=live.standstill)
-            ending: Ending | None = None
-            with trio.move_on_after(math.inf if left is None else max(0.0, left)) as budget:
-                ending = await dialogue.run()
-            murmur.flush()
-            out_of_time = Ending("incomplete", _TIME_IS_UP, cause="budget")
-            return self._over_budget(leased, out_of_time if budget.cancelled_caught else ending)
-        except WorkerNotReading as deaf:
-            return Ending("failed", str(deaf), cause="protocol")
-        except LineTooLong as long:
-            return Ending("failed", f"the prompt is too long: {long}", cause="invalid")
-        except Refused as refused:
-            return await self._refused(leased, link, refused)
-
-    async def _refused(self, leased: Leased, link: Link, refused: Refused) -> Ending:
-        """The end of a worker whose entry was refused. A quota that is used up is told, to it and to all who watch."""
-        if not isinstance(refused, QuotaReached):
-            return Ending("failed", refused.text, cause="protocol")
-        author = Author(leased.instruction, leased.epoch)
-        with contextlib.suppress(Refused):  # somebody took the instruction away: nobody asks any more
-            await self._writer.commit(tell_reached, author, refused.quota, refused.limit)
-        with contextlib.suppress(WorkerNotReading):
-            await link.send(Stop(reason=refused.text, deadline_seconds=LEAVE_SECONDS))
-        return Ending("incomplete", refused.text, cause="resource")
-
-    def _over_budget(self, leased: Leased, ending: Ending | None) -> Ending | None:
-        """``ending``; where it is a budget's, of a started workflow, it waits to be continued instead."""
-        if ending is None or ending.cause != "budget":
+            session = WorkerSession(
+                link=self._link,
+                start=start,
+                timeouts=self._frame.definition.timeouts,
+                handlers=self,
+                deadline=self.deadline,
+            )
+            with trio.move_on_after(math.inf if seconds_left is None else max(0.0, seconds_left)) as budget:
+                ending = await session.run()
+            if budget.cancelled_caught:
+                ending = Ending("incomplete", "its budget of time is spent", cause="budget")
+            self._deltas.flush()
+            if ending is not None and ending.cause == "budget":
+                # A started workflow waits to be continued when its budget is spent.
+                left = self._services.budgets.allowance(instruction)
+                if isinstance(left, Exhausted) and left.scope == "workflow":
+                    return Ending("yielded", "")
             return ending
-        left = self._purse.allowance(leased.instruction)
-        return Ending("yielded", "") if isinstance(left, Exhausted) and left.scope == "workflow" else ending
+        except WorkerNotReading as error:
+            return Ending("failed", str(error), cause="protocol")
+        except LineTooLong as error:
+            return Ending("failed", f"the prompt is too long: {error}", cause="invalid")
+        except QuotaReached as reached:
+            # Told to all who watch, and to the worker.
+            author = Author(self.leased.instruction, self.leased.epoch)
+            with contextlib.suppress(Refused):  # somebody took the instruction away: nobody asks any more
+                await self._services.writer.commit(tell_reached, author, reached.quota, reached.limit)
+            with contextlib.suppress(WorkerNotReading):
+                await self._link.send(Stop(reason=reached.text, deadline_seconds=LEAVE_SECONDS))
+            return Ending("incomplete", reached.text, cause="resource")
+        except Refused as refused:
+            return Ending("failed", refused.text, cause="protocol")
 
-    async def _entry(
-        self, live: RunningAttempt, entry: Entry, freeze: PromptSnapshot | None, *, metered: bool
-    ) -> Go | Yield:
+    async def _end_worker(self) -> None:
+        """Ask the worker to leave, and kill its tree when its grace is over."""
+        kill_at = trio.current_time() + self._grace_seconds
+        # One that does not read is not waited for any longer than one that reads (promise P8).
+        with contextlib.suppress(WorkerNotReading), trio.move_on_after(self._grace_seconds):
+            await self._link.send(Stop(reason=str(self.stop_reason), deadline_seconds=self._grace_seconds))
+        await stop(self._handle, grace_seconds=kill_at - trio.current_time())
+
+    # -- what its worker says ----------------------------------------------------------------------------
+
+    async def on_ready(self, _ready: Ready, /) -> None:
+        """Note that the worker runs. It is told with the first entry, or by itself a little later."""
+        definition = self._frame.definition
+        self.pid = self._handle.pid
+        self._untold = Beginning(
+            pid=self._handle.pid,
+            backend=definition.backend,
+            model=definition.model,
+            manifest=tuple(self._frame.manifest),
+        )
+        if self._nursery is not None:
+            # By itself where its first entry takes long: then it does not end as soon as it began.
+            self._nursery.start_soon(self._tell_started, STARTED_NOTICE_SECONDS)
+
+    async def on_entry(self, entry: Entry, /) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next.
 
-        Raises Refused; QuotaReached where ``metered``.
+        Raises Refused; QuotaReached where an exec program is over its quota.
         """
-        leased = live.leased
+        services, leased = self._services, self.leased
+        self._deltas.flush()
         fault_point("attempt.entry")
         if entry.usage is not None:
-            usage = self._purse.priced(entry.usage, leased.instruction)
-            entry = msgspec.structs.replace(entry, usage=usage)
-        first = leased.entries
-        if live.stop_reason == "cancelled" and entry.kind == "session" and entry.usage is not None:
-            await commit_with_retry(self._writer, book_late, leased.instruction, leased.epoch, entry)
+            entry = msgspec.structs.replace(entry, usage=services.budgets.priced(entry.usage, leased.instruction))
+        if self.stop_reason == "cancelled" and entry.kind == "session" and entry.usage is not None:
+            await commit_with_retry(services.writer, book_late, leased.instruction, leased.epoch, entry)
             return Yield(k=entry.k)
-        untold, live.untold = live.untold, None
-        write = partial(journal, first=first, frozen=freeze, beginning=untold, metered=metered)
+        untold, self._untold = self._untold, None
+        write = partial(
+            journal,
+            first=leased.entries,
+            frozen=self._frame.snapshot,
+            beginning=untold,
+            metered=self._frame.start.backend == EXEC,
+        )
         try:
-            pressing = await commit_with_retry(self._writer, write, leased.instruction, leased.epoch, entry)
+            pressing = await commit_with_retry(services.writer, write, leased.instruction, leased.epoch, entry)
         except QuotaReached:
-            live.untold = untold
+            self._untold = untold
             if entry.usage is not None:  # what it said is not kept, what it cost is
                 spent = Entry(k=entry.k, kind="session", usage=entry.usage)
-                await commit_with_retry(self._writer, journal, leased.instruction, leased.epoch, spent)
+                await commit_with_retry(services.writer, journal, leased.instruction, leased.epoch, spent)
             raise
         fault_point("attempt.journalled")
         if entry.kind == "reply":
-            live.steps += 1
-            if live.probing:
-                tried, live.probing = live.probing, ()
-                await commit_with_retry(self._writer, record_answer, leased.agent, tried)
+            self._steps += 1
+            if self._probing:
+                probed, self._probing = self._probing, ()
+                await commit_with_retry(services.writer, record_answer, leased.agent, probed)
         fault_point("attempt.go")
-        return self._answer(live, entry, pressing)
+        answer = self._answer(entry, pressing)
+        for text in self._path_warnings.of(entry):
+            await self.on_log(Log(level="warning", text=text))
+        return answer
 
-    def _answer(self, live: RunningAttempt, entry: Entry, pressing: Pressing | None) -> Go | Yield:
-        leased = live.leased
-        if pressing is not None and may_yield(leased.promoted and pressing == "urgent", live.steps):
-            live.preempted = pressing == "urgent"
+    async def on_log(self, line: Log, /) -> None:
+        """Log one line, after the notice that the worker runs."""
+        await self._tell_started()
+        leased = self.leased
+        with contextlib.suppress(Refused):  # a line of log is not worth waiting for
+            await self._services.writer.commit(
+                emit_log,
+                "worker.log",
+                space=leased.space,
+                agent=leased.name,
+                instruction=leased.instruction,
+                data={"level": line.level, "text": line.text},
+            )
+
+    def on_live(self, frame: Delta | Progress, /) -> None:
+        """Show what is being said or done."""
+        if isinstance(frame, Progress):
+            self.doing = frame.what
+        self._deltas.add(frame)
+
+    def _answer(self, entry: Entry, pressing: Pressing | None) -> Go | Yield:
+        """Decide whether the worker goes on, once ``entry`` is durable, and what its next call may take."""
+        if pressing is not None and may_yield(self.leased.promoted and pressing == "urgent", self._steps):
+            self._preempted = pressing == "urgent"
             return Yield(k=entry.k)
-        allowance = None if entry.last else self._purse.allowance(leased.instruction)
-        if isinstance(allowance, Exhausted) and allowance.scope == "workflow":
+        if entry.last:
+            return Go(k=entry.k)
+        allowance = self._services.budgets.allowance(self.leased.instruction)
+        if isinstance(allowance, Allowance):
+            return Go(k=entry.k, allowance=allowance.tokens)
+        if allowance.scope == "workflow":
             return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
-        return Go(k=entry.k, allowance=_tokens(allowance))
+        return Go(k=entry.k, allowance=0)
 
-    async def _tell_started(self, live: RunningAttempt) -> None:
-        """Tell that the worker runs, unless its first entry has: that saves a commit."""
-        untold, live.untold = live.untold, None
-        if untold is not None:
-            with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
-                await self._writer.commit(started, live.leased.instruction, live.leased.epoch, untold)
+    async def _tell_started(self, after_seconds: float = 0.0) -> None:
+        """Tell that the worker runs, unless its first entry has: that saves a commit. Waits where it is being told."""
+        if after_seconds:
+            await trio.sleep(after_seconds)
+        if self._untold is None and not self._telling.locked():
+            return
+        async with self._telling:
+            untold, self._untold = self._untold, None
+            if untold is not None:
+                with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
+                    await self._services.writer.commit(started, self.leased.instruction, self.leased.epoch, untold)
 
-    async def _note(self, event: str, leased: Leased, data: dict[str, str]) -> None:
-        await self._writer.commit(
-            emit_log, event, space=leased.space, agent=leased.name, instruction=leased.instruction, data=data
-        )
-
-    def _show(self, leased: Leased, kind: str, data: Told) -> None:
-        self._feed.live(
+    def _publish(self, kind: str, data: LiveData) -> None:
+        leased = self.leased
+        self._services.feed.live(
             Event(
                 type=kind,
-                at=self._now_text(),
+                at=self._services.now_text(),
                 space=leased.space,
                 agent=leased.name,
                 instruction=leased.instruction,
                 data=dict(data),
             )
         )
-
-    async def _stop(self, live: RunningAttempt, link: Link, handle: Handle) -> None:
-        asked_at = trio.current_time()
-        # One that does not read is not waited for any longer than one that reads (promise P8).
-        with contextlib.suppress(WorkerNotReading), trio.move_on_after(live.grace_seconds):
-            await link.send(Stop(reason=str(live.stop_reason), deadline_seconds=live.grace_seconds))
-        await stop(handle, grace_seconds=asked_at + live.grace_seconds - trio.current_time())
-
-
-def _believed(ending: Ending | None, live: RunningAttempt, start: Start) -> Ending | None:
-    """A program that never came to Daemon MCP has not done its work, whatever it says; and some say nothing of it."""
-    if ending is None or ending.ended_as != "done" or start.backend not in CLIS or live.reached:
-        return ending
-    title = BACKENDS[start.backend].title
-    text = f"{title} never connected to Daemon MCP, so what it says is not believed"
-    return Ending("failed", text, cause="network", ours=True)
-
-
-def _tokens(allowance: Allowance | Exhausted | None) -> int | None:
-    """What a ``go`` says: 0 where there is money for no further call."""
-    if allowance is None:
-        return None
-    return 0 if isinstance(allowance, Exhausted) else allowance.tokens

@@ -1,10 +1,9 @@
 """Ends runs: a workflow started by ``run`` is over when nothing in it can go on by itself, or its time is up.
 
-Quiescence is one question to the store (promise P26): what follows from a message is in the message's own
-commit, so a space in which nothing can go on stays so until somebody does something. A workflow that was started
-does not end by itself: when its wall time is over it holds still, until somebody continues it.
-
-Asks a process of its own whether an answer fits a schema, and waits no longer than that can take.
+Quiescence is one question to the store (promise P26): what follows from a message is in the message's own commit, so a
+space in which nothing can go on stays so until somebody does something. A workflow that was started does not end by
+itself: when its wall time is over it holds still, until somebody continues it. An answer is checked against its schema
+in a process of its own, since that may take arbitrarily long.
 """
 
 import logging
@@ -29,20 +28,27 @@ from protocol.errors import Refused
 from protocol.events import Event
 from protocol.names import is_personal
 
+logger = logging.getLogger(__name__)
+
+P = ParamSpec("P")
+
 PATIENCE_SECONDS: Final = 20.0
 """For a machine that is busy with other things: the process ends itself after a few seconds of work."""
 TOO_LONG: Final = "whether it fits could not be found out in time"
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _CheckResult(msgspec.Struct, frozen=True):
     why: str | None
 
 
-_decoder: Final = msgspec.json.Decoder(_Said)
+_decoder: Final = msgspec.json.Decoder(_CheckResult)
 
 
 async def check_in_subprocess(schema: bytes, text: str) -> str | None:
-    """Why ``text`` does not fit ``schema`` (JSON); None where it does. Cancellation kills the process."""
+    """Check ``text`` against ``schema`` (JSON), no longer than that can take. Returns why it does not fit, or None.
+
+    Cancellation kills the process.
+    """
     asked = msgspec.json.encode({"schema": msgspec.Raw(schema), "text": text})
     command = [sys.executable, "-I", "-m", "kernel.workflows.schema_check"]
     with trio.move_on_after(PATIENCE_SECONDS):
@@ -56,17 +62,13 @@ async def check_in_subprocess(schema: bytes, text: str) -> str | None:
     return TOO_LONG
 
 
-P = ParamSpec("P")
-
-logger = logging.getLogger(__name__)
-
 LONGEST_NAP_SECONDS: Final = 60.0
 REFUSED_PAUSE_SECONDS: Final = 1.0
 """Before it looks again, where the store could not take the end of a run."""
 
 
-def apart(event: Event) -> bool:
-    """What says nothing of any run: in a personal space, work that came and may begin, or is done."""
+def concerns_no_run(event: Event) -> bool:
+    """Return whether ``event`` says nothing of any run: personal work that came and may begin, or is done."""
     if event.space is None or not is_personal(event.space):
         return False
     data = event.data
@@ -76,7 +78,7 @@ def apart(event: Event) -> bool:
 
 
 class Runs:
-    """Watches every running run, also those a previous kernel started. Its ``wake`` may leave out what is ``apart``."""
+    """Watches every running run, also those of earlier kernels. Its ``wake`` may leave out what concerns no run."""
 
     def __init__(self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int]) -> None:
         self._reader = reader
@@ -123,7 +125,7 @@ class Runs:
     async def _commits(
         self, job: Callable[Concatenate[Transaction, P], bool], *args: P.args, **kwargs: P.kwargs
     ) -> bool:
-        """Whether the store takes it. What it cannot take now (a full disk) is no reason to end the kernel."""
+        """Commit; False where the store cannot take it now (a full disk), which is no reason to end the kernel."""
         try:
             await self._writer.commit(job, *args, **kwargs)
         except Refused as refused:

@@ -1,4 +1,4 @@
-"""How a kernel is asked to stop: by signal or by REST, once gently, twice at once."""
+"""The request to stop a kernel: by signal or by REST, once gently, twice at once."""
 
 import logging
 import signal
@@ -21,10 +21,10 @@ class ShutdownRequest:
         self._grace_seconds = GRACE_SECONDS
         self._hurry = trio.Event()
         self.by = "request"
-        """What asked first: a request, or the name of a signal."""
+        """Who asked first: a request, or the name of a signal."""
 
     def ask(self, grace_seconds: float = GRACE_SECONDS, by: str = "request") -> None:
-        """Begin to stop. Asked again: hurry."""
+        """Begin to stop; asked again, hurry."""
         if self._begun.is_set():
             self._hurry.set()
             return
@@ -33,7 +33,7 @@ class ShutdownRequest:
         self._begun.set()
 
     def begun(self) -> bool:
-        """Whether it was asked for."""
+        """Return whether it was asked for."""
         return self._begun.is_set()
 
     async def asked(self) -> float:
@@ -46,11 +46,11 @@ class ShutdownRequest:
         await self._hurry.wait()
 
 
-async def stop_on_signals(stopping: ShutdownRequest) -> None:
+async def stop_on_signals(shutdown: ShutdownRequest) -> None:
     """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19)."""
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(*SIGNALS) as received:
         async for number in received:
             name = signal.Signals(number).name
             logger.info("kernel.signal %s", name)
-            stopping.ask(by=name)
+            shutdown.ask(by=name)

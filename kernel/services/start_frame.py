@@ -1,13 +1,11 @@
-"""What an attempt is told: today's definition, the provider and its key, the assembled prompt.
+"""The start frame of an attempt: today's definition, the provider and its key, the prompt, the entries so far.
 
-Read again at each lease, so an edited file takes effect with the next attempt (fault CF18), but for the prompt: that
-is frozen with the first entry. Everything that can be wrong with it is found here, before a process is spent on it.
+Definitions are read again at each lease, so an edited file takes effect with the next attempt (fault CF18). Everything
+that can be wrong with them is found here, before a process is spent on it.
 
-How an attempt's conversation opens: with the prompt that its first entry answered, or with one made today.
-
-A prompt is frozen with the first durable entry, and every later attempt is told the same (contracts.md section 9).
-Entries that were made for another backend or dialect cannot be replayed, nor those of a program whose own session is
-lost or full: then it begins anew, with a ledger of what was done. It knows nothing of workers.
+The prompt is saved with the first durable entry, and every later attempt is told the same. Entries that were made for
+another backend or dialect cannot be replayed, nor those of a program whose own session is lost or full: then it begins
+anew, with a ledger of what was done.
 """
 
 import hashlib
@@ -26,16 +24,14 @@ from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Prompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
-from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
-from kernel.services.working_directory import AttemptPaths, WorkingDirectory, project_ground
+from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries
 from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.instruction_prompt import instruction_prompt
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, CLIS
@@ -49,7 +45,7 @@ class FirstPrompt:
     """A prompt and the entries that answer it. ``source_text`` is what mock rules match on.
 
     ``first_k`` is the number that the first of them has; ``earlier_steps`` of them were another instruction's.
-    ``freeze`` is set where the prompt is to be kept with the first entry of this attempt.
+    ``snapshot`` is set where the prompt is to be saved with the first entry of this attempt.
     """
 
     prompt: FrozenPrompt
@@ -57,13 +53,13 @@ class FirstPrompt:
     entries: tuple[Entry, ...] = ()
     first_k: int = 0
     earlier_steps: int = 0
-    freeze: PromptSnapshot | None = None
+    snapshot: PromptSnapshot | None = None
 
 
-def opening(
+def first_prompt(
     leased: Leased, backend: str, resolved: Resolved, reader: Reader, assemble: Callable[[], Prompt]
 ) -> FirstPrompt:
-    """The opening of one attempt. ``assemble`` makes today's prompt; it is asked only where that is told."""
+    """Return the saved prompt, or one made today. ``assemble`` makes it, and is called only where it is needed."""
     dialect = resolved.provider.dialect if resolved.provider else ""
     kept = reader.now(entries.prompt_of, leased.instruction) if leased.entries else None
     source = leased.source_text if leased.continues is None else reader.now(entries.origin_text, leased.instruction)
@@ -97,7 +93,7 @@ def opening(
             prompt=prompt,
             source_text=source,
             first_k=leased.entries,
-            freeze=PromptSnapshot(prompt, aside=leased.entries),
+            snapshot=PromptSnapshot(prompt, aside=leased.entries),
         )
     # Entries without a prompt: an older program wrote them. Today's prompt is the best there is.
     written = reader.now(entries.of, leased.instruction) if leased.entries else ()
@@ -106,7 +102,7 @@ def opening(
         source_text=source,
         entries=written,
         earlier_steps=leased.carried_steps,
-        freeze=PromptSnapshot(prompt),
+        snapshot=PromptSnapshot(prompt),
     )
 
 
@@ -120,23 +116,23 @@ class CannotStart(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StartFrame:
-    """All that an attempt needs to start, and what its prompt was made of."""
+    """Everything that an attempt needs to start, and what its prompt was made of."""
 
     definition: AgentDefinition
     start: Start
     manifest: tuple[str, ...]
     sdks: frozenset[str]
-    """What the worker will import."""
+    """Model SDKs that the worker will import."""
     endpoint: Endpoint
-    """Whom its model calls go to, as breakers know it."""
-    freeze: PromptSnapshot | None = None
-    """What is to be kept with its first entry."""
+    """The provider of its model calls, as circuit breakers know it."""
+    snapshot: PromptSnapshot | None = None
+    """The prompt, where it is to be saved with its first entry."""
     beside: str = ""
-    """The project's folder, where the agent works in another."""
+    """The project's directory, where the agent works in another."""
 
 
 class StartFrameBuilder:
-    """Makes briefings. ``own_bin``: directories that workers must not find our commands in."""
+    """Builds start frames. ``own_bin``: directories that workers must not find our commands in."""
 
     def __init__(
         self,
@@ -147,17 +143,17 @@ class StartFrameBuilder:
         own_bin: frozenset[str],
         url: str,
         trusted: bool,
-        folders: AttemptPaths,
+        paths: AttemptPaths,
         kept: GrantSource = tuple,
-        ground: Callable[[Leased], WorkingDirectory] | None = None,
+        working_directory: Callable[[Leased], WorkingDirectory] | None = None,
         confine: Callable[
             [AgentDefinition, WorkingDirectory, Start], Sandbox | None
-        ] = lambda _definition, _ground, _start: None,
+        ] = lambda _definition, _directory, _start: None,
     ) -> None:
-        """``ground``: where an attempt works; in the project unless given. ``confine`` may raise CauseError."""
-        self._ground = ground or project_ground(catalog.root)
+        """``working_directory`` of an attempt: the project unless given. ``confine`` may raise CauseError."""
+        self._working_directory = working_directory or in_project(catalog.root)
         self._confine = confine
-        self._folders = folders
+        self._paths = paths
         self._catalog = catalog
         self._reader = reader
         self._environ = environ
@@ -166,15 +162,15 @@ class StartFrameBuilder:
         self._trusted = trusted
         self._kept = kept
 
-    async def prepare(self, leased: Leased, token: str) -> StartFrame:
-        """The briefing of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
+    async def build(self, leased: Leased, token: str) -> StartFrame:
+        """Build the frame of one attempt. Raises CannotStart. What an agent brings along is read in a thread."""
         try:
             definition = definition_for(leased.agent, leased.space, self._catalog, self._reader)
             project = self._catalog.kept_project()
             own = NOTHING
             if has_resources(definition, project):
                 own = await trio.to_thread.run_sync(resources_of, definition, project, self._catalog.root)
-            return self._brief(leased, token, definition, project, own)
+            return self._build(leased, token, definition, project, own)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
@@ -183,17 +179,18 @@ class StartFrameBuilder:
         except CauseError as error:
             raise CannotStart(error.cause, error.text) from error
 
-    def _brief(
+    def _build(
         self, leased: Leased, token: str, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
     ) -> StartFrame:
         self._check_trust(leased, definition, project, own)
         resolved = resolve(definition, project, self._environ)
-        opened = opening(
-            leased, definition.backend, resolved, self._reader, partial(self._assemble, leased, definition)
-        )
+        assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader)
+        opened = first_prompt(leased, definition.backend, resolved, self._reader, assemble)
         prompt = opened.prompt
+        # Our own loop has a tool for skills. Other programs read files, and are told where.
+        skills = skills_prompt(own.skills) if definition.backend in CLIS else ""
         env = worker_environment(self._environ, definition.env, self._own_bin)
-        ground = self._ground(leased)
+        working_directory = self._working_directory(leased)
         start = Start(
             instruction=leased.instruction,
             attempt=leased.attempt,
@@ -203,14 +200,22 @@ class StartFrameBuilder:
             backend=definition.backend,
             model=resolved.model,
             provider=resolved.provider,
-            system=_system(prompt.system, definition, own),
+            system="\n\n".join(part for part in (prompt.system, skills) if part),
             messages=prompt.messages,
             message=prompt.message,
             entries=opened.entries,
-            limits=_limits(definition),
+            limits=Limits(
+                max_steps=definition.max_steps,
+                max_tokens=definition.max_tokens,
+                tool_seconds=definition.timeouts.tool,
+                idle_seconds=definition.timeouts.idle,
+            ),
+            effort=definition.effort,
+            thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
+            temperature=definition.temperature,
             mcp=McpAddress(url=self._url),
             token=token,
-            cwd=ground.cwd,
+            cwd=working_directory.cwd,
             env=env,
             idempotency_key=leased.instruction,
             mock=definition.mock,
@@ -228,31 +233,25 @@ class StartFrameBuilder:
             approval=leased.approval or definition.approval,
             granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
             command=command_of(definition, self._catalog.root, env["PATH"]),
-            attempt_dir=self._folders.attempt(leased),
-            session_dir=self._folders.session(leased, definition),
-            hidden=self._folders.hidden,
+            attempt_dir=self._paths.attempt(leased),
+            session_dir=self._paths.session(leased, definition),
+            hidden=self._paths.hidden,
         )
-        start = _spoken(start, definition, self._confine(definition, ground, start))
-        sdks = sdks_for((definition,), project)
         root = str(self._catalog.root)
         return StartFrame(
-            definition,
-            start,
-            prompt.manifest,
-            sdks,
-            _endpoint(leased, resolved),
-            opened.freeze,
-            beside="" if ground.top == root else root,
+            definition=definition,
+            start=msgspec.structs.replace(start, sandbox=self._confine(definition, working_directory, start)),
+            manifest=prompt.manifest,
+            sdks=sdks_for((definition,), project),
+            endpoint=_endpoint(leased, resolved),
+            snapshot=opened.snapshot,
+            beside="" if working_directory.top == root else root,
         )
-
-    def _assemble(self, leased: Leased, definition: AgentDefinition) -> Prompt:
-        """Today's prompt."""
-        return instruction_prompt(leased, definition, self._catalog, self._reader)
 
     def _check_trust(
         self, leased: Leased, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
     ) -> None:
-        """What was edited since somebody vouched for it is not vouched for, nor what was taken back (promise P19)."""
+        """Raise CannotStart for files that nobody trusts: edited since, never trusted, or taken back (promise P19)."""
         if self._trusted:
             return
         found = (one for one in agent_units(definition, project, own) if not leased.vouched.issuperset(one.demands))
@@ -262,34 +261,8 @@ class StartFrameBuilder:
             raise CannotStart("untrusted", f"the files {said}: {demands_text(wants)[:500]}")
 
 
-def _spoken(start: Start, definition: AgentDefinition, sandbox: Sandbox | None) -> Start:
-    """``start`` with its sandbox, and what the agent's file says of how its model thinks and speaks."""
-    return msgspec.structs.replace(
-        start,
-        sandbox=sandbox,
-        effort=definition.effort,
-        thinking_tokens=None if definition.thinking is None else definition.thinking.budget_tokens,
-        temperature=definition.temperature,
-    )
-
-
-def _limits(definition: AgentDefinition) -> Limits:
-    return Limits(
-        max_steps=definition.max_steps,
-        max_tokens=definition.max_tokens,
-        tool_seconds=definition.timeouts.tool,
-        idle_seconds=definition.timeouts.idle,
-    )
-
-
-def _system(text: str, definition: AgentDefinition, own: AgentResources) -> str:
-    """Our own loop has a tool for skills. Other programs read files, and are told where."""
-    more = skills_prompt(own.skills) if definition.backend in CLIS else ""
-    return "\n\n".join(part for part in (text, more) if part)
-
-
 def _endpoint(leased: Leased, resolved: Resolved) -> Endpoint:
-    """What calls no provider that we know of shares it with nobody: a failure that a script plays is its agent's."""
+    """Return whom model calls go to. A mock shares it with nobody: a failure that a script plays is its agent's."""
     provider = resolved.provider
     if provider is None or provider.dialect == MOCK:
         return Endpoint(f"mock-{leased.agent}", "none", resolved.model)

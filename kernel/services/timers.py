@@ -1,13 +1,6 @@
-"""Lets schedules come: keeps a timer for each that counts, and sleeps until the next one is due.
+"""Time-driven changes: deadlines of waits, and schedules of agents.
 
-It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute: so long may pass
-until it sees that the wall clock was set, or that a schedule was written into an agent's file. Else it sleeps (LF01).
-
-Does what time alone decides, when it is time: ends waits, lets breakers be tried, raises what has waited too long.
-
-It looks at the rows and sleeps until the next of them is due; whatever changes one wakes it.
-
-How a service waits: it looks at the rows, sleeps until the next is due, and is woken by whatever changes one.
+Each service looks at the rows, sleeps until the next of them is due, and is woken by whatever changes one.
 """
 
 import logging
@@ -23,7 +16,7 @@ from kernel.agents.registration import Known, refresh, update
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, parse_wakeup
 from kernel.agents.trust import GrantSource
 from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
-from kernel.services.reload import MOVED, CannotWatch, watching
+from kernel.services.reload import MOVED, CannotWatch, watch_directories
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import timers
 from kernel.store.feed import Wake
@@ -35,7 +28,7 @@ from kernel.store.writer import Writer
 from kernel.workflows.schedules import Scheduled, schedules
 from protocol.agent import Schedule
 from protocol.errors import Refused
-from protocol.names import name_of
+from protocol.names import AgentKey, name_of
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +42,29 @@ CLOCK_SET_MS: Final = 1000
 _decoder: Final = msgspec.json.Decoder(Schedule)
 
 
+async def reconcile(
+    wake: Wake, look: Callable[[], Awaitable[float]], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+) -> NoReturn:
+    """Call ``look`` now, when the seconds it returned have passed, and whenever ``wake`` is set; until cancelled.
+
+    Level-triggered (fault TF09): what is set while it looks is seen by the next look.
+    """
+    task_status.started()
+    while True:
+        wake.clear()
+        with trio.move_on_after(await look()):
+            await wake.wait()
+
+
 class Schedules:
-    """One task. ``wake`` is for events of WAKING; ``local`` is the variable TZ of the kernel's environment."""
+    """Arms a timer for each schedule that counts, and fires those that are due. One task.
+
+    It looks at the rows whenever an agent or a workflow changed, when a timer is due, and once a minute: so long may
+    pass until it sees that the wall clock was set, or that a schedule was written into an agent's file. Else it sleeps
+    (fault LF01).
+
+    ``wake`` is for events of WAKING; ``local`` is the variable TZ of the kernel's environment.
+    """
 
     def __init__(
         self,
@@ -64,9 +78,9 @@ class Schedules:
         local: str | None,
         trusted: bool = False,
         kept: GrantSource = tuple,
-        consents: Path | None = None,
+        trust_dir: Path | None = None,
     ) -> None:
-        """``trusted``: every file is. Else only schedules among what is ``kept``, in the folder ``consents``, count."""
+        """``trusted``: every file is. Else only schedules among what is ``kept``, in ``trust_dir``, count."""
         self._reader = reader
         self._writer = writer
         self._catalog = catalog
@@ -76,9 +90,9 @@ class Schedules:
         self._local = local
         self._trusted = trusted
         self._kept = kept
-        self._consents = consents
+        self._trust_dir = trust_dir
         self._agreed = kept()
-        self._told: frozenset[Scheduled] = frozenset()
+        self._warned: frozenset[Scheduled] = frozenset()
         self._offset_ms = wall_ms() - now_ms()
         self._stamp = catalog.stamp()
         self._stamped_ms = now_ms()
@@ -88,18 +102,18 @@ class Schedules:
         """Watch until cancelled."""
         task_status.started()
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._watch_consents)
+            nursery.start_soon(self._watch_trust)
             while True:
                 with trio.move_on_after(await self.run_once()):
                     await self._wake.wait()
 
-    async def _watch_consents(self) -> None:
-        """Wake up when something was agreed to or taken back. Where nobody tells, that is seen once a minute."""
-        if self._consents is None or self._trusted:
+    async def _watch_trust(self) -> None:
+        """Wake when trust was granted or taken back. Where the system cannot tell of it, it is seen once a minute."""
+        if self._trust_dir is None or self._trusted:
             return
         try:
-            with watching() as watch:
-                watch.cover((self._consents,), MOVED)
+            with watch_directories() as watch:
+                watch.cover((self._trust_dir,), MOVED)
                 while True:
                     await watch.changed()
                     if self._kept() != self._agreed:
@@ -108,43 +122,24 @@ class Schedules:
             logger.warning("schedule.unwatched %s: consent is noticed once a minute", error)
 
     async def run_once(self) -> float:
-        """Arm what changed and let come what is due. Returns the seconds until there may be something to do."""
+        """Arm what changed and fire what is due. Returns the seconds until there may be something to do."""
         changed = self._wake.clear()
         try:
-            # Let the store know of agent files that were written, once a minute.
-            if self._now_ms() - self._stamped_ms < LONGEST_NAP_SECONDS * 1000:
-                pass
-            else:
+            if self._now_ms() - self._stamped_ms >= LONGEST_NAP_SECONDS * 1000:
+                # Let the store know of agent files that were written.
                 self._stamped_ms = self._now_ms()
                 stamp = self._catalog.stamp()
                 if stamp != self._stamp:
                     await update(self._catalog, self._writer)
                     self._stamp = stamp
             offset_ms = self._wall_ms() - self._now_ms()
-            if abs(offset_ms - self._offset_ms) < CLOCK_SET_MS:
-                clock_was_set = False
-            else:
-                self._offset_ms = offset_ms
-                clock_was_set = True
-            if clock_was_set or self._consents_changed() or self._wake.clear() or changed:
-                declared = await self._reader.read(timers.declared)
-                armed = {(arm_timer.agent, arm_timer.home): arm_timer for arm_timer in declared.armed}
-                found = schedules(declared.agents, declared.workflows)
-                untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
-                await self._tell(untrusted)
-                wanted = [
-                    arm_timer
-                    for one in found
-                    if one not in untrusted
-                    and (arm_timer := self._timer(one, armed.get((one.agent, one.home)))) is not None
-                ]
-                kept = {(arm_timer.agent, arm_timer.home) for arm_timer in wanted}
-                put = [arm_timer for arm_timer in wanted if arm_timer != armed.get((arm_timer.agent, arm_timer.home))]
-                drop = [arm_timer for key, arm_timer in armed.items() if key not in kept]
-                if put or drop:
-                    await self._writer.commit(arm, put, drop)
+            if abs(offset_ms - self._offset_ms) >= CLOCK_SET_MS:
+                self._offset_ms, changed = offset_ms, True
+            trusted_before, self._agreed = self._agreed, self._kept()
+            if trusted_before != self._agreed or self._wake.clear() or changed:
+                await self._arm()
             for timer in self._reader.now(timers.due, self._now_ms(), self._wall_ms()):
-                await self._come(timer)
+                await self._fire(timer)
         except Refused as refused:
             logger.warning("wakeup.refused %s", refused.text)
             self._wake.set()
@@ -158,15 +153,28 @@ class Schedules:
             nap = min(nap, (wall_ms - self._wall_ms()) / 1000)
         return max(nap, 0.0)
 
-    def _consents_changed(self) -> bool:
-        before, self._agreed = self._agreed, self._kept()
-        return before != self._agreed
+    # -- the timers that there are -----------------------------------------------------------------------
 
-    # -- which timers there are --------------------------------------------------------------------------
+    async def _arm(self) -> None:
+        """Arm a timer for each schedule that counts, and drop those that count no more."""
+        declared = await self._reader.read(timers.declared)
+        armed = {(timer.agent, timer.home): timer for timer in declared.armed}
+        found = schedules(declared.agents, declared.workflows)
+        untrusted = frozenset(() if self._trusted else (one for one in found if not one.trusted(self._agreed)))
+        await self._warn_untrusted(untrusted)
+        wanted: dict[tuple[AgentKey, str], Timer] = {}
+        for one in found:
+            timer = None if one in untrusted else self._timer(one, armed.get((one.agent, one.home)))
+            if timer is not None:
+                wanted[timer.agent, timer.home] = timer
+        put = [timer for key, timer in wanted.items() if timer != armed.get(key)]
+        drop = [timer for key, timer in armed.items() if key not in wanted]
+        if put or drop:
+            await self._writer.commit(arm, put, drop)
 
-    async def _tell(self, untrusted: frozenset[Scheduled]) -> None:
-        """Say once of each that it does not run, and what would let it."""
-        fresh, self._told = untrusted - self._told, untrusted
+    async def _warn_untrusted(self, untrusted: frozenset[Scheduled]) -> None:
+        """Warn once of each that it does not run, and say what would let it."""
+        fresh, self._warned = untrusted - self._warned, untrusted
         for one in sorted(fresh, key=lambda one: (one.agent, one.home)):
             name = name_of(one.agent)
             hint = f"look at it and keep it: awk trust {one.file}"
@@ -175,7 +183,7 @@ class Schedules:
             await self._writer.commit(emit_log, "schedule.untrusted", space=one.home, agent=name, data=data)
 
     def _timer(self, one: Scheduled, armed: Timer | None) -> Timer | None:
-        """The timer of a schedule; where it is ``armed`` already and comes as often as before, its time stays."""
+        """Return the timer of a schedule; one that is ``armed`` already, and as often as before, keeps its time."""
         fired_ms = None if armed is None else armed.fired_ms
         try:
             period_ms, fresh_ms = self._fresh(one.schedule, fired_ms)
@@ -193,21 +201,20 @@ class Schedules:
         )
 
     def _fresh(self, schedule: Schedule, fired_ms: int | None) -> tuple[int | None, int]:
-        """The period (None: cron), and when a timer comes that is armed now."""
+        """Return the period (None: cron), and the time of a timer that is armed now."""
         pace = parse_wakeup(schedule, self._local)
         if isinstance(pace, Every):
             return pace.period_ms, self._now_ms() + pace.period_ms
         return None, pace.next_after(sought_from_ms(self._wall_ms(), fired_ms))
 
-    # -- what comes --------------------------------------------------------------------------------------
+    # -- those that are due ------------------------------------------------------------------------------
 
-    async def _come(self, timer: Timer) -> None:
-        """Let ``timer`` come, unless the agent's file was edited: then its new schedule is armed first."""
-        # How what is stored of the agent compares with its file. One that is wrong now changes nothing.
+    async def _fire(self, timer: Timer) -> None:
+        """Fire ``timer``, unless the agent's file was edited: then its new schedule is armed first."""
         known: Known
         try:
             known = await refresh(timer.agent, self._catalog, self._writer, self._reader)
-        except BadDefinition as error:
+        except BadDefinition as error:  # a file that is wrong now changes nothing
             logger.debug("wakeup.as_before %s: %s", timer.agent, error.text)
             known = "same"
         if known == "changed" or self._kept() != self._agreed:
@@ -237,26 +244,15 @@ def _pace_of(timer: Timer) -> tuple[str, str | None] | None:
         return None
 
 
-async def reconcile(
-    wake: Wake, look: Callable[[], Awaitable[float]], task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
-) -> NoReturn:
-    """Call ``look`` now, when the seconds it returned have passed, and whenever ``wake`` is set; until cancelled.
-
-    Level-triggered (fault TF09): what is set while it looks is seen by the next look.
-    """
-    task_status.started()
-    while True:
-        wake.clear()
-        with trio.move_on_after(await look()):
-            await wake.wait()
-
-
 SHORTEST_NAP_SECONDS: Final = 0.02
 """So that a row that cannot be moved on does not keep a core busy."""
 
 
 class Deadlines:
-    """One task. ``starvation_ms``: how long work of any lane waits before it is immediate."""
+    """Ends waits, lets circuit breakers be probed, and raises what has waited too long, when it is time. One task.
+
+    ``starvation_ms``: the time that work of any lane waits before it is immediate.
+    """
 
     def __init__(
         self, *, reader: Reader, writer: Writer, wake: Wake, now_ms: Callable[[], int], starvation_ms: int

@@ -1,16 +1,6 @@
-"""The kernel's end of a worker's stdio: frames in, frames out, a bounded tail of stderr.
+"""The kernel's end of a worker's stdio: frames in, frames out, a bounded tail of stderr, live text, warnings of paths.
 
 No queue between pipe and store: a slow commit throttles the worker. What is not a frame is noise for the log.
-
-What a worker says before it is durable, for those who watch: gathered, so that nobody is flooded (fault IF15).
-
-The first word goes out at once; what follows within WINDOW_SECONDS goes out together, at the end of that time or before
-the next entry. Of one window at most WINDOW_CHARACTERS are kept: what is more is counted, and told as ``lagged``. The
-whole text comes with the entry, so nothing is lost but the sight of it being written.
-
-Notices an agent that has a working tree of its own and names files of the project itself: they are not its copy.
-
-It is told, never prevented: a path in an argument may be read, written or only talked about. ``sandbox: on`` prevents.
 """
 
 import re
@@ -40,7 +30,7 @@ class WorkerNotReading(Exception):
 class Link:
     """Frames to and from one worker."""
 
-    def __init__(self, handle: Handle, working: Callable[[], AbstractContextManager[None]] = nullcontext[None]) -> None:
+    def __init__(self, handle: Handle, working: Callable[[], AbstractContextManager[object]] = nullcontext) -> None:
         """``working``: a block of it is around whatever the kernel does with what the worker said."""
         self._handle = handle
         self.working = working
@@ -49,7 +39,7 @@ class Link:
         self._sending = trio.Lock()
 
     async def send(self, frame: KernelFrame) -> None:
-        """Write one frame. Raises WorkerDeaf. Cancellation may leave half a frame: only stop the worker then."""
+        """Write one frame. Raises WorkerNotReading. Cancellation may leave half a frame: only stop the worker then."""
         try:
             with trio.move_on_after(WRITE_DEADLINE_SECONDS):
                 # One after the other. Who is alone does not wait for a turn, which costs one of the loop's.
@@ -68,14 +58,15 @@ class Link:
         raise WorkerNotReading(f"the worker does not read its input (for {WRITE_DEADLINE_SECONDS:g} s)")
 
     def at_hand(self) -> WorkerFrame | Noise | None:
-        """The next thing the worker says, if it has come already."""
+        """Return the next thing the worker said, if it has come already."""
         return self._arrived.popleft() if self._arrived else None
 
     async def receive(self) -> WorkerFrame | Noise | None:
-        """The next thing the worker says; None once it closed its output. Cancellation loses nothing."""
+        """Return the next thing the worker says; None once it closed its output. Cancellation loses nothing."""
         while not self._arrived:
             chunk = await self._handle.stdout.receive_some()
             if not chunk:
+                # What is left, once: a whole frame, though nothing ends its line, or a part of one.
                 rest, self._reader = self._reader.pending, self._reader.another()
                 if not rest:
                     return None
@@ -92,7 +83,7 @@ class Link:
         await self._handle.signal(signal.SIGUSR1)
 
 
-class Tail:
+class StderrTail:
     """The last bytes of a stream that is always drained: an unread pipe would block the worker for ever."""
 
     def __init__(self, limit_bytes: int = STDERR_TAIL_BYTES) -> None:
@@ -117,28 +108,33 @@ class Tail:
 WINDOW_SECONDS: Final = 0.1
 WINDOW_CHARACTERS: Final = 64 * 1024
 
-Told = Mapping[str, str | int]
-Begin = Callable[[Callable[[], Awaitable[None]]], None]
+LiveData = Mapping[str, str | int]
+StartTask = Callable[[Callable[[], Awaitable[None]]], None]
 """Starts a task, as a nursery does."""
 
 
 class DeltaBatch:
-    """Of one attempt. ``hear`` and ``flush`` are called by whoever listens to the worker."""
+    """The live words of a worker, gathered for those who watch, so that nobody is flooded (fault IF15).
 
-    def __init__(self, tell: Callable[[str, Told], None], begin: Begin) -> None:
-        """``tell`` gets ``progress{what}`` and ``delta{text, lagged?}``; a task is begun where some have to wait."""
-        self._tell = tell
-        self._begin = begin
+    The first word goes out at once; what follows within WINDOW_SECONDS goes out together, at the end of that time or
+    before the next entry. Of one window at most WINDOW_CHARACTERS are kept: what is more is counted, and told as
+    ``lagged``. The whole text comes with the entry, so nothing is lost but the sight of it being written.
+    """
+
+    def __init__(self, publish: Callable[[str, LiveData], None], start_task: StartTask) -> None:
+        """``publish`` gets ``progress{what}`` and ``delta{text, lagged?}``. A task is started where any must wait."""
+        self._publish = publish
+        self._start_task = start_task
         self._timed = False
-        """There is a task that will let go what is gathered."""
+        """There is a task that will flush what is gathered."""
         self._texts: list[str] = []
         self._characters = 0
         self._dropped = 0
         self._doing: str | None = None
         self._open_at = 0.0
-        """When the next may go out."""
+        """The time at which the next may go out."""
 
-    def hear(self, frame: Delta | Progress) -> None:
+    def add(self, frame: Delta | Progress) -> None:
         """Take what the worker said."""
         if isinstance(frame, Progress):
             self._doing = frame.what
@@ -151,20 +147,20 @@ class DeltaBatch:
             self.flush()
         elif not self._timed:
             self._timed = True
-            self._begin(self._let_go)
+            self._start_task(self._flush_later)
 
     def flush(self) -> None:
-        """Let go what was gathered: before anything durable of the same worker is told, and at its end."""
-        lagged: Told = {"lagged": self._dropped} if self._dropped else {}
+        """Publish what was gathered: before anything durable of the same worker is told, and at its end."""
+        lagged: LiveData = {"lagged": self._dropped} if self._dropped else {}
         if self._texts or lagged:
-            self._tell("delta", {"text": "".join(self._texts), **lagged})
+            self._publish("delta", {"text": "".join(self._texts), **lagged})
         if self._doing is not None:
-            self._tell("progress", {"what": self._doing})
+            self._publish("progress", {"what": self._doing})
         self._texts, self._characters, self._dropped, self._doing = [], 0, 0, None
         self._open_at = trio.current_time() + WINDOW_SECONDS
 
-    async def _let_go(self) -> None:
-        """Let go what was gathered, once its window has passed."""
+    async def _flush_later(self) -> None:
+        """Flush what was gathered once its window has passed."""
         while self._texts or self._dropped or self._doing is not None:
             if trio.current_time() >= self._open_at:
                 self.flush()
@@ -177,7 +173,11 @@ _END: Final = r"""(?:/[^\s"'\\`;|&<>(){}\[\],:]*)?(?![\w.-])"""
 
 
 class PathWarnings:
-    """Of one attempt. ``project`` is the folder that is not its own; "": it works nowhere else."""
+    """Notices an agent with a working tree of its own that names files of the project itself: they are not its copy.
+
+    The agent is told, never prevented: a path in an argument may be read, written or only talked about. ``sandbox: on``
+    prevents. ``project`` is "" where the agent works in the project.
+    """
 
     def __init__(self, project: str, cwd: str) -> None:
         self._pattern = re.compile(f"(?<![\\w./-]){re.escape(project)}{_END}") if project else None
@@ -185,7 +185,7 @@ class PathWarnings:
         self._told: set[str] = set()
 
     def of(self, entry: Entry) -> tuple[str, ...]:
-        """What to warn of in the calls of ``entry``; of each path once."""
+        """Return a warning for each path that the calls of ``entry`` name, once for each path."""
         found: list[str] = []
         if self._pattern is None:
             return ()

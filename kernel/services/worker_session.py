@@ -1,30 +1,23 @@
-"""What is said between the kernel and one worker, from ``ready`` to the terminal frame.
+"""The conversation of the kernel with one worker: frames and time limits, from ``ready`` to the terminal frame.
 
-Every entry is committed before it is answered (promise P5). The first terminal frame wins; what comes
-after it is ignored. Two clocks, both monotonic, judge a worker that says nothing (promises.md 4.5): *progress* is a
-reply's text, an entry, or word of what is being done, and has until the startup deadline before ``ready``, the tool's
-while a tool runs, else the idle one; the *pulse* asks whether its loop still turns. Time that the kernel takes itself,
-for a commit or because it was stopped, counts for neither.
+Every entry is handled, which commits it, before it is answered (promise P5). The first terminal frame wins; what comes
+after it is ignored. Two monotonic clocks judge a worker that is silent:
 
-Whether a worker's event loop still turns: pings, pongs, and the time between them. Pure: times are handed in.
+- Progress is a reply's text, an entry, or word of what is being done. It has the startup limit before ``ready``, the
+  limit of tools while a tool runs, else the idle limit.
+- The heartbeat asks whether the worker's event loop still turns. A worker that answers every ping may still be stuck,
+  so a pong is no progress (fault IF12); whatever a worker says shows that it lives, so only a silent one is asked.
 
-It says nothing about progress: a worker that answers every ping may still be stuck, and is then silent
-(fault IF12). Whatever a worker says shows that it lives, so only one that is silent is asked.
-
-The time of one attempt in which a call of it is kept waiting for a person: it is no time of the worker's.
-
-It knows no clock but Trio's. Budgets of time are not its business: those are of the whole attempt, standstill and all.
-
-A start that fits: what a long resume brings along goes in lines of its own. Pure.
+Time that the kernel takes itself, for a commit or because it was suspended, counts for neither. Time in which a call of
+the worker waits for a person counts neither as silence nor for the total limit; budgets of time are not known here.
 """
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, assert_never
+from typing import Final, Protocol, assert_never
 
 import msgspec
 import trio
@@ -52,14 +45,33 @@ from protocol.ipc import (
 )
 from protocol.ndjson import LINE_LIMIT_BYTES, Noise, encode
 
+logger = logging.getLogger(__name__)
+
+LOG_LINES: Final = 1000
+"""The lines that a worker may log per attempt: each is a commit (fault IF15)."""
+PACE_FRAMES: Final = 1000
+"""The things that a worker may say within PACE_SECONDS, frames or not (fault IF15)."""
+PACE_SECONDS: Final = 0.1
+NOISE_LINES: Final = 20
+"""The lines that are no frames which are logged per attempt; the rest are dropped."""
+NOISE_LIMIT: Final = 1000
+"""The most such lines with no frame between them: whoever says more does not speak frames at all."""
+LATE_SECONDS: Final = 5.0
+"""A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
+DUMP_SECONDS: Final = 2.0
+"""Time for a worker to write where its threads stand, before it is ended."""
+
 EVERY_SECONDS: Final = 5.0
-"""Of silence before a ping."""
+"""Silence before a ping."""
 WITHIN_SECONDS: Final = 30.0
-"""After which one that has not answered is taken for dead. The loop of a worker never blocks on purpose."""
+"""A worker that has not answered a ping for so long is dead: its loop never blocks on purpose."""
 
 
 class Heartbeat:
-    """The heartbeat of one worker, in seconds of a monotonic clock. Nothing is due before ``begin``."""
+    """Pings to one worker, pongs, and the time between them. Pure: times, in seconds, are handed in.
+
+    Nothing is due before ``begin``.
+    """
 
     def __init__(self, every_seconds: float = EVERY_SECONDS, within_seconds: float = WITHIN_SECONDS) -> None:
         self._every = every_seconds
@@ -70,26 +82,26 @@ class Heartbeat:
 
     @property
     def due_at(self) -> float:
-        """When a ping is to be sent, or its answer was to be there."""
+        """The time at which the next ping is sent, or its answer has to be there."""
         return self._heard_at + self._every if self._asked_at is None else self._asked_at + self.within_seconds
 
     def begin(self, now: float) -> None:
-        """The worker speaks frames from now on."""
+        """Note that the worker speaks frames from now on."""
         self._heard_at = now
 
     def heard(self, now: float) -> None:
-        """It said something."""
+        """Note that the worker said something."""
         if self._heard_at < math.inf:
             self._heard_at = now
             self._asked_at = None
 
     def pong(self, n: int, now: float) -> None:
-        """It answered ping ``n``. What answers another ping, or none, is passed over (fault IF13)."""
+        """Note the answer to ping ``n``. An answer to another ping, or to none, is passed over (fault IF13)."""
         if self._asked_at is not None and n == self._n:
             self.heard(now)
 
     def ask(self, now: float) -> Ping | None:
-        """The ping that is due. None: the last one was not answered in time, so the worker is dead."""
+        """Return the ping that is due; None where the last one was not answered in time: the worker is dead."""
         if self._asked_at is not None:
             return None
         self._n += 1
@@ -104,7 +116,7 @@ class Heartbeat:
 
 
 class PausableDeadline:
-    """Counts the calls that are kept waiting, and stops a deadline while there are any."""
+    """A deadline that stands still while calls of the worker are kept waiting for a person. Uses Trio's clock."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -114,12 +126,12 @@ class PausableDeadline:
 
     @property
     def lasts(self) -> bool:
-        """Whether a call is kept waiting now."""
+        """True while a call is kept waiting."""
         return self._calls > 0
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """One more call is kept waiting while the block lasts."""
+        """Count one more call that is kept waiting, while the block lasts."""
         self._calls += 1
         if self._calls == 1:
             self._stop_clock()
@@ -132,12 +144,12 @@ class PausableDeadline:
                 self._deadline.deadline = self._ended_at + self._left_seconds
 
     def excused_at(self) -> float:
-        """Until when silence is no fault of the worker's, by Trio's clock."""
+        """Return the time, by Trio's clock, until which silence is no fault of the worker's."""
         return trio.current_time() if self.lasts else self._ended_at
 
     @contextmanager
     def move_on_after(self, seconds: float) -> Generator[trio.CancelScope]:
-        """A scope that is cancelled once so much time has passed that was none of standstill. One at a time."""
+        """Open a scope that is cancelled after ``seconds`` in which no call was kept waiting. One at a time."""
         with trio.move_on_after(seconds) as self._deadline:
             if self.lasts:
                 self._stop_clock()
@@ -153,7 +165,7 @@ ENTRIES_BYTES: Final = LINE_LIMIT_BYTES // 4
 
 
 def split_start(start: Start) -> Iterator[Start | Entry]:
-    """``start`` with the first of its entries, then the others one by one.
+    """Divide ``start``, so that a long resume fits: as many entries as fit its line, then the others one by one.
 
     The prompt itself is not divided: one that exceeds a line makes ``encode`` raise LineTooLong.
     """
@@ -164,46 +176,20 @@ def split_start(start: Start) -> Iterator[Start | Entry]:
     yield from rest
 
 
-logger = logging.getLogger(__name__)
+class SessionHandlers(Protocol):
+    """The receiver of what a worker says, in the order in which it says it."""
 
-LOG_LINES: Final = 1000
-"""How many lines a worker may log per attempt: each is a commit (fault IF15)."""
+    async def on_ready(self, ready: Ready, /) -> None:
+        """Take note of a worker that speaks our protocol and has been sent its start."""
 
-PACE_FRAMES: Final = 1000
-"""How many things a worker may say within PACE_SECONDS, frames or not (fault IF15)."""
-PACE_SECONDS: Final = 0.1
+    async def on_entry(self, entry: Entry, /) -> Go | Yield | Stop:
+        """Commit ``entry`` and return what its worker may do next. May raise Refused."""
 
-NOISE_LINES: Final = 20
-"""How many lines that are no frames are logged per attempt; the rest are dropped."""
-NOISE_LIMIT: Final = 1000
-"""How many such lines may come with no frame between them: whoever says more does not speak frames at all."""
+    async def on_log(self, log: Log, /) -> None:
+        """Log one line, of the worker or about what it printed."""
 
-LATE_SECONDS: Final = 5.0
-"""A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
-
-TELL_SECONDS: Final = 0.02
-"""How long the first entry may take to tell, in its own commit, that its worker runs."""
-
-DUMP_SECONDS: Final = 2.0
-"""For a worker to write where its threads stand, before it is ended."""
-
-
-async def _nothing_to_tell() -> None:
-    pass
-
-
-@dataclass(frozen=True, slots=True)
-class SessionHandlers:
-    """Who hears what a worker says. ``entry`` commits and returns the answer.
-
-    ``works`` is told TELL_SECONDS after ``ready`` that the worker does not end as soon as it began.
-    """
-
-    entry: Callable[[Entry], Awaitable[Go | Yield | Stop]]
-    log: Callable[[Log], Awaitable[None]]
-    live: Callable[[Delta | Progress], None]
-    ready: Callable[[Ready], Awaitable[None]]
-    works: Callable[[], Awaitable[None]] = _nothing_to_tell
+    def on_live(self, frame: Delta | Progress, /) -> None:
+        """Show what is not durable."""
 
 
 class WorkerSession:
@@ -215,43 +201,42 @@ class WorkerSession:
         link: Link,
         start: Start,
         timeouts: Timeouts,
-        ears: SessionHandlers,
-        pulse: Heartbeat | None = None,
-        standstill: PausableDeadline | None = None,
+        handlers: SessionHandlers,
+        heartbeat: Heartbeat | None = None,
+        deadline: PausableDeadline | None = None,
     ) -> None:
-        """``standstill``: while the worker waits for a person, which counts neither as silence nor as its time."""
+        """``deadline`` stands still while the worker waits for a person."""
         self._link = link
         self._start = start
         self._timeouts = timeouts
-        self._ears = ears
-        self._pulse = pulse or Heartbeat()
-        self._standstill = standstill or PausableDeadline()
-        self._progress_at = 0.0
+        self._handlers = handlers
+        self._heartbeat = heartbeat or Heartbeat()
+        self._deadline = deadline or PausableDeadline()
         self._ready = False
-        self._tell_at = math.inf
+        self._progress_at = 0.0
         self._tool_runs = False
         self._doing = ""
-        self._spared = False
+        self._forgiven = False
         """The kernel was late, and nothing has been heard since."""
-        self._window_at = -math.inf
-        self._paced = 0
-        self._logged = 0
-        self._noise = 0
+        self._pace_from = -math.inf
+        self._paced_frames = 0
+        self._log_lines = 0
+        self._noise_lines = 0
         self._noise_in_a_row = 0
 
     async def run(self) -> Ending | None:
-        """Talk until the worker's terminal frame, its end of output, or a deadline."""
+        """Talk until the worker's terminal frame, its end of output, or a time limit."""
         ending: Ending | None = None
-        with self._standstill.move_on_after(self._timeouts.total) as patience:
+        with self._deadline.move_on_after(self._timeouts.total) as total:
             ending = await self._talk()
-        if not patience.cancelled_caught:
-            return ending
-        return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
+        if total.cancelled_caught:
+            return Ending("incomplete", f"still running after {self._timeouts.total:g} s", cause="total_timeout")
+        return ending
 
     async def _talk(self) -> Ending | None:
         self._progress_at = trio.current_time()
         while True:
-            wake_at = min(self._progress_at + self._patience_seconds(), self._pulse.due_at, self._tell_at)
+            wake_at = min(self._progress_at + self._patience_seconds(), self._heartbeat.due_at)
             frame, silent = self._link.at_hand(), False
             if frame is None:
                 with trio.move_on_at(wake_at) as nap:
@@ -259,100 +244,65 @@ class WorkerSession:
                 silent = nap.cancelled_caught
             now = trio.current_time()
             if silent:
-                ending = await self._judge(now, wake_at)
+                ending = await self._on_silence(now, wake_at)
             elif frame is None:
                 return None
             else:
-                # What frame shows of its worker, whatever it says.
-                self._spared = False
-                if isinstance(frame, Pong):
-                    self._pulse.pong(frame.n, now)
-                else:
-                    self._pulse.heard(now)
-                    if not isinstance(frame, Noise):
-                        self._noise_in_a_row = 0
-                    if isinstance(frame, Ready | Entry | Delta | Progress):
-                        self._progress_at = now
-                        self._tool_runs = isinstance(frame, Progress) and frame.tool
-                        self._doing = frame.what if isinstance(frame, Progress) else ""
+                self._note_life(frame, now)
                 with self._link.working():
-                    ending = await self._hear(frame)
+                    ending = await self._on_frame(frame)
                 self._forgive(trio.current_time() - now)
             if ending is not None:
                 return ending
             if frame is not None:
-                pace_now = trio.current_time()
-                if pace_now >= self._window_at + PACE_SECONDS:
-                    self._window_at, self._paced = pace_now, 0
-                self._paced += 1
-                if self._paced >= PACE_FRAMES:
-                    await trio.sleep_until(self._window_at + PACE_SECONDS)
+                await self._pace()
 
-    def _patience_seconds(self) -> float:
-        if not self._ready:
-            return self._timeouts.startup
-        return max(self._timeouts.idle, self._timeouts.tool) if self._tool_runs else self._timeouts.idle
+    def _note_life(self, frame: WorkerFrame | Noise, now: float) -> None:
+        """Reset the clocks that ``frame`` resets, whatever it says."""
+        self._forgiven = False
+        if isinstance(frame, Pong):
+            self._heartbeat.pong(frame.n, now)
+            return
+        self._heartbeat.heard(now)
+        if not isinstance(frame, Noise):
+            self._noise_in_a_row = 0
+        if isinstance(frame, Ready | Entry | Delta | Progress):
+            self._progress_at = now
+            self._tool_runs = isinstance(frame, Progress) and frame.tool
+            self._doing = frame.what if isinstance(frame, Progress) else ""
 
-    async def _judge(self, now: float, wake_at: float) -> Ending | None:
-        """Nothing was said until ``wake_at``: what of it? None: the worker still has time."""
-        if now >= self._tell_at:
-            self._tell_at = math.inf
-            await self._ears.works()
-            self._forgive(trio.current_time() - now)
-            return None
-        if now - wake_at > LATE_SECONDS and not self._spared:
-            self._spared = True
-            self._forgive(now - wake_at + self._pulse.within_seconds)
-            return None
-        if now >= self._progress_at + self._patience_seconds():
-            return self._silent(self._patience_seconds())
-        ping = self._pulse.ask(now)
-        if ping is None:
-            await self._link.ask_for_dump()
-            await trio.sleep(DUMP_SECONDS)
-            text = f"the worker did not answer a ping for {self._pulse.within_seconds:g} s"
-            return Ending("failed", text, cause="unresponsive")
-        await self._link.send(ping)
-        return None
-
-    def _silent(self, seconds: float) -> Ending | None:
-        excused_at = self._standstill.excused_at()
-        if excused_at > self._progress_at:
-            self._progress_at = excused_at
-            return None
-        cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
-        last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
-        return Ending("failed", f"the worker made no progress for {seconds:g} s{last}", cause=cause)
-
-    def _forgive(self, seconds: float) -> None:
-        self._progress_at += seconds
-        self._pulse.forgive(seconds)
-
-    async def _hear(self, frame: WorkerFrame | Noise) -> Ending | None:
+    async def _on_frame(self, frame: WorkerFrame | Noise) -> Ending | None:
+        """Have ``frame`` handled and answered. Returns the ending where it is the last one that counts."""
         match frame:
             case Result():
                 return of_result(frame)
             case Error():
                 return of_error(frame)
             case Ready():
-                return await self._greet(frame)
+                return await self._on_ready(frame)
             case Entry():
-                answer = await self._ears.entry(frame)
+                answer = await self._handlers.on_entry(frame)
                 if not frame.last:
                     await self._link.send(answer)
             case Delta() | Progress():
-                self._ears.live(frame)
+                self._handlers.on_live(frame)
             case Log():
-                await self._log(frame)
+                self._log_lines += 1
+                if self._log_lines == LOG_LINES:
+                    text = f"{LOG_LINES} lines logged: the rest of this attempt's are dropped"
+                    await self._handlers.on_log(Log(level="warning", text=text))
+                elif self._log_lines < LOG_LINES:
+                    await self._handlers.on_log(frame)
             case Noise():
-                return await self._note(frame)
+                return await self._on_noise(frame)
             case Pong():
                 pass
             case _:
                 assert_never(frame)
         return None
 
-    async def _greet(self, ready: Ready) -> Ending | None:
+    async def _on_ready(self, ready: Ready) -> Ending | None:
+        """Send its start to a worker that speaks our protocol. Another ``ready`` of the same worker changes nothing."""
         if ready.protocol[0] != PROTOCOL[0]:
             text = f"the worker speaks protocol {ready.protocol[0]}, this kernel {PROTOCOL[0]}"
             return Ending("failed", text, cause="spawn_permanent")
@@ -360,28 +310,63 @@ class WorkerSession:
             self._ready = True
             for part in split_start(self._start):
                 await self._link.send(part)
-            await self._ears.ready(ready)
-            now = trio.current_time()
-            self._pulse.begin(now)
-            self._tell_at = now + TELL_SECONDS
+            await self._handlers.on_ready(ready)
+            self._heartbeat.begin(trio.current_time())
         return None
 
-    async def _log(self, line: Log) -> None:
-        self._logged += 1
-        if self._logged == LOG_LINES:
-            line = Log(level="warning", text=f"{LOG_LINES} lines logged: the rest of this attempt's are dropped")
-        if self._logged <= LOG_LINES:
-            await self._ears.log(line)
-
-    async def _note(self, noise: Noise) -> Ending | None:
+    async def _on_noise(self, noise: Noise) -> Ending | None:
+        """Log a line that is no frame. Noise without end is an ending; so is a frame that counts and does not parse."""
         if noise.meant is not None:
             what = f"the worker sent a frame of kind {noise.meant} that does not parse: {noise.why}"
             return Ending("failed", f"{what}; it was {noise.text[:200]!r}", cause="protocol")
-        self._noise += 1
+        self._noise_lines += 1
         self._noise_in_a_row += 1
-        if self._noise <= NOISE_LINES:
-            await self._ears.log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
+        if self._noise_lines <= NOISE_LINES:
+            await self._handlers.on_log(Log(level="warning", text=f"not a frame ({noise.why}): {noise.text}"))
         if self._noise_in_a_row <= NOISE_LIMIT:
             return None
         text = f"the worker prints lines that are no frames: over {NOISE_LIMIT} in a row, the last {noise.text[:80]!r}"
         return Ending("failed", text, cause="protocol")
+
+    async def _on_silence(self, now: float, wake_at: float) -> Ending | None:
+        """Judge a worker that said nothing until ``wake_at``: ping it, or end it. None: it still has time."""
+        if now - wake_at > LATE_SECONDS and not self._forgiven:
+            self._forgiven = True
+            self._forgive(now - wake_at + self._heartbeat.within_seconds)
+            return None
+        patience_seconds = self._patience_seconds()
+        if now >= self._progress_at + patience_seconds:
+            excused_at = self._deadline.excused_at()
+            if excused_at > self._progress_at:
+                self._progress_at = excused_at
+                return None
+            cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
+            last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
+            return Ending("failed", f"the worker made no progress for {patience_seconds:g} s{last}", cause=cause)
+        ping = self._heartbeat.ask(now)
+        if ping is None:
+            await self._link.ask_for_dump()
+            await trio.sleep(DUMP_SECONDS)
+            text = f"the worker did not answer a ping for {self._heartbeat.within_seconds:g} s"
+            return Ending("failed", text, cause="unresponsive")
+        await self._link.send(ping)
+        return None
+
+    def _patience_seconds(self) -> float:
+        if not self._ready:
+            return self._timeouts.startup
+        return max(self._timeouts.idle, self._timeouts.tool) if self._tool_runs else self._timeouts.idle
+
+    def _forgive(self, seconds: float) -> None:
+        """Let ``seconds`` not count: they were the kernel's own."""
+        self._progress_at += seconds
+        self._heartbeat.forgive(seconds)
+
+    async def _pace(self) -> None:
+        """Read a worker slower that says more than anybody can read: its pipe fills, the others get their turn."""
+        now = trio.current_time()
+        if now >= self._pace_from + PACE_SECONDS:
+            self._pace_from, self._paced_frames = now, 0
+        self._paced_frames += 1
+        if self._paced_frames >= PACE_FRAMES:
+            await trio.sleep_until(self._pace_from + PACE_SECONDS)

@@ -1,17 +1,8 @@
-"""Where an attempt may leave things: a folder that goes with it, and one that the agent's CLI lives in for longer.
+"""The working directory of an attempt: its place, its sandbox, its own directory, and the home of its CLI.
 
-``sessions/<agent>/<space>/<backend>/`` (contracts.md section 3) is made when it is first needed; nothing of the user's
-or of the project is ever a home.
-
-The ground an attempt works on: its directory, and what its programs see where they are confined.
-
-Named while it is briefed, from rows and files; made and tried before anything is started. A worker itself is not
-confined (it holds the key): what it starts is, and its file tools keep to its directory.
-
-The homes of programs, ``sessions/<agent>/<space>/``: removed with what was said there, and when nothing needs them.
-
-A home is of use as long as something in it may be resumed: while its agent has work in its space that has not ended,
-or that ended not long ago. It knows no backend, and never looks into a home.
+They are named while the start frame is built, from rows and files; made and tried before anything is started. A worker
+itself is not confined (it holds the key): what it starts is, and its file tools keep to its directory. The home of a
+CLI is made when it is first needed; nothing of the user's or of the project is ever a home.
 """
 
 import logging
@@ -19,10 +10,11 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -44,39 +36,9 @@ from protocol.backends import BACKENDS, EXEC
 from protocol.ipc import Sandbox, Start
 from protocol.state_paths import RUN, SESSIONS
 
-_PLAIN: Final = re.compile(r"[^A-Za-z0-9._@-]+")
+logger = logging.getLogger(__name__)
 
-
-class AttemptPaths:
-    """Names folders below ``state``, and makes those that outlive an attempt. ``home`` is where all projects' is."""
-
-    def __init__(self, *, state: Path, home: Path) -> None:
-        self._state = state
-        self.hidden: tuple[str, ...] = (str(home),)
-        """What no agent has any business in."""
-
-    def attempt(self, leased: Leased) -> str:
-        """The folder of the attempt; whoever spawns it makes it."""
-        return str(self._state / RUN / leased.attempt)
-
-    def session(self, leased: Leased, definition: AgentDefinition) -> str:
-        """The home of the agent's CLI in that space, made with mode 0700; "" for what needs none. Raises OSError."""
-        if not BACKENDS[definition.backend].own_session:
-            return ""
-        place = self.sessions(leased.agent) / plain(leased.space) / definition.backend
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return str(place)
-
-    def sessions(self, agent: str) -> Path:
-        """The homes of all CLIs of one agent (its key)."""
-        return self._state / SESSIONS / plain(agent)
-
-
-def plain(name: str) -> str:
-    """A key, of an agent or a space, as one folder: only ``review:main`` becomes ``review+main``."""
-    return _PLAIN.sub("+", name)
-
-
+_NOT_PLAIN: Final = re.compile(r"[^A-Za-z0-9._@-]+")
 _PROTECTED: Final = (AGENTS, WORKFLOWS, *PROJECT_FILES)
 """Of the project: what says who agents are and what they may do. An agent that can write it lets itself out."""
 _QUARTER: Final = 4
@@ -87,6 +49,37 @@ _TRIAL: Final = (
 )  # fmt: skip
 _TRIAL_SECONDS: Final = 20.0
 _SAID: Final = 300
+_REMOVING: Final = ".going-"
+
+
+class AttemptPaths:
+    """Names directories below ``state``, and makes those that outlive an attempt. ``home`` is all projects'."""
+
+    def __init__(self, *, state: Path, home: Path) -> None:
+        self._state = state
+        self.hidden: tuple[str, ...] = (str(home),)
+        """Directories in which no agent has any business."""
+
+    def attempt(self, leased: Leased) -> str:
+        """Return the directory of the attempt; whoever spawns it makes it."""
+        return str(self._state / RUN / leased.attempt)
+
+    def session(self, leased: Leased, definition: AgentDefinition) -> str:
+        """Return the home of the agent's CLI in that space, made with mode 0700; "" without one. Raises OSError."""
+        if not BACKENDS[definition.backend].own_session:
+            return ""
+        place = self.sessions(leased.agent) / folder_name(leased.space) / definition.backend
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return str(place)
+
+    def sessions(self, agent: str) -> Path:
+        """Return the directory of all CLI homes of one agent (its key)."""
+        return self._state / SESSIONS / folder_name(agent)
+
+
+def folder_name(name: str) -> str:
+    """Return a key, of an agent or a space, as one directory name: only ``review:main`` becomes ``review+main``."""
+    return _NOT_PLAIN.sub("+", name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +94,14 @@ class WorkingDirectory:
     tree: Worktree | None = None
 
 
-def project_ground(root: Path) -> Callable[[Leased], WorkingDirectory]:
-    """Everybody works in the project itself."""
-    ground = WorkingDirectory(str(root), str(root))
-    return lambda _leased: ground
+def in_project(root: Path) -> Callable[[Leased], WorkingDirectory]:
+    """Return a lookup by which everybody works in the project itself."""
+    directory = WorkingDirectory(str(root), str(root))
+    return lambda _leased: directory
 
 
 class Confinement:
-    """Says what an agent's programs see, and finds out whether that can be done here."""
+    """Builds the sandboxes of agents' programs, and tries whether they work on this machine."""
 
     def __init__(
         self, *, root: Path, environ: Mapping[str, str], launcher: Launcher, placeholders: Placeholders
@@ -120,8 +113,8 @@ class Confinement:
         self._trials = 0
         self._placeholders = placeholders
 
-    def of(self, definition: AgentDefinition, ground: WorkingDirectory, start: Start) -> Sandbox | None:
-        """What confines the programs of ``start``; None: nothing does. Raises CauseError where nothing can."""
+    def of(self, definition: AgentDefinition, directory: WorkingDirectory, start: Start) -> Sandbox | None:
+        """Return the sandbox of the programs of ``start``, if it has one. Raises CauseError where none can be made."""
         if definition.sandbox == "off":
             return None
         if definition.backend == EXEC:
@@ -138,8 +131,8 @@ class Confinement:
                 hidden=start.hidden,
                 private_bytes=_machine_bytes() // _QUARTER,
             )
-            if ground.tree is None
-            else self.of_tree(ground.tree, start.hidden)
+            if directory.tree is None
+            else self.of_tree(directory.tree, start.hidden)
         )
         return msgspec.structs.replace(
             box,
@@ -149,7 +142,7 @@ class Confinement:
         )
 
     def of_tree(self, tree: Worktree, hidden: tuple[str, ...]) -> Sandbox:
-        """What is seen by whatever runs in ``tree``, whose agent is confined: the agent's programs, commands, our git.
+        """Return the sandbox of whatever runs in ``tree``, whose agent is confined: its programs, commands, our git.
 
         Its git directory is the clone, and no other one can be written there. Raises CauseError.
         """
@@ -166,7 +159,7 @@ class Confinement:
         return (str(self._root / name) for name in _PROTECTED)
 
     async def ready(self, attempt: str, sandbox: Sandbox) -> None:
-        """See that it works, and that all of it can be protected until ``over``. Raises CauseError, SpawnTransient."""
+        """Check that it works, and protect all of it until ``release``. Raises CauseError, SpawnTransient."""
         await self.check(sandbox)
         names = [name for name in RUN_OUTSIDE if str(self._root / name) in sandbox.readable]
         try:
@@ -175,8 +168,8 @@ class Confinement:
             text = f"sandbox: on, but {error.filename} cannot be protected: {error.strerror}"
             raise CauseError("spawn_permanent", text) from error
 
-    def over(self, attempt: str) -> None:
-        """Nothing of ``attempt`` runs any more."""
+    def release(self, attempt: str) -> None:
+        """Remove the placeholders that only ``attempt`` needed, of which nothing runs any more."""
         self._placeholders.release(attempt)
 
     async def check(self, sandbox: Sandbox) -> None:
@@ -203,25 +196,35 @@ def _machine_bytes() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-Prepare = Callable[[Leased, Start], Awaitable[None]]
-"""Makes an attempt's ground ready, before anything is started on it. Raises CauseError, SpawnTransient."""
+class Preparation(Protocol):
+    """Makes ready what an attempt works on, before anything is started there."""
+
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Make it ready. Raises CauseError, SpawnTransient."""
+
+    def release(self, leased: Leased) -> None:
+        """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
 
 
-async def nothing_to_prepare(_leased: Leased, _start: Start) -> None:
+class NoPreparation:
     """For attempts in the project itself, which nothing confines."""
 
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Do nothing."""
 
-def nothing_is_over(_leased: Leased) -> None:
-    """For attempts for which nothing was prepared."""
+    def release(self, leased: Leased) -> None:
+        """Do nothing."""
 
 
-logger = logging.getLogger(__name__)
-
-_GOING: Final = ".going-"
+NO_PREPARATION: Final = NoPreparation()
 
 
 class CliHomes:
-    """All homes of a project, below ``root``; None: there are none."""
+    """The homes of a project's CLIs, ``sessions/<agent>/<space>/``, below ``root``; None: there are none.
+
+    A home is of use as long as something in it may be resumed: while its agent has work in its space that has not
+    ended, or that ended not long ago. It is removed with what was said there, and when nothing needs it.
+    """
 
     def __init__(self, root: Path | None = None) -> None:
         self._root = root
@@ -233,13 +236,15 @@ class CliHomes:
         """
 
         def meant(found: tuple[str, str]) -> bool:
-            return all(asked is None or plain(asked) == name for asked, name in zip((agent, space), found, strict=True))
+            return all(
+                asked is None or folder_name(asked) == name for asked, name in zip((agent, space), found, strict=True)
+            )
 
         await trio.to_thread.run_sync(self._remove, meant)
 
     async def keep(self, needed: Collection[tuple[str, str]]) -> int:
         """Remove the homes that are not of these agents (their keys) in these spaces. Returns how many."""
-        names = {(plain(agent), plain(space)) for agent, space in needed}
+        names = {(folder_name(agent), folder_name(space)) for agent, space in needed}
 
         def unneeded(found: tuple[str, str]) -> bool:
             return found not in names
@@ -247,31 +252,19 @@ class CliHomes:
         return await trio.to_thread.run_sync(self._remove, unneeded)
 
     def _remove(self, unwanted: Callable[[tuple[str, str]], bool]) -> int:
-        removed = [home for home in self._all() if unwanted((home.parent.name, home.name))]
+        if self._root is None:
+            return 0
+        homes = [path for path in self._root.glob("*/*") if path.is_dir() and not path.is_symlink()]
+        removed = [home for home in homes if unwanted((home.parent.name, home.name))]
         for home in removed:
-            _remove(home)
-            _leave(home.parent)
+            # Out of the way first: whoever begins now makes itself a new one.
+            removing = home.with_name(f"{_REMOVING}{secrets.token_hex(4)}")
+            try:
+                home.rename(removing)
+            except OSError as error:
+                logger.warning("homes.kept %s: %s", home, error)
+            else:
+                shutil.rmtree(removing, ignore_errors=True)
+            with suppress(OSError):  # the agent's directory, where that was its last home
+                home.parent.rmdir()
         return len(removed)
-
-    def _all(self) -> Iterator[Path]:
-        if self._root is not None:
-            yield from [path for path in self._root.glob("*/*") if path.is_dir() and not path.is_symlink()]
-
-
-def _remove(home: Path) -> None:
-    """Out of the way first: whoever begins now makes itself a new one."""
-    going = home.with_name(f"{_GOING}{secrets.token_hex(4)}")
-    try:
-        home.rename(going)
-    except OSError as error:
-        logger.warning("homes.kept %s: %s", home, error)
-        return
-    shutil.rmtree(going, ignore_errors=True)
-
-
-def _leave(agent: Path) -> None:
-    """Remove the agent's folder where that was its last home."""
-    try:
-        agent.rmdir()
-    except OSError:
-        return

@@ -1,12 +1,7 @@
-"""The working trees of agents while their runs live: made before an agent begins, measured as it goes.
+"""The working trees of agents while their runs live: made before an agent begins, measured as it goes, removed at last.
 
 A tree is handed out once its row says ``made``: until then everything in it is ours, and a kernel that died over it
 leaves nothing that the next one would not do again.
-
-What becomes of working trees when their run has ended: removed where nothing would be lost, and else kept.
-
-Nothing is forced, and nothing is looked at while somebody still works there. A kept one is looked at again by the next
-kernel: until then its work may have been merged, pushed or thrown away.
 """
 
 import logging
@@ -23,7 +18,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.working_directory import WorkingDirectory
+from kernel.services.working_directory import Confinement, WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
@@ -37,7 +32,7 @@ from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
-from protocol.ipc import Sandbox
+from protocol.ipc import Sandbox, Start
 from protocol.names import place_of
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
@@ -54,7 +49,7 @@ _SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxy
 
 
 class Worktrees:
-    """Of one project. ``ready`` may be called for many agents at once."""
+    """The working trees of one project. ``ready`` may be called for many agents at once."""
 
     def __init__(
         self,
@@ -69,7 +64,7 @@ class Worktrees:
         own_bin: frozenset[str],
         confine: Callable[[Worktree], Sandbox],
     ) -> None:
-        """``confine``: what confines all that is run over a tree whose agent is confined. It may raise CauseError."""
+        """``confine`` makes the sandbox of all that is run over a confined agent's tree. It may raise CauseError."""
         self._confine = confine
         self._root = root
         self._repository = repository
@@ -85,8 +80,8 @@ class Worktrees:
         """Those that are being measured, and whether they are to be again."""
         self._measuring = trio.CapacityLimiter(MEASURED_AT_ONCE)
 
-    def ground(self, leased: Leased) -> WorkingDirectory:
-        """Where the agent works. Raises CauseError where its tree was removed with its run, or leads elsewhere."""
+    def working_directory(self, leased: Leased) -> WorkingDirectory:
+        """Return where the agent works. Raises CauseError where its tree was removed, or leads elsewhere."""
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return WorkingDirectory(str(self._root), str(self._root))
@@ -115,8 +110,8 @@ class Worktrees:
                     git_dir = await self._repository.add(tree, confined=confined)
                 names = await self._repository.included()
                 await trio.to_thread.run_sync(copy_included, names, self._root, tree)
-                furnishing, steps = self._furnishing(tree, "setup")
-                await self._run_steps("setup", steps, furnishing)
+                setup, steps = self._setup_of(tree, "setup")
+                await self._run_steps("setup", steps, setup)
                 await self._writer.commit(worktree_made, tree, git_dir)
                 self._stats[place_of(tree.space), tree.name] = DiffStat()
             elif confined != has_clone(tree):
@@ -132,7 +127,7 @@ class Worktrees:
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
 
     def box(self, tree: Worktree) -> Sandbox | None:
-        """What confines all that is run over ``tree``; None: its agent is not. Raises Refused where nothing can."""
+        """Return the sandbox of all that is run over ``tree``, if its agent has one. Raises Refused."""
         try:
             return self._confine(tree) if has_clone(tree) else None
         except CauseError as error:
@@ -140,20 +135,19 @@ class Worktrees:
 
     async def teardown(self, tree: Worktree) -> None:
         """Run what the workflow wants done in ``tree`` at its end. Raises Refused (setup_failed), SpawnTransient."""
-        furnishing, steps = self._furnishing(tree, "teardown")
-        await self._run_steps("teardown", steps, furnishing)
+        setup, steps = self._setup_of(tree, "teardown")
+        await self._run_steps("teardown", steps, setup)
 
     def forget(self, tree: Worktree) -> None:
-        """It is not worked in any more."""
+        """Forget the changes of a tree that is not worked in any more."""
         self._stats.pop((place_of(tree.space), tree.name), None)
 
     def stat(self, space: str | None, name: str) -> DiffStat | None:
-        """What was done in the agent's tree, as far as it has been measured. Never waits."""
+        """Return the changes in the agent's tree, as far as they have been measured. Never waits."""
         return None if space is None else self._stats.get((space, name))
 
     async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
-        """What was done in the trees of ``run``, or in that of its agent ``name``, until now.
-
+        """Return the changes in the trees of ``run``, or in that of its agent ``name``, until now.
 
         Raises Refused where that of the one cannot be told; among several it is said of that one alone.
         """
@@ -206,17 +200,27 @@ class Worktrees:
             under_way = one in self._due
             self._due[one] = True
             if not under_way:
-                nursery.start_soon(self._catch_up, one)
+                nursery.start_soon(self._measure, *one)
 
-    async def _catch_up(self, one: tuple[str, str]) -> None:
+    async def _measure(self, place: str, name: str) -> None:
+        """Measure the tree of an agent until it has not been touched meanwhile."""
+        one = place, name
         while self._due[one]:
             self._due[one] = False
             async with self._measuring:
-                await self._measure(*one)
+                run = self._reader.now(workflows.running_at, place)
+                trees = () if run is None else self._reader.now(worktrees.of_run, run.id)
+                tree = next((tree for tree in trees if tree.name == name and tree.state == "made"), None)
+                if tree is None:
+                    continue
+                try:
+                    self._stats[one] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
+                except (Refused, SpawnTransient, OSError) as error:
+                    logger.warning("worktree.unmeasured %s of %s: %s", name, place, error)
         del self._due[one]
 
     def _touched(self, event: Event) -> frozenset[tuple[str, str]]:
-        """Whose step it was; all, where some went by unseen."""
+        """Return the tree of the step's agent; all trees, where some steps went by unseen."""
         if event.space is None or event.agent is None:
             return frozenset(self._stats)
         return frozenset({(event.space, event.agent)})
@@ -224,23 +228,12 @@ class Worktrees:
     def _is_of_a_tree(self, event: Event) -> bool:
         return event.type == "instruction.step" and (event.space, event.agent) in self._stats
 
-    async def _measure(self, place: str, name: str) -> None:
-        run = self._reader.now(workflows.running_at, place)
-        trees = () if run is None else self._reader.now(worktrees.of_run, run.id)
-        tree = next((tree for tree in trees if tree.name == name and tree.state == "made"), None)
-        if tree is None:
-            return
-        try:
-            self._stats[place, name] = stat_of(await self._repository.changes(tree, box=self.box(tree)))
-        except (Refused, SpawnTransient, OSError) as error:
-            logger.warning("worktree.unmeasured %s of %s: %s", name, place, error)
+    async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], setup: WorktreeSetup) -> None:
+        box = self.box(setup.tree) if steps else None
+        await run_steps(what, steps, setup, launcher=self._launcher, env=self._env, sandbox=box)
 
-    async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], furnishing: WorktreeSetup) -> None:
-        box = self.box(furnishing.tree) if steps else None
-        await run_steps(what, steps, furnishing, launcher=self._launcher, env=self._env, sandbox=box)
-
-    def _furnishing(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
-        """As the workflow was when its run began."""
+    def _setup_of(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
+        """Return the setup of ``tree`` and its steps, as the workflow was when its run began."""
         source, record = self._reader.now(workflows.source, tree.run), self._reader.now(workflows.by_id, tree.run)
         assert source is not None, tree
         assert record is not None, tree
@@ -252,7 +245,7 @@ class Worktrees:
 
 
 def stat_of(changes: Changes) -> DiffStat:
-    """``changes`` as a few numbers."""
+    """Return ``changes`` as a few numbers."""
     return DiffStat(
         files=len(changes.files),
         added=sum(file.added for file in changes.files),
@@ -261,14 +254,37 @@ def stat_of(changes: Changes) -> DiffStat:
     )
 
 
+class AttemptPreparation:
+    """Makes an attempt's working tree and its confinement ready (Preparation)."""
+
+    def __init__(self, *, worktrees: Worktrees, confinement: Confinement) -> None:
+        self._worktrees = worktrees
+        self._confinement = confinement
+
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Check that a confined agent can be confined, and make its working tree. Raises CauseError, SpawnTransient."""
+        if start.sandbox is not None:
+            await self._confinement.ready(leased.attempt, start.sandbox)
+        await self._worktrees.ready(leased, confined=start.sandbox is not None)
+
+    def release(self, leased: Leased) -> None:
+        """Remove the placeholders that only this attempt needed."""
+        self._confinement.release(leased.attempt)
+
+
 WAKING: Final = frozenset({"workflow.stopped"})
 LEAVING_SECONDS: Final = 0.5
-"""How often it looks whether the last worker of a run has left."""
+"""Between two looks whether the last worker of a run has left."""
 RETRY_SECONDS: Final = 30.0
 
 
 class WorktreeSweep:
-    """One task. ``works_in`` says whether an attempt of a run is still under way."""
+    """Removes the working trees of ended runs where nothing would be lost, and keeps the others. One task.
+
+    Nothing is forced, and nothing is looked at while somebody still works there. A kept one is looked at again by the
+    next kernel: until then its work may have been merged, pushed or thrown away. ``works_in`` tells that an attempt of
+    a run is still under way.
+    """
 
     def __init__(
         self,
@@ -307,7 +323,7 @@ class WorktreeSweep:
                 continue
             try:
                 self._trees.forget(tree)
-                why = await self._why_kept(tree)
+                why = await self._remove(tree)
                 if why is None:
                     await self._writer.commit(worktree_gone, tree)
                 else:
@@ -318,8 +334,8 @@ class WorktreeSweep:
                 nap = min(nap, RETRY_SECONDS)
         return nap
 
-    async def _why_kept(self, tree: Worktree) -> str | None:
-        """Why it stays; None: it is gone. Raises Refused (busy, or of the store), SpawnTransient."""
+    async def _remove(self, tree: Worktree) -> str | None:
+        """Remove ``tree``, or return why it stays. Raises Refused (busy, or of the store), SpawnTransient."""
         try:
             box = self._trees.box(tree)
             if await trio.Path(tree.path).exists() and tree.state != "planned":

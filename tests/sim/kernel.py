@@ -20,7 +20,8 @@ from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.retention import Retention
-from kernel.services.runs import Runs, apart
+from kernel.services.running_attempt import AttemptServices
+from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
 from kernel.services.working_directory import AttemptPaths
@@ -86,26 +87,27 @@ class Kernel:
         )
         self._nature = nature
         self._catalog = ground.catalog
-        purse = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
-        self.attempts = Attempts(
+        budgets = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
+        services = AttemptServices(
             writer=self.writer,
             reader=self.reader,
             feed=feed,
             launcher=nature.launcher,  # type: ignore[arg-type]
-            admission=Admission(reader=self.reader, purse=purse, now_ms=nature.now_ms),
-            purse=purse,
-            briefings=StartFrameBuilder(
+            admission=Admission(reader=self.reader, budgets=budgets, now_ms=nature.now_ms),
+            budgets=budgets,
+            start_frames=StartFrameBuilder(
                 catalog=ground.catalog,
                 reader=self.reader,
                 environ=ground.environ,
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
                 trusted=True,
-                folders=AttemptPaths(state=ground.root / ".state", home=ground.root / ".state"),
+                paths=AttemptPaths(state=ground.root / ".state", home=ground.root / ".state"),
             ),
-            books=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
+            completer=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
             now_text=lambda: rfc3339(nature.now_ms()),
         )
+        self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(
             reader=self.reader,
             wake=feed.new_wake(),
@@ -114,14 +116,14 @@ class Kernel:
             pressed=lambda: False,
             now_ms=nature.now_ms,
         )
-        self.alarms = Deadlines(
+        self.deadlines = Deadlines(
             reader=self.reader,
             writer=self.writer,
             wake=feed.new_wake(),
             now_ms=nature.now_ms,
             starvation_ms=STARVATION_MS,
         )
-        self.timers = Schedules(
+        self.schedules = Schedules(
             reader=self.reader,
             writer=self.writer,
             catalog=ground.catalog,
@@ -137,7 +139,9 @@ class Kernel:
             now_ms=nature.now_ms,
             kept_seconds=lambda: ground.catalog.project().retention,
         )
-        self.runs = Runs(reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=apart), now_ms=nature.now_ms)
+        self.runs = Runs(
+            reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=nature.now_ms
+        )
         self.services = _services(self, ground)
         self.safe_mode = False
         self._stop = trio.Event()
@@ -170,8 +174,8 @@ class Kernel:
             if not self.safe_mode:
                 await rooms.start(self.runs.run)
                 rooms.start_soon(self.retention.run)
-                await rooms.start(self.alarms.run)
-                await rooms.start(self.timers.run)
+                await rooms.start(self.deadlines.run)
+                await rooms.start(self.schedules.run)
                 await rooms.start(self.dispatcher.run)
             task_status.started()
             await self._stop.wait()

@@ -20,6 +20,7 @@ from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher
 from kernel.services.in_flight import InFlight
+from kernel.services.running_attempt import AttemptServices
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines
 from kernel.services.working_directory import AttemptPaths
@@ -145,28 +146,29 @@ class Core:
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=feed.publish)
         self.catalog = Catalog(root)
         self.in_flight = InFlight(root / "in-flight")
-        purse = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
-        self.attempts = Attempts(
+        budgets = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
+        services = AttemptServices(
             writer=self.writer,
             reader=self.reader,
             feed=feed,
-            admission=Admission(reader=self.reader, purse=purse, now_ms=lambda: self.now_ms),
-            purse=purse,
+            admission=Admission(reader=self.reader, budgets=budgets, now_ms=lambda: self.now_ms),
+            budgets=budgets,
             launcher=launcher,  # type: ignore[arg-type]
-            briefings=StartFrameBuilder(
+            start_frames=StartFrameBuilder(
                 catalog=self.catalog,
                 reader=self.reader,
                 environ={},
                 own_bin=frozenset(),
                 url="http://x",
                 trusted=False,
-                folders=AttemptPaths(state=root / ".state", home=root / ".state"),
+                paths=AttemptPaths(state=root / ".state", home=root / ".state"),
                 kept=lambda: self.kept,
             ),
-            books=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
+            completer=Completer(writer=self.writer, now_ms=lambda: self.now_ms, jitter=lambda: 0.0),
             now_text=lambda: "",
-            working=self.in_flight.working,
+            in_flight=self.in_flight.working,
         )
+        self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(
             reader=self.reader,
             wake=feed.new_wake(),
@@ -175,7 +177,7 @@ class Core:
             pressed=lambda: False,
             now_ms=lambda: self.now_ms,
         )
-        self.alarms = Deadlines(
+        self.deadlines = Deadlines(
             reader=self.reader,
             writer=self.writer,
             wake=feed.new_wake(),
@@ -212,7 +214,7 @@ async def core(root: Path, launcher: PlayedLauncher) -> AsyncGenerator[Core]:
         await register(made.catalog, made.writer, made.reader)
         async with trio.open_nursery() as services:
             await services.start(made.dispatcher.run)
-            await services.start(made.alarms.run)
+            await services.start(made.deadlines.run)
             yield made
             services.cancel_scope.cancel()
         made.writer.close()

@@ -233,7 +233,7 @@ async def test_refused_credentials_are_asked_for_once_and_cost_nothing(tmp_path:
         (breaker,) = it.reader.now(circuit_breakers.breakers)
         assert (breaker.state, breaker.reason) == ("open", "credentials")
         it.now_ms += 24 * 3600 * 1000
-        await it.alarms.run_once()
+        await it.deadlines.run_once()
         await trio.testing.wait_all_tasks_blocked(0.05)
         assert (it.status(instruction), it.status(behind), len(it.launcher.spawned)) == ("waiting", "queued", 1)
         assert charged(it) == [(0, 0, 0)]
@@ -263,9 +263,9 @@ async def test_a_failure_that_passes_is_tried_again_after_its_time(tmp_path: Pat
         await worker.leave(Exited(code=0))
         await it.until(instruction, lambda status: status == "waiting")
         it.now_ms += 59_999
-        assert await it.alarms.run_once() == pytest.approx(0.001)
+        assert await it.deadlines.run_once() == pytest.approx(0.001)
         it.now_ms += 1
-        await it.alarms.run_once()
+        await it.deadlines.run_once()
         probe = await it.launcher.next(2)
         await probe.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
         await probe.leave(Exited(code=0))
@@ -295,7 +295,7 @@ async def test_a_machine_short_of_processes_is_waited_for(tmp_path: Path) -> Non
         await it.launcher.arrived.wait()
         await it.until(instruction, lambda status: status == "queued")
         it.now_ms += 30_000
-        await it.alarms.run_once()
+        await it.deadlines.run_once()
         worker = await it.launcher.next()
         await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
         await worker.leave(Exited(code=0))
@@ -331,4 +331,4 @@ async def test_who_waits_for_a_process_is_seen_to(tmp_path: Path) -> None:
     async with core(tmp_path, PlayedLauncher(hangs=True)) as it:
         instruction = await it.send()
         await it.launcher.arrived.wait()
-        assert it.attempts.live[instruction].doing == "waiting for its worker to start"
+        assert it.attempts.running[instruction].doing == "waiting for its worker to start"

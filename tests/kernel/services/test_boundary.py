@@ -20,7 +20,7 @@ class Scene:
         self.house = house
         self.stopping = ShutdownRequest()
         self.pauses: list[float] = []
-        self.boundary = Boundary(writer=house.writer, stopping=self.stopping, now_ms=house.clock, sleep=self._pass)
+        self.boundary = Boundary(writer=house.writer, shutdown=self.stopping, now_ms=house.clock, sleep=self._pass)
 
     async def _pass(self, seconds: float) -> None:
         self.pauses.append(seconds)

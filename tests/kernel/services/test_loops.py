@@ -10,7 +10,7 @@ from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
 from protocol.budget import RunBudget
 from protocol.workflow import RunLimits
-from tests.kernel.services.money import SPACE, Money, money
+from tests.kernel.services.budget_kernel import SPACE, Money, money
 
 OTHER = {"ann": "@bob your turn", "bob": "@ann your turn"}
 TWICE = RunLimits(hops=6, instructions=20)

@@ -222,7 +222,7 @@ async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: py
     """A slow or full disk never holds up the kernel: commits go on, and so does the stop."""
     release = Release()
     async with stage(tmp_path) as on:
-        monkeypatch.setattr("kernel.services.mirror.PARTING_SECONDS", 0.05)
+        monkeypatch.setattr("kernel.services.mirror.LAST_WRITE_SECONDS", 0.05)
         monkeypatch.setattr(MirrorFiles, "append", release.wait_for)
         async with trio.open_nursery() as nursery:
             await nursery.start(on.mirror.run)

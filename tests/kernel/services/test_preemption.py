@@ -133,6 +133,6 @@ async def test_a_call_that_waits_for_a_person_goes_on_waiting_where_nothing_else
             await it.writer.commit(set_agent_state, AgentKey("alice"), "paused")
             await it.send("what is the time?")
             await trio.testing.wait_all_tasks_blocked()
-            assert it.attempts.live[long].stop_reason is None
+            assert it.attempts.running[long].stop_reason is None
             await it.writer.commit(set_agent_state, AgentKey("alice"), "active")
             assert isinstance(await told(first), Stop)

@@ -23,7 +23,7 @@ class Notes:
     """In place of attempts: what was to be run, and nothing runs."""
 
     begun: list[str] = field(default_factory=list)
-    live: dict[str, RunningAttempt] = field(default_factory=dict)
+    running: dict[str, RunningAttempt] = field(default_factory=dict)
 
     async def run(self, instruction: str) -> None:
         self.begun.append(instruction)

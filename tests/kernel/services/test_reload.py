@@ -149,7 +149,7 @@ async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
     def cannot() -> None:
         raise CannotWatch("No space left on device")
 
-    monkeypatch.setattr(reload, "watching", cannot)
+    monkeypatch.setattr(reload, "watch_directories", cannot)
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", SOUND.format("new"))
         assert it.says("alice") == "new"

@@ -6,7 +6,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.app import LADDER_SECONDS, leave_at_last
+from kernel.app import LADDER_SECONDS, cancel_at_last
 from kernel.services.shutdown import ShutdownRequest
 from kernel.store.entries import of as entries_of
 from kernel.store.transitions.close import cancel
@@ -71,7 +71,7 @@ async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_cl
     stopping.ask()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(leave_at_last, stopping, scope, await stopping.asked())
+            nursery.start_soon(cancel_at_last, stopping, scope, await stopping.asked())
             await trio.sleep_forever()
     assert scope.cancelled_caught
     assert trio.current_time() == 10.0 + LADDER_SECONDS <= 20.0
@@ -83,7 +83,7 @@ async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.t
     stopping = ShutdownRequest()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(leave_at_last, stopping, scope, 10.0)
+            nursery.start_soon(cancel_at_last, stopping, scope, 10.0)
             stopping.ask()
             await trio.sleep(1)
             stopping.ask()

@@ -44,7 +44,7 @@ class Scene:
     house: House
     catalog: Catalog
     wall_ms: int
-    timers: Schedules
+    schedules: Schedules
 
     def write(self, name: str, schedule: str) -> None:
         text = f"backend: mock\nmock: [{{text: hi}}]\nschedule: {schedule}\n"
@@ -54,14 +54,16 @@ class Scene:
         """An agent with a file, known to the store, its timer armed."""
         self.write(name, schedule)
         await register(self.catalog, self.house.writer, self.house.reader)
-        await self.timers.run_once()
+        await self.schedules.run_once()
 
-    def new_timers(self, *, trusted: bool = True, kept: GrantSource = tuple, consents: Path | None = None) -> Schedules:
+    def new_schedules(
+        self, *, trusted: bool = True, kept: GrantSource = tuple, trust_dir: Path | None = None
+    ) -> Schedules:
         """What the next kernel would have."""
         return Schedules(
             trusted=trusted,
             kept=kept,
-            consents=consents,
+            trust_dir=trust_dir,
             reader=self.house.reader,
             writer=self.house.writer,
             catalog=self.catalog,
@@ -75,7 +77,7 @@ class Scene:
         """Both clocks go on, then the timers look. Returns how long they would sleep."""
         self.house.clock.now_ms += passed
         self.wall_ms += passed
-        return await self.timers.run_once()
+        return await self.schedules.run_once()
 
     def woken(self, space: str = "dm:alice") -> list[str]:
         """The words of every wakeup that has not ended, oldest first."""
@@ -113,7 +115,7 @@ async def scene(root: Path) -> AsyncGenerator[Scene]:
     (root / ".agents").mkdir()
     async with open_house(":memory:") as house:
         made = Scene(house, Catalog(root), int(MORNING.timestamp() * 1000), None)  # type: ignore[arg-type]
-        made.timers = made.new_timers()
+        made.schedules = made.new_schedules()
         yield made
 
 
@@ -148,7 +150,7 @@ async def test_a_new_kernel_lets_what_was_missed_come_once(tmp_path: Path) -> No
     """Timers are rows; while the kernel was down they coalesce."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1h}")
-        it.timers = it.new_timers()
+        it.schedules = it.new_schedules()
         await it.pass_ms(10 * 3600 * 1000)
         await it.pass_ms(0)
         assert len(it.woken()) == 1
@@ -161,8 +163,8 @@ async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a
         await it.agent("{wakeup: 1h}")
         it.house.clock.now_ms -= YEAR_MS
         it.wall_ms -= YEAR_MS
-        it.timers = it.new_timers()
-        await it.timers.run_once()
+        it.schedules = it.new_schedules()
+        await it.schedules.run_once()
         await it.pass_ms(3600 * 1000)
         assert len(it.woken()) == 1
 
@@ -246,11 +248,11 @@ async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp
     async with scene(tmp_path) as it:
         it.write("alice", "null")
         await register(it.catalog, it.house.writer, it.house.reader)
-        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
         for schedule, first_seconds in (("{wakeup: 1h}", 60.0), ("{wakeup: 5s}", 5.0), ("{wakeup: 0s}", 5.0)):
             it.write("alice", schedule)
             nap = await it.pass_ms(60_000)
-            assert min(nap, await it.timers.run_once()) == first_seconds
+            assert min(nap, await it.schedules.run_once()) == first_seconds
             assert it.armed() == [("alice", "dm:alice")]
         assert len(it.woken()) == 1
 
@@ -266,7 +268,7 @@ async def test_a_wrong_file_leaves_the_schedule_and_a_deleted_one_ends_it(tmp_pa
         await it.finish("i1")
         (it.catalog.root / ".agents/alice.yaml").unlink()
         await it.pass_ms(5000)
-        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
         assert (it.woken(), it.armed()) == ([], [])
 
 
@@ -309,9 +311,9 @@ async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None
         body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
         specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
         await it.house.writer.commit(put_agents, specs)
-        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
         await it.agent("{wakeup: 1h}")
-        assert await it.timers.run_once() == LONGEST_NAP_SECONDS
+        assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
 
 
 async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_runs(tmp_path: Path) -> None:
@@ -333,12 +335,12 @@ async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_r
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
         await it.workflow(*members, definition=definition)
-        await it.timers.run_once()
+        await it.schedules.run_once()
         assert it.armed() == [("alice", "review:main"), ("helper@review:main", "review:main")]
         await it.pass_ms(3600 * 1000)
         assert (it.woken(), it.woken("review:main")) == ([], ["in review", "in review"])
         await it.house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
-        await it.timers.run_once()
+        await it.schedules.run_once()
         assert it.armed() == [("alice", "dm:alice")]
 
 
@@ -349,7 +351,7 @@ async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
     spec = MemberSpec(name="helper", key=AgentKey("helper@review:main"), origin="inline", definition=b"{}")
     async with scene(tmp_path) as it:
         await it.workflow(spec, definition=WorkflowDefinition(name="review", agents={"helper": helper}))
-        await it.timers.run_once()
+        await it.schedules.run_once()
         assert it.armed() == [("helper@review:main", "review:main")]
         house = it.house
         runs = Runs(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock)
@@ -399,13 +401,13 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             looks.append(mock_clock.current_time())
             return start_ms + round(mock_clock.current_time() * 1000)
 
-        it.timers = Schedules(
+        it.schedules = Schedules(
             reader=it.house.reader, writer=it.house.writer, catalog=it.catalog, wake=it.house.feed.new_wake(WAKING),
             now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trusted=True,
         )  # fmt: skip
-        await it.timers.run_once()
+        await it.schedules.run_once()
         async with trio.open_nursery() as nursery:
-            await nursery.start(it.timers.run)
+            await nursery.start(it.schedules.run)
             await wait_all_tasks_blocked()
             looks.clear()
             mock_clock.jump(7)
@@ -450,7 +452,7 @@ async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> 
     """A file of a project spends nothing by itself; said once, with what would let it."""
     consents = Consenting()
     async with scene(tmp_path) as it:
-        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.schedules = it.new_schedules(trusted=False, kept=consents)
         await it.agent("{wakeup: 5s, prompt: spend}")
         for _ in range(3):
             await it.pass_ms(10_000)
@@ -460,7 +462,7 @@ async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> 
         assert (told.agent, told.data["wakeup"]) == ("alice", "5s")
         assert str(told.data["hint"]).endswith("awk trust alice")
         consents.to(it)
-        await it.timers.run_once()
+        await it.schedules.run_once()
         await it.pass_ms(5000)
         assert it.woken() == ["spend"]
 
@@ -473,7 +475,7 @@ async def test_an_edited_schedule_asks_again(tmp_path: Path, edited: str) -> Non
     """Consent is to exactly this interval, this cron line, these words."""
     consents = Consenting()
     async with scene(tmp_path) as it:
-        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.schedules = it.new_schedules(trusted=False, kept=consents)
         it.write("alice", "{wakeup: 5s, prompt: spend}")
         consents.to(it)
         await it.agent("{wakeup: 5s, prompt: spend}")
@@ -490,7 +492,7 @@ async def test_a_budget_that_was_taken_away_asks_again(tmp_path: Path) -> None:
     """What bounds a schedule was part of what was agreed to."""
     consents = Consenting()
     async with scene(tmp_path) as it:
-        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.schedules = it.new_schedules(trusted=False, kept=consents)
         it.write("alice", "{wakeup: 5s}\nbudget: {tokens: 1000}")
         consents.to(it)
         assert consents.kept[0].demands[1] == "alice may spend 1000 tokens within 1d, awake or asked"
@@ -503,7 +505,7 @@ async def test_a_consent_that_is_taken_back_holds_from_then_on(tmp_path: Path) -
     """Also where several are due at once."""
     consents = Consenting()
     async with scene(tmp_path) as it:
-        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.schedules = it.new_schedules(trusted=False, kept=consents)
         for name in ("alice", "bob"):
             it.write(name, "{wakeup: 5s}")
             consents.to(it, name)
@@ -522,21 +524,21 @@ async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Pat
     ref = Ref(ref="alice", schedule=Schedule(wakeup="5s"))
     definition = WorkflowDefinition(name="review", agents={"alice": ref})
     async with scene(tmp_path) as it:
-        it.timers = it.new_timers(trusted=False, kept=consents)
+        it.schedules = it.new_schedules(trusted=False, kept=consents)
         it.write("alice", "{wakeup: 1h}")
         await register(it.catalog, it.house.writer, it.house.reader)
         member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
         await it.workflow(member, definition=definition)
-        await it.timers.run_once()
+        await it.schedules.run_once()
         assert it.armed() == []
         demands = (wakes_text("alice", Schedule(wakeup="5s")),)
         for subject in ("workflow other.yaml", "agent review.yaml"):
             consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
-            await it.timers.run_once()
+            await it.schedules.run_once()
             assert it.armed() == []
         subject = "workflow review.yaml"
         consents.kept = (Grant(subject=subject, demands=demands, digest=digest_of(subject, demands), at="now"),)
-        await it.timers.run_once()
+        await it.schedules.run_once()
         assert it.armed() == [("alice", "review:main")]
 
 
@@ -547,10 +549,10 @@ async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
     state.mkdir()
     consents = Consenting()
     async with scene(tmp_path) as it, trio.open_nursery() as nursery:
-        it.timers = it.new_timers(trusted=False, kept=consents, consents=state)
+        it.schedules = it.new_schedules(trusted=False, kept=consents, trust_dir=state)
         it.write("alice", "{wakeup: 5s}")
         await register(it.catalog, it.house.writer, it.house.reader)
-        await nursery.start(it.timers.run)
+        await nursery.start(it.schedules.run)
         await wait_all_tasks_blocked()
         assert it.armed() == []
         consents.to(it)

@@ -13,8 +13,8 @@ from kernel.procs.spec import Spec
 from kernel.procs.stop import stop
 from kernel.services import worker_session
 from kernel.services.completion import Ending
-from kernel.services.worker_link import Link, Tail
-from kernel.services.worker_session import Heartbeat, SessionHandlers, WorkerSession
+from kernel.services.worker_link import Link, StderrTail
+from kernel.services.worker_session import Heartbeat, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
 from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Start
 from tests.kernel.procs.conftest import make
@@ -33,24 +33,20 @@ class Listener:
     def __init__(self) -> None:
         self.works = trio.Event()
 
-    async def entry(self, entry: Entry) -> Go:
+    async def on_entry(self, entry: Entry, /) -> Go:
         return Go(k=entry.k)
 
-    async def log(self, line: Log) -> None:
+    async def on_log(self, line: Log, /) -> None:
         raise AssertionError(f"nothing to say, but {line.text}")
 
-    async def ready(self, ready: Ready) -> None:
+    async def on_ready(self, ready: Ready, /) -> None:
         pass
 
-    def live(self, frame: Delta | Progress) -> None:
+    def on_live(self, frame: Delta | Progress, /) -> None:
         self.works.set()
 
-    @property
-    def ears(self) -> SessionHandlers:
-        return SessionHandlers(entry=self.entry, log=self.log, live=self.live, ready=self.ready)
 
-
-class FeltPulse(Heartbeat):
+class WatchedHeartbeat(Heartbeat):
     """Tells when three pings have been answered."""
 
     def __init__(self, every_seconds: float, within_seconds: float) -> None:
@@ -72,18 +68,20 @@ async def test_a_worker_that_is_stopped_is_noticed_and_its_tree_is_gone(
     launcher = ForkLauncher(run_dir=tmp_path / "run", environ=ENV)
     await nursery.start(launcher.run)
     endings: list[Ending | None] = []
-    listener, pulse = Listener(), FeltPulse(0.05, 0.5)
+    listener, heartbeat = Listener(), WatchedHeartbeat(0.05, 0.5)
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
-        talk = WorkerSession(link=Link(handle), start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=pulse)
+        session = WorkerSession(
+            link=Link(handle), start=SLEEPS, timeouts=Timeouts(), handlers=listener, heartbeat=heartbeat
+        )
 
         async def run() -> None:
-            endings.append(await talk.run())
+            endings.append(await session.run())
 
         with trio.fail_after(10):
-            async with trio.open_nursery() as talking:
-                talking.start_soon(run)
+            async with trio.open_nursery() as nursery_of_session:
+                nursery_of_session.start_soon(run)
                 await listener.works.wait()
-                await pulse.answered.wait()
+                await heartbeat.answered.wait()
                 assert endings == []
                 os.kill(handle.pid, signal.SIGSTOP)
             exited = await stop(handle, grace_seconds=0.0, term_seconds=1.0)
@@ -99,19 +97,19 @@ async def test_a_worker_that_is_asked_writes_where_it_stands_and_lives_on(
     """SIGUSR1 dumps every thread to stderr, which the kernel keeps the end of."""
     launcher = make(kind, tmp_path / "run")
     await nursery.start(launcher.run)
-    listener, tail = Listener(), Tail()
+    listener, tail = Listener(), StderrTail()
     async with await launcher.spawn(Spec(attempt="i1-1")) as handle:
         link = Link(handle)
-        talk = WorkerSession(
-            link=link, start=SLEEPS, timeouts=Timeouts(), ears=listener.ears, pulse=Heartbeat(0.05, 5.0)
+        session = WorkerSession(
+            link=link, start=SLEEPS, timeouts=Timeouts(), handlers=listener, heartbeat=Heartbeat(0.05, 5.0)
         )
         with trio.fail_after(10):
-            async with trio.open_nursery() as talking:
-                talking.start_soon(tail.drain, handle.stderr)
-                talking.start_soon(talk.run)
+            async with trio.open_nursery() as nursery_of_session:
+                nursery_of_session.start_soon(tail.drain, handle.stderr)
+                nursery_of_session.start_soon(session.run)
                 await listener.works.wait()
                 await link.ask_for_dump()
                 while "most recent call first" not in tail.text:
                     await trio.testing.wait_all_tasks_blocked(0.01)
                 assert handle.is_quiet()
-                talking.cancel_scope.cancel()
+                nursery_of_session.cancel_scope.cancel()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kernel.rule.draft import Draft, RunSpec
-from kernel.services.retention import KEPT_MS, MemorySpaceCleanup
+from kernel.services.retention import MEMORY_SPACE_KEPT_MS, MemorySpaceCleanup
 from kernel.store import messages
 from kernel.store.transitions.append import append
 from kernel.store.transitions.runs import stop_workflow
@@ -36,13 +36,13 @@ async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Pat
         await start(house)
         assert await passing.run_once() == float("inf")
         await house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
-        assert await passing.run_once() == KEPT_MS / 1000
+        assert await passing.run_once() == MEMORY_SPACE_KEPT_MS / 1000
         assert "canary" in words(house)
         await start(house)
-        house.clock.now_ms += KEPT_MS
+        house.clock.now_ms += MEMORY_SPACE_KEPT_MS
         assert await passing.run_once() == float("inf")
         await house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
-        house.clock.now_ms += KEPT_MS
+        house.clock.now_ms += MEMORY_SPACE_KEPT_MS
         assert await passing.run_once() == float("inf")
         assert words(house) == ""
         assert b"canary" not in bytes_of(tmp_path)
@@ -56,6 +56,6 @@ async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
         )
         await start(house, "kept")
         await house.writer.commit(stop_workflow, "review:main", "done", 0)
-        house.clock.now_ms += 10 * KEPT_MS
+        house.clock.now_ms += 10 * MEMORY_SPACE_KEPT_MS
         assert await passing.run_once() == float("inf")
         assert "canary" in words(house)

@@ -7,10 +7,10 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.worker_link import WINDOW_CHARACTERS, WINDOW_SECONDS, DeltaBatch, Told
+from kernel.services.worker_link import WINDOW_CHARACTERS, WINDOW_SECONDS, DeltaBatch, LiveData
 from protocol.ipc import Delta, Progress
 
-Seen = list[tuple[str, Told]]
+Seen = list[tuple[str, LiveData]]
 
 
 @asynccontextmanager
@@ -27,26 +27,26 @@ async def murmur() -> AsyncGenerator[tuple[DeltaBatch, Seen]]:
 async def test_the_first_word_comes_at_once_and_the_next_ones_together(autojump_clock: trio.testing.MockClock) -> None:
     """A reader sees life immediately, and ten events a second at most."""
     async with murmur() as (it, seen):
-        it.hear(Delta(text="a"))
+        it.add(Delta(text="a"))
         assert seen == [("delta", {"text": "a"})]
         for word in "bcd":
-            it.hear(Delta(text=word))
-        it.hear(Progress(what="bash"))
-        it.hear(Progress(what="files"))
+            it.add(Delta(text=word))
+        it.add(Progress(what="bash"))
+        it.add(Progress(what="files"))
         assert len(seen) == 1
         await trio.sleep(WINDOW_SECONDS * 1.5)
         assert seen[1:] == [("delta", {"text": "bcd"}), ("progress", {"what": "files"})]
         await trio.sleep(10)
         assert len(seen) == 3
-        it.hear(Delta(text="e"))
+        it.add(Delta(text="e"))
         assert seen[3:] == [("delta", {"text": "e"})]
 
 
 async def test_what_was_gathered_goes_before_the_entry_it_belongs_to(autojump_clock: trio.testing.MockClock) -> None:
     """Whoever follows reads the words, then that they are durable: never the other way round, and none twice."""
     async with murmur() as (it, seen):
-        it.hear(Delta(text="a"))
-        it.hear(Delta(text="b"))
+        it.add(Delta(text="a"))
+        it.add(Delta(text="b"))
         it.flush()
         it.flush()
         await trio.sleep(1)
@@ -58,11 +58,11 @@ async def test_a_flood_is_cut_and_what_was_left_out_is_counted(autojump_clock: t
     """A window holds 64 KiB; the count says that there was more."""
     block = "x" * 1024
     async with murmur() as (it, seen):
-        it.hear(Delta(text="a"))
+        it.add(Delta(text="a"))
         for _ in range(1000):
-            it.hear(Delta(text=block))
+            it.add(Delta(text=block))
         await trio.sleep(WINDOW_SECONDS * 2.5)
         ((_, told),) = seen[1:]
         assert (len(str(told["text"])), told["lagged"]) == (WINDOW_CHARACTERS, 1000 - 64)
-        it.hear(Delta(text="after"))
+        it.add(Delta(text="after"))
         assert seen[-1] == ("delta", {"text": "after"})

@@ -128,11 +128,11 @@ async def test_what_the_user_runs_by_itself_is_there_to_be_protected_and_goes_wh
         await confine.ready("i1-1", box)
         await confine.ready("i2-1", box)
         assert all((tmp_path / name).exists() for name in RUN_OUTSIDE)
-        confine.over("i1-1")
+        confine.release("i1-1")
         assert all((tmp_path / name).exists() for name in RUN_OUTSIDE), "another one still works there"
         (tmp_path / ".claude/commands").mkdir()
-        confine.over("i2-1")
-        confine.over("i3-1")
+        confine.release("i2-1")
+        confine.release("i3-1")
     left = [name for name in RUN_OUTSIDE if (tmp_path / name).exists()]
     assert left == [".vscode", ".claude"]
 
@@ -166,7 +166,7 @@ async def test_something_empty_of_the_user_stays(tmp_path: Path, name: str) -> N
         box = confine.of(ALICE, WorkingDirectory(str(tmp_path), str(tmp_path)), start(tmp_path))
         assert box is not None
         await confine.ready("i1-1", box)
-        confine.over("i1-1")
+        confine.release("i1-1")
     assert left_in(tmp_path) == {name}
 
 

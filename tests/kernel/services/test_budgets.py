@@ -21,7 +21,7 @@ from protocol.agent import Action, AgentDefinition, MockUsage, Rule
 from protocol.budget import AgentBudget, InstructionBudget, RunBudget
 from protocol.instruction import Usage
 from protocol.workflow import RunLimits
-from tests.kernel.services.money import SPACE, Money, money, start_of
+from tests.kernel.services.budget_kernel import SPACE, Money, money, start_of
 
 ALL = "@ann @bob @cid @dan go"
 PLAIN = AgentDefinition(name="ann", backend="mock", max_tokens=1000)

@@ -21,7 +21,6 @@ from kernel.services.worker_session import (
     PACE_SECONDS,
     WITHIN_SECONDS,
     PausableDeadline,
-    SessionHandlers,
     WorkerSession,
 )
 from protocol.agent import Timeouts
@@ -66,14 +65,14 @@ class Streams:
 
 
 @dataclass
-class Scene:
-    """A dialogue under test, and what its ears heard."""
+class Conversation:
+    """A session under test, and what its handlers (it is them) heard."""
 
     timeouts: Timeouts = Timeouts()
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
     commit: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
-    standstill: PausableDeadline = field(default_factory=PausableDeadline)
+    deadline: PausableDeadline = field(default_factory=PausableDeadline)
 
     def __post_init__(self) -> None:
         to_worker, self.worker_in = trio.testing.memory_stream_one_way_pair()
@@ -104,26 +103,28 @@ class Scene:
 
     async def run(self) -> Ending | None:
         """Run the kernel's side to its end."""
-
-        async def entry(frame: Entry) -> Go:
-            self.entries.append(frame.k)
-            await self.commit()
-            return Go(k=frame.k)
-
-        async def log(frame: Log) -> None:
-            self.heard.append(frame.text)
-
-        async def ready(frame: Ready) -> None:
-            self.heard.append(frame.pid)
-
-        def live(frame: Delta | Progress) -> None:
-            self.heard.append(frame)
-
         link = Link(self.handle)  # type: ignore[arg-type]
-        ears = SessionHandlers(entry=entry, log=log, live=live, ready=ready)
         return await WorkerSession(
-            link=link, start=START, timeouts=self.timeouts, ears=ears, standstill=self.standstill
+            link=link, start=START, timeouts=self.timeouts, handlers=self, deadline=self.deadline
         ).run()
+
+    async def on_ready(self, ready: Ready, /) -> None:
+        """Keep who it was."""
+        self.heard.append(ready.pid)
+
+    async def on_entry(self, entry: Entry, /) -> Go:
+        """Commit."""
+        self.entries.append(entry.k)
+        await self.commit()
+        return Go(k=entry.k)
+
+    async def on_log(self, log: Log, /) -> None:
+        """Keep the line."""
+        self.heard.append(log.text)
+
+    def on_live(self, frame: Delta | Progress, /) -> None:
+        """Keep it."""
+        self.heard.append(frame)
 
 
 READY = Ready(pid=7, version="1")
@@ -131,45 +132,47 @@ READY = Ready(pid=7, version="1")
 
 @pytest.mark.promise("P5")
 async def test_every_entry_is_heard_before_it_is_answered() -> None:
-    """The answer follows the commit."""
-    scene = Scene()
-    await scene.say(READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a"))
-    ending = await scene.run()
+    """Promise P5: the answer follows the commit."""
+    session = Conversation()
+    await session.say(
+        READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a")
+    )
+    ending = await session.run()
     assert ending == Ending("done", "a")
-    assert scene.entries == [0, 1]
-    said = bytes(await scene.worker_in.receive_some(10_000))
+    assert session.entries == [0, 1]
+    said = bytes(await session.worker_in.receive_some(10_000))
     assert said == encode(START) + encode(Go(k=0)) + encode(Go(k=1))
 
 
 @pytest.mark.promise("P5")
 async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None:
-    """Durable before the result counts; who sent it has left."""
-    scene = Scene()
-    await scene.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
-    ending = await scene.run()
+    """Promise P5: durable before the result counts; who sent it has left."""
+    session = Conversation()
+    await session.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
+    ending = await session.run()
     assert ending == Ending("done", "a")
-    assert scene.entries == [0]
-    assert bytes(await scene.worker_in.receive_some(10_000)) == encode(START)
+    assert session.entries == [0]
+    assert bytes(await session.worker_in.receive_some(10_000)) == encode(START)
 
 
 @pytest.mark.promise("IF09")
 async def test_the_first_terminal_frame_wins() -> None:
-    """The first terminal frame wins."""
-    scene = Scene()
-    await scene.say(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
-    ending = await scene.run()
+    """Fault IF09."""
+    session = Conversation()
+    await session.say(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
+    ending = await session.run()
     assert ending is not None and ending.text == "first"
 
 
 @pytest.mark.promise("IF04")
 async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
-    """The fragment is logged, the exit decides."""
-    scene = Scene()
-    await scene.say(READY)
-    await scene.worker_out.send_all(b'{"t":"result","status":"do')
-    await scene.worker_out.aclose()
-    assert await scene.run() is None
-    assert "ended in the middle" in str(scene.heard[-1])
+    """Fault IF04: the fragment is logged, the exit decides."""
+    session = Conversation()
+    await session.say(READY)
+    await session.worker_out.send_all(b'{"t":"result","status":"do')
+    await session.worker_out.aclose()
+    assert await session.run() is None
+    assert "ended in the middle" in str(session.heard[-1])
 
 
 @pytest.mark.promise("IF17")
@@ -185,67 +188,67 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     ],
 )
 async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, wrong: str) -> None:
-    """What came after it is not believed either, and the words say what was wrong."""
-    scene = Scene()
-    await scene.say(READY)
-    await scene.worker_out.send_all(line + b"\n")
-    await scene.say(Result(status="done", text="all done"))
-    ending = await scene.run()
+    """IF17: what came after it is not believed either, and the words say what was wrong."""
+    session = Conversation()
+    await session.say(READY)
+    await session.worker_out.send_all(line + b"\n")
+    await session.say(Result(status="done", text="all done"))
+    ending = await session.run()
     assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "protocol")
     assert ending.text.startswith(f"the worker sent a frame of kind {wrong} that does not parse: ")
-    assert scene.entries == []
+    assert session.entries == []
 
 
 async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
     """A program may leave out the last newline."""
-    scene = Scene()
-    await scene.say(READY)
-    await scene.worker_out.send_all(encode(Result(status="done", text="a")).rstrip())
-    await scene.worker_out.aclose()
-    assert await scene.run() == Ending("done", "a")
+    session = Conversation()
+    await session.say(READY)
+    await session.worker_out.send_all(encode(Result(status="done", text="a")).rstrip())
+    await session.worker_out.aclose()
+    assert await session.run() == Ending("done", "a")
 
 
 @pytest.mark.promise("IF14")
 async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
-    """Banner lines before the frames."""
-    scene = Scene()
-    await scene.worker_out.send_all(b"npm notice\n" * 1000)
-    await scene.say(READY, Result(status="done"))
-    ending = await scene.run()
+    """Fault IF14: banner lines before the frames."""
+    session = Conversation()
+    await session.worker_out.send_all(b"npm notice\n" * 1000)
+    await session.say(READY, Result(status="done"))
+    ending = await session.run()
     assert ending is not None and ending.ended_as == "done"
-    assert len(scene.heard) == 21
+    assert len(session.heard) == 21
 
 
 @pytest.mark.promise("IF14")
 async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
-    """`yes` in a worker's place is no matter for the startup deadline."""
-    scene = Scene()
-    await scene.worker_out.send_all(b"y\n" * 100_000)
-    ending = await scene.run()
+    """Fault IF14: `yes` in a worker's place is no matter for the startup deadline."""
+    session = Conversation()
+    await session.worker_out.send_all(b"y\n" * 100_000)
+    ending = await session.run()
     assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "protocol")
     assert "no frames" in ending.text
-    assert len(scene.heard) == NOISE_LINES
+    assert len(session.heard) == NOISE_LINES
 
 
 @pytest.mark.promise("IF14")
 async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.MockClock) -> None:
-    """A program may print what it likes beside its frames, for as long as it runs."""
-    scene = Scene()
-    await scene.say(READY)
+    """Fault IF14: a program may print what it likes beside its frames, for as long as it runs."""
+    session = Conversation()
+    await session.say(READY)
     for _ in range(5):
-        await scene.worker_out.send_all(b"compiling\n" * NOISE_LIMIT)
-        await scene.say(Progress(what="x"))
-    await scene.say(Result(status="done"))
-    ending = await scene.run()
+        await session.worker_out.send_all(b"compiling\n" * NOISE_LIMIT)
+        await session.say(Progress(what="x"))
+    await session.say(Result(status="done"))
+    ending = await session.run()
     assert ending is not None and ending.ended_as == "done"
 
 
 @pytest.mark.promise("IF15")
 @pytest.mark.parametrize("said", [encode(Pong(n=9)), encode(Log(level="info", text="x"))])
 async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump_clock: trio.testing.MockClock) -> None:
-    """Whatever it says, it says no more at once than the loop can take."""
-    scene = Scene(timeouts=Timeouts(startup=0.9))
-    await scene.worker_out.send_all(said * PACE_FRAMES * 5)
+    """Fault IF15: whatever it says, it says no more at once than the loop can take."""
+    session = Conversation(timeouts=Timeouts(startup=0.9))
+    await session.worker_out.send_all(said * PACE_FRAMES * 5)
     turns: list[float] = []
 
     async def others() -> None:
@@ -253,7 +256,7 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
             await trio.sleep(PACE_SECONDS)
             turns.append(trio.current_time())
 
-    ending = await scene.run_beside(others)
+    ending = await session.run_beside(others)
     assert ending is not None and ending.cause == "startup_timeout"
     assert trio.current_time() == pytest.approx(0.9)
     assert len(turns) >= 5
@@ -261,34 +264,34 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
 
 @pytest.mark.promise("IF15")
 async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
-    """Each line is a commit, so their number is bounded."""
-    scene = Scene()
-    await scene.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
-    ending = await scene.run()
+    """Fault IF15: each line is a commit, so their number is bounded."""
+    session = Conversation()
+    await session.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
+    ending = await session.run()
     assert ending is not None and ending.ended_as == "done"
-    assert len(scene.heard) == 1 + LOG_LINES
-    assert "dropped" in str(scene.heard[-1])
+    assert len(session.heard) == 1 + LOG_LINES
+    assert "dropped" in str(session.heard[-1])
 
 
 @pytest.mark.promise("IF15")
 async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_clock: trio.testing.MockClock) -> None:
-    """Back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
-    scene = Scene()
+    """Fault IF15: back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
+    session = Conversation()
     flood = PACE_FRAMES * 10
 
     async def worker() -> None:
-        await scene.say(READY, *(Delta(text="x") for _ in range(flood)), Result(status="done", text="a"))
+        await session.say(READY, *(Delta(text="x") for _ in range(flood)), Result(status="done", text="a"))
 
     began = trio.current_time()
-    assert await scene.run_beside(worker) == Ending("done", "a")
+    assert await session.run_beside(worker) == Ending("done", "a")
     assert trio.current_time() - began == pytest.approx(10 * PACE_SECONDS, rel=0.2)
-    assert sum(isinstance(one, Delta) for one in scene.heard) == flood
+    assert sum(isinstance(one, Delta) for one in session.heard) == flood
 
 
 async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.testing.MockClock) -> None:
-    """No first frame in 120 s."""
-    scene = Scene()
-    ending = await scene.run()
+    """promises.md 4.3: no first frame in 120 s."""
+    session = Conversation()
+    ending = await session.run()
     assert ending is not None and ending.cause == "startup_timeout"
     assert trio.current_time() == Timeouts().startup
 
@@ -298,25 +301,25 @@ async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.te
 async def test_heartbeats_without_progress_are_an_idle_timeout(
     autojump_clock: trio.testing.MockClock, tool: bool
 ) -> None:
-    """A pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
-    scene = Scene()
-    await scene.say(READY, Progress(what="x", tool=tool))
-    ending = await scene.run_beside(scene.answer_pings)
+    """Fault IF12: a pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
+    session = Conversation()
+    await session.say(READY, Progress(what="x", tool=tool))
+    ending = await session.run_beside(session.answer_pings)
     assert ending is not None and ending.cause == "idle_timeout"
     assert trio.current_time() == (Timeouts().tool if tool else Timeouts().idle)
 
 
 async def test_who_waits_for_a_person_is_not_called_silent(autojump_clock: trio.testing.MockClock) -> None:
     """approvals: a call that is kept waiting for hours is no idle timeout; after the answer the time begins anew."""
-    scene = Scene(timeouts=Timeouts(total=1e6))
+    session = Conversation(timeouts=Timeouts(total=1e6))
     waits = 2 * Timeouts().tool + 7.0
 
     async def wait_for_a_person() -> None:
-        with scene.standstill.hold():
+        with session.deadline.hold():
             await trio.sleep(waits)
 
-    await scene.say(READY, Progress(what="x", tool=True))
-    ending = await scene.run_beside(scene.answer_pings, wait_for_a_person)
+    await session.say(READY, Progress(what="x", tool=True))
+    ending = await session.run_beside(session.answer_pings, wait_for_a_person)
     assert ending is not None
     assert (ending.cause, ending.text[-21:]) == ("idle_timeout", "; the last it told: x")
     assert trio.current_time() == pytest.approx(waits + Timeouts().tool)
@@ -326,21 +329,21 @@ async def test_the_total_deadline_stands_still_while_a_person_is_waited_for(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """approvals: hours of waiting, in calls that overlap or not, use up nothing of timeouts.total; the rest counts."""
-    scene = Scene(timeouts=Timeouts(total=50.0, idle=20.0))
+    session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async def chatter() -> None:
-        await scene.say(READY)
+        await session.say(READY)
         while True:
             await trio.sleep(10)
-            await scene.say(Progress(what="thinking"))
+            await session.say(Progress(what="thinking"))
 
     async def wait(begin: float, end: float) -> None:
         await trio.sleep_until(begin)
-        with scene.standstill.hold():
+        with session.deadline.hold():
             await trio.sleep_until(end)
 
     waits = (partial(wait, 10, 7210), partial(wait, 7000, 8000), partial(wait, 8020, 8120))
-    ending = await scene.run_beside(scene.answer_pings, chatter, *waits)
+    ending = await session.run_beside(session.answer_pings, chatter, *waits)
     assert ending is not None and ending.cause == "total_timeout"
     assert trio.current_time() == pytest.approx(50 + (8000 - 10) + (8120 - 8020))
 
@@ -349,16 +352,16 @@ async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_eith
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """approvals: a call may come before the kernel has begun to listen."""
-    standstill = PausableDeadline()
+    deadline = PausableDeadline()
 
     async def wait() -> None:
-        with standstill.hold():
+        with deadline.hold():
             await trio.sleep(7200)
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         await trio.testing.wait_all_tasks_blocked()
-        with standstill.move_on_after(50) as patience:
+        with deadline.move_on_after(50) as patience:
             await trio.Event().wait()
     assert patience.cancelled_caught
     assert trio.current_time() == pytest.approx(7250)
@@ -366,16 +369,16 @@ async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_eith
 
 @pytest.mark.promise("IF12")
 async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:
-    """Only text, entries and word of what is being done are."""
-    scene = Scene()
+    """Fault IF12: only text, entries and word of what is being done are."""
+    session = Conversation()
 
     async def chatter() -> None:
-        await scene.say(READY)
+        await session.say(READY)
         while True:
             await trio.sleep(1)
-            await scene.say(Log(level="info", text="still here"))
+            await session.say(Log(level="info", text="still here"))
 
-    ending = await scene.run_beside(chatter)
+    ending = await session.run_beside(chatter)
     assert ending is not None and ending.cause == "idle_timeout"
     assert trio.current_time() == Timeouts().idle
 
@@ -385,41 +388,41 @@ async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.
 async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
     autojump_clock: trio.testing.MockClock, shift: int | None
 ) -> None:
-    """Dead after 30 s; an answer to another ping is none."""
-    scene = Scene()
-    await scene.say(READY)
-    ending = await scene.run_beside(*([] if shift is None else [lambda: scene.answer_pings(shift)]))
+    """promises.md 4.5, fault IF13: dead after 30 s; an answer to another ping is none."""
+    session = Conversation()
+    await session.say(READY)
+    ending = await session.run_beside(*([] if shift is None else [lambda: session.answer_pings(shift)]))
     assert ending is not None and (ending.ended_as, ending.cause) == ("failed", "unresponsive")
-    assert scene.handle.signals == [signal.SIGUSR1]
+    assert session.handle.signals == [signal.SIGUSR1]
     assert trio.current_time() == EVERY_SECONDS + WITHIN_SECONDS + DUMP_SECONDS
 
 
 @pytest.mark.promise("IF16")
 async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testing.MockClock) -> None:
-    """Exactly one ending."""
-    scene = Scene()
+    """Fault IF16: exactly one ending."""
+    session = Conversation()
 
     async def wakes_up() -> None:
-        await scene.say(READY)
+        await session.say(READY)
         await trio.sleep(EVERY_SECONDS + WITHIN_SECONDS + DUMP_SECONDS / 2)
-        await scene.say(Result(status="done", text="sorry"))
+        await session.say(Result(status="done", text="sorry"))
 
-    ending = await scene.run_beside(wakes_up)
+    ending = await session.run_beside(wakes_up)
     assert ending is not None and ending.cause == "unresponsive"
 
 
 async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: trio.testing.MockClock) -> None:
-    """A busy machine is no reason."""
-    scene = Scene()
+    """promises.md 4.5: a busy machine is no reason."""
+    session = Conversation()
 
     async def slow() -> None:
-        await scene.say(READY)
+        await session.say(READY)
         for n in range(1, 10):
             await trio.sleep(EVERY_SECONDS + WITHIN_SECONDS - 1)
-            await scene.say(Pong(n=n))
-        await scene.say(Result(status="done"))
+            await session.say(Pong(n=n))
+        await session.say(Result(status="done"))
 
-    ending = await scene.run_beside(slow)
+    ending = await session.run_beside(slow)
     assert ending is not None and ending.ended_as == "done"
 
 
@@ -430,29 +433,29 @@ async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.
     async def slow() -> None:
         await trio.sleep(5000.0)
 
-    scene = Scene(commit=slow)
-    await scene.say(READY, Progress(what="x"), Entry(k=0, kind="reply", text="a"))
+    session = Conversation(commit=slow)
+    await session.say(READY, Progress(what="x"), Entry(k=0, kind="reply", text="a"))
 
     async def goes_on() -> None:
         await trio.sleep(5000.0 + EVERY_SECONDS - 1)
-        await scene.say(Result(status="done"))
+        await session.say(Result(status="done"))
 
-    ending = await scene.run_beside(goes_on)
+    ending = await session.run_beside(goes_on)
     assert ending is not None and ending.ended_as == "done"
-    assert scene.handle.signals == []
+    assert session.handle.signals == []
 
 
 @pytest.mark.promise("TF03")
 async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_once(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    """Both may have been suspended together."""
-    scene = Scene()
-    await scene.say(READY)
+    """promises.md 4.5, fault TF03: both may have been suspended together."""
+    session = Conversation()
+    await session.say(READY)
     endings: list[Ending | None] = []
 
     async def run() -> None:
-        endings.append(await scene.run())
+        endings.append(await session.run())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(run)
@@ -460,7 +463,7 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
             await trio.testing.wait_all_tasks_blocked()
             mock_clock.jump(seconds)
             await trio.testing.wait_all_tasks_blocked()
-            assert (endings, scene.handle.signals) == ([], [])
+            assert (endings, session.handle.signals) == ([], [])
         mock_clock.jump(100.0)
         await trio.testing.wait_all_tasks_blocked()
         mock_clock.jump(DUMP_SECONDS)
@@ -468,38 +471,38 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
 
 
 async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_clock: trio.testing.MockClock) -> None:
-    """total_timeout is incomplete, not failed."""
-    scene = Scene(timeouts=Timeouts(total=50.0, idle=20.0))
+    """promises.md 4.3: total_timeout is incomplete, not failed."""
+    session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async def chatter() -> None:
-        await scene.say(READY)
+        await session.say(READY)
         while True:
             await trio.sleep(10)
-            await scene.say(Progress(what="thinking"))
+            await session.say(Progress(what="thinking"))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(chatter)
-        ending = await scene.run()
+        ending = await session.run()
         nursery.cancel_scope.cancel()
     assert ending is not None and (ending.ended_as, ending.cause) == ("incomplete", "total_timeout")
 
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
-    """What it says beyond ours is noise."""
-    scene = Scene()
-    await scene.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
-    await scene.worker_out.send_all(b'{"t":"from-the-future"}\n')
-    await scene.say(Result(status="done"))
-    ending = await scene.run()
+    """Fault IF07: what it says beyond ours is noise."""
+    session = Conversation()
+    await session.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
+    await session.worker_out.send_all(b'{"t":"from-the-future"}\n')
+    await session.say(Result(status="done"))
+    ending = await session.run()
     assert ending is not None and ending.ended_as == "done"
 
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_another_major_protocol_is_refused_before_it_is_told_anything() -> None:
-    """A worker of another major protocol is refused before it is told anything."""
-    scene = Scene()
-    await scene.say(Ready(pid=1, version="9", protocol=(9, 0)))
-    ending = await scene.run()
+    """Fault IF07."""
+    session = Conversation()
+    await session.say(Ready(pid=1, version="9", protocol=(9, 0)))
+    ending = await session.run()
     assert ending is not None and ending.cause == "spawn_permanent"
-    assert scene.heard == []
+    assert session.heard == []

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.health import NAP_SECONDS, STUCK_SECONDS, LoopWatchdog, SystemdNotifier, notifier_of
+from kernel.services.health import NAP_SECONDS, STUCK_SECONDS, LoopWatchdog, SystemdNotifier, notifier_from
 
 
 class Manager:
@@ -43,7 +43,7 @@ async def test_a_service_manager_hears_ready_watchdog_and_stopping(
     manager = Manager(f"@awk-test-{tmp_path}" if abstract else str(tmp_path / "notify"))
     environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
     vitals = LoopWatchdog(
-        notifier=notifier_of(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None
+        notifier=notifier_from(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None
     )
     async with trio.open_nursery() as nursery:
         await nursery.start(vitals.run)
@@ -61,11 +61,11 @@ def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Pa
     """Nonsense in the environment included."""
     gone = str(tmp_path / "gone")
     for environ in ({}, {"NOTIFY_SOCKET": ""}, {"NOTIFY_SOCKET": "vsock:1:2"}, {"NOTIFY_SOCKET": gone}):
-        notifier_of(environ, 7).tell("READY=1")
+        notifier_from(environ, 7).tell("READY=1")
     for usec, pid in (("x", "7"), ("0", "7"), ("-1", "7"), ("1000", "8")):
-        found = notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": usec, "WATCHDOG_PID": pid}, 7)
+        found = notifier_from({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": usec, "WATCHDOG_PID": pid}, 7)
         assert found == SystemdNotifier(gone)
-    assert notifier_of({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": "1000"}, 7) == SystemdNotifier(gone, 0.001)
+    assert notifier_from({"NOTIFY_SOCKET": gone, "WATCHDOG_USEC": "1000"}, 7) == SystemdNotifier(gone, 0.001)
 
 
 async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from kernel.agents.prompt import LINES, Prompt, prior_work
 from kernel.agents.providers import Dialect, Resolved
-from kernel.services.start_frame import FirstPrompt, opening
+from kernel.services.start_frame import FirstPrompt, first_prompt
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -32,7 +32,7 @@ def told(house: House, leased: Leased, version: int, backend: str = "sdk", diale
     """The opening under version ``version`` of alice's file."""
     resolved = Resolved(Provider(name="p", dialect=dialect), "m")
     made = Prompt(system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",))
-    return opening(leased, backend, resolved, house.reader, lambda: made)
+    return first_prompt(leased, backend, resolved, house.reader, lambda: made)
 
 
 async def attempt(house: House, instruction: str, version: int, *made: Entry, **where: str) -> FirstPrompt:
@@ -41,7 +41,9 @@ async def attempt(house: House, instruction: str, version: int, *made: Entry, **
     leased = await house.take(instruction)
     opened = told(house, leased, version, **where)  # type: ignore[arg-type]
     for entry in made:
-        await house.writer.commit(journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.freeze)
+        await house.writer.commit(
+            journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.snapshot
+        )
     await house.writer.commit(requeue, instruction, leased.epoch, Requeue(status="queued", outcome="network"))
     return opened
 
@@ -56,7 +58,7 @@ async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(house:
     assert (await attempt(house, instruction, 1)).prompt.system == "version 1"
     assert (await attempt(house, instruction, 2, *ENTRIES)).prompt.system == "version 2"
     third = await attempt(house, instruction, 3)
-    assert (third.prompt.system, third.prompt.manifest, third.freeze) == ("version 2", ("version 2",), None)
+    assert (third.prompt.system, third.prompt.manifest, third.snapshot) == ("version 2", ("version 2",), None)
     assert third.entries == ENTRIES
 
 
