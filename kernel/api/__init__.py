@@ -1,5 +1,5 @@
-"""How others reach the kernel: REST, SSE and MCP over HTTP on one loopback socket.
+"""API of the kernel: REST, SSE and MCP over HTTP on one loopback socket.
 
-This layer checks who asks, turns bytes into typed requests, makes one kernel call, and turns the outcome
+This layer authenticates the caller, turns bytes into typed requests, makes one kernel call, and turns the outcome
 into bytes. It decides nothing: a refusal of the rule becomes the caller's 4xx here.
 """

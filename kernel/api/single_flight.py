@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class _Flight:
+class _Launch:
     """One request that has not been answered yet."""
 
     body_hash: bytes
@@ -29,7 +29,7 @@ class SingleFlight(Generic[T]):
     """Requests under way, by their Idempotency-Key."""
 
     def __init__(self) -> None:
-        self._flights: dict[tuple[str, str], _Flight] = {}
+        self._flights: dict[tuple[str, str], _Launch] = {}
 
     async def once(
         self, key: RequestKey | None, before: Callable[[RequestKey], T | None], launch: Callable[[], Awaitable[T]]
@@ -45,7 +45,7 @@ class SingleFlight(Generic[T]):
         while (given := before(key)) is None:
             other = self._flights.get(place)
             if other is None:
-                flight = self._flights[place] = _Flight(key.body_hash)
+                flight = self._flights[place] = _Launch(key.body_hash)
                 try:
                     return await launch()
                 except Exception as error:
