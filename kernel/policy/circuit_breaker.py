@@ -130,17 +130,6 @@ def _ceil_ms(seconds: float) -> int:
     return -int(-seconds * 1000 // 1)
 
 
-def succeeded(breaker: Breaker, instruction: int | None = None) -> Breaker:
-    """Closed, as if nothing had been. With ``instruction``: only if it is the probe.
-
-    What another call brings home while the breaker is open was sent before, and says nothing about now. A closed one
-    stays as it is: failures add up though others get through.
-    """
-    if breaker.state == "closed" or (instruction is not None and breaker.probe != instruction):
-        return breaker
-    return Breaker(breaker.key, breaker.reason)
-
-
 def probing(breaker: Breaker, instruction: int) -> Breaker:
     """Half open: ``instruction`` may try, and nobody else."""
     return replace(breaker, state="half_open", probe=instruction)
@@ -154,13 +143,6 @@ def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
     if breaker.probe != instruction:
         return breaker
     return replace(breaker, state="open", open_until_ms=max(breaker.open_until_ms, now_ms), probe=None)
-
-
-def admits(breaker: Breaker | None, instruction: int) -> bool:
-    """Whether ``instruction`` may call the provider."""
-    return (
-        breaker is None or breaker.state == "closed" or (breaker.state == "half_open" and breaker.probe == instruction)
-    )
 
 
 def hold_until_ms(breaker: Breaker, now_ms: int) -> int:

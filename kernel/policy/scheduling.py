@@ -15,20 +15,13 @@ from protocol.names import AgentKey, InstructionId
 
 PREEMPTIONS: Final = 3
 """After so many a background instruction is a normal one."""
-STARVATION_MS: Final = 300_000
 
-_IMMEDIATE: Final = LANES.index("immediate")
 _NORMAL: Final = LANES.index("normal")
 
 
 def lane_after(lane: int, preempted: int) -> int:
     """The lane (index into LANES) of an instruction that was preempted so often."""
     return min(lane, _NORMAL) if preempted >= PREEMPTIONS else lane
-
-
-def starved(lane: int, waited_ms: int, starvation_ms: int = STARVATION_MS) -> bool:
-    """Whether it has waited so long that it is immediate now."""
-    return lane > _IMMEDIATE and waited_ms >= starvation_ms
 
 
 def may_yield(promoted: bool, steps_in_attempt: int) -> bool:

@@ -28,9 +28,9 @@ _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
 def continues(fact: Fact, agent: AgentKey, view: View) -> int | None:
     """The instruction of ``agent`` whose thread the message takes up; None where it is a message like any other."""
-    if fact.kind != "said" or fact.sender != USER or _ASKS.match(fact.text) is None:
+    if fact.draft.kind != "said" or fact.draft.sender != USER or _ASKS.match(fact.draft.text) is None:
         return None
-    return view.incomplete(fact.space, agent)
+    return view.incomplete(fact.draft.space, agent)
 
 
 def check_recipient(space: str) -> Refuse:
@@ -44,10 +44,10 @@ def refusal(fact: Fact, asked: Iterable[AgentKey], view: View) -> Refuse | None:
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
         if key == fact.speaker:
-            return Refuse("conflict", f"{fact.sender} cannot ask itself", "think it over, or ask a colleague")
+            return Refuse("conflict", f"{fact.draft.sender} cannot ask itself", "think it over, or ask a colleague")
         if key in waiting:
-            name = fact.to[0]
-            text = f"{name} waits for {fact.sender} already, so {fact.sender} cannot wait for {name}"
+            name = fact.draft.to[0]
+            text = f"{name} waits for {fact.draft.sender} already, so {fact.draft.sender} cannot wait for {name}"
             return Refuse("conflict", text, "answer with what you know, and say in your final answer what is missing")
     return None
 
@@ -93,7 +93,7 @@ def assign_mentioned(fact: Fact, workspace: Workspace, whom: Iterable[tuple[Agen
         for key, name in called
         for effect in assign(key, name, "immediate", fact.hops, joins=True, waits_for=waits_for)
     )
-    return (*woken, *(limited(fact.space, workspace, limit) if called and limit is not None else ()))
+    return (*woken, *(limited(fact.draft.space, workspace, limit) if called and limit is not None else ()))
 
 
 @dataclass(frozen=True, slots=True)

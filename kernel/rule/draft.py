@@ -209,21 +209,12 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One message under evaluation.
+    """A message under evaluation: its draft, whose author and chain of causes are known.
 
     ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.
-    ``asks``: that instruction goes on with the answer.
     """
 
-    kind: MessageKind
-    space: str
-    sender: str
-    text: str = ""
-    to: tuple[str, ...] = ()
-    mentions: tuple[str, ...] | None = None
+    draft: Draft
     hops: int = 0
     cause: int | None = None
     speaker: AgentKey | None = None
-    payload: Payload | None = None
-    vouched: tuple[str, ...] = ()
-    asks: bool = False

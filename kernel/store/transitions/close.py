@@ -13,7 +13,7 @@ from typing import Final, Literal, cast
 
 import msgspec
 
-from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
 from kernel.store.attempts import Ending, end_attempt
@@ -191,7 +191,9 @@ def _conclude(
         cause=conclusion.cause,
         error_class=error_class,
     )
-    fact = Fact(kind=end.kind, space=space, sender=name, hops=hops + 1, cause=number, speaker=agent, payload=outcome)
+    fact = Fact(
+        Draft(kind=end.kind, space=space, sender=name, payload=outcome), hops=hops + 1, cause=number, speaker=agent
+    )
     recorder = record(tx, fact)
     if asked_by is not None:
         answer(tx, asked_by)

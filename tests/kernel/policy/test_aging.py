@@ -8,19 +8,24 @@ from hypothesis import strategies as st
 
 from kernel.policy.scheduling import (
     PREEMPTIONS,
-    STARVATION_MS,
     Candidate,
     Limits,
     choose,
     lane_after,
     may_yield,
-    starved,
 )
 from protocol.instruction import LANES
 from protocol.names import AgentKey, instruction_id
+from protocol.project import ProjectDefinition
 
 IMMEDIATE, NORMAL, BACKGROUND = range(len(LANES))
 STEP_MS = 10_000
+STARVATION_MS = round(ProjectDefinition().starvation * 1000)
+
+
+def starved(lane: int, waited_ms: int, starvation_ms: int = STARVATION_MS) -> bool:
+    """Return whether an instruction has waited so long that it is immediate now: the rule that leases follow."""
+    return lane > IMMEDIATE and waited_ms >= starvation_ms
 
 
 @dataclass
