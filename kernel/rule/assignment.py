@@ -1,13 +1,8 @@
-"""Whether a message takes up work that was left incomplete: the user says so to its agent, with the word. Pure.
+"""Assigning work to agents: by a mention, by a question, by the word to continue; and the refusals around it. Pure.
 
-Whether an agent may ask another and wait for the answer: within its workspace, and never in a circle. Pure.
-
-No circle of waits could lock anybody up, because an agent that waits does other work meanwhile. But a question that
-comes back to who waits for its answer would only be asked again.
-
-Refusals that several proposals share: of what is said where there is no workspace, or no channel. Pure.
-
-Waking an agent with a message, and what a limit of its workflow makes of that: the work waits. Pure.
+A limit of the workflow makes work wait. An agent may ask another within its workspace, and never in a circle: no circle
+of waits could lock anybody up, because an agent that waits does other work meanwhile, but a question that comes back to
+who waits for its answer would only be asked again.
 """
 
 import re
@@ -40,7 +35,7 @@ def check_recipient(space: str) -> Refuse:
 
 
 def refusal(fact: Fact, asked: Iterable[AgentKey], view: View) -> Refuse | None:
-    """Why the speaker of ``fact`` may not ask ``asked``, members of its workspace; None where it may."""
+    """Return why the speaker of ``fact`` may not ask ``asked``, members of its workspace; None where it may."""
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
         if key == fact.speaker:

@@ -1,6 +1,7 @@
-"""A draft: a message as someone wants it appended, before the rule has seen it.
+"""Drafts, facts and their payloads.
 
-A fact: what a proposal is asked about. A draft whose author and chain of causes are known.
+A draft is a message as someone wants it appended; a fact is a draft whose author and chain of causes are known, and
+what a rule is asked about.
 """
 
 from typing import Literal
@@ -187,7 +188,7 @@ Payload = (
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What to append.
+    """A message to append.
 
     ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when
     an agent speaks; ``vouched`` is what the user trusts the work to do (kernel.agents.trust); ``asks``: the author

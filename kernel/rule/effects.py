@@ -68,7 +68,7 @@ class EndRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is in a space, replacing who was. An inline agent lives in ``space`` and nowhere else."""
+    """The members of a space, replacing those before. An inline agent lives in ``space`` and nowhere else."""
 
     space: str
     members: tuple[MemberSpec, ...]

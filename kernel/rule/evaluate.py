@@ -1,9 +1,7 @@
 """Evaluation: from one draft to all that follows from it, breadth first and bounded.
 
-It decides nothing itself and writes nothing itself: proposals decide, a sink writes. Every proposal is asked
-about the state before the message; then the message is recorded and the effects are applied, in order.
-
-The table of core proposals, in the order they are asked.
+It decides nothing itself and writes nothing itself: the rules of CORE decide, in that order, and a sink writes. Every
+rule is asked about the state before the message; then the message is recorded and the effects are applied, in order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +26,7 @@ Table = Mapping[MessageKind, tuple[Rule, ...]]
 
 
 class Sink(Protocol):
-    """Where messages and effects go: the open transaction."""
+    """The sink of messages and effects: the open transaction."""
 
     def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
         """Write one message, then what was decided about it."""

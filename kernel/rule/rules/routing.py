@@ -54,7 +54,7 @@ def decide_failure(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _told(fact: Fact, outcome: InstructionOutcome, view: View) -> bool:
-    """Whether the wakeup before this one failed for the same cause."""
+    """Return whether the wakeup before this one failed for the same cause."""
     if fact.cause is None or outcome.cause is None:
         return False
     before = view.wakeup_before(fact.cause)

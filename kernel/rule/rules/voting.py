@@ -1,10 +1,10 @@
-"""What a channel says of a ballot. The markers are for the eye: the truth is the message's kind. Pure.
-
-A vote in a workspace: put to its members, who vote once; it is resolved once, and ends in any case.
+"""The voting rule: a proposal is put to its members, who vote once; it is resolved once, and ends in any case. Pure.
 
 Members are woken by it as by a mention. Its creator is woken by what comes of it, but for what it did itself: then the
 answer to its call says so. A person may vote as well, and nobody waits for that. Where the workflow ends, what is open
 is cancelled.
+
+The markers in the texts are for the eye: the truth is the message's kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -125,7 +125,7 @@ def tied(ballot: ProposalView, among: tuple[str, ...]) -> str:
 
 
 def resolved(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> str:
-    """What came of it; where its time was up and nobody had won, it has expired."""
+    """Return what came of it; where its time was up and nobody had won, it has expired."""
     marker = "EXPIRED" if expired(ballot, votes, decided) else "RESOLVED"
     counts = counted(ballot.counting.options, votes)
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
@@ -150,13 +150,13 @@ def cancelled(ballot: ProposalView, reason: str) -> str:
 
 
 def expired(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> bool:
-    """Whether its time was up before anything came of it."""
+    """Return whether its time was up before anything came of it."""
     assigns = ballot.counting.type == "assignment" and bool(votes)
     return decided.why == "deadline" and decided.winner is None and not assigns
 
 
 def _why(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> str:
-    """What ended it, if not all have voted how many had to; and how a tie was broken."""
+    """Return what ended it, if not all have voted how many had to; and how a tie was broken."""
     counting = ballot.counting
     voted = len(counting.electors & votes.keys())
     why = _WHYS[decided.why]
@@ -201,7 +201,7 @@ MOST_OPEN: Final = 16
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """What follows from a step of a ballot; from other messages of these kinds nothing does."""
+    """Return what follows from a step of a ballot; from other messages of these kinds nothing does."""
     step = STEPS.get(type(fact.draft.payload))
     return () if step is None else step(fact, fact.draft.payload, view)
 
@@ -232,7 +232,7 @@ def _no_place(space: str, workspace: Workspace | None) -> Refuse:
 
 
 def _refusal(space: str, opened: ProposalOpened, members: int, view: View) -> Refuse | None:
-    """Why it is not put to the vote."""
+    """Return why it is not put to the vote."""
     if view.ballot(space, opened.name) is not None:
         text = f"there is a proposal {opened.name} already, open or ended"
         return Refuse("already_exists", text, "give it another id, or none; team_proposal_status shows them")
@@ -298,7 +298,7 @@ def _count(fact: Fact, vote: VoteCast, ballot: ProposalView) -> tuple[Effect, ..
 
 
 def may_break(ballot: ProposalView, voter: str, choice: str, now_ms: int) -> bool:
-    """Whether this is its creator, who has voted, choosing one of those that are tied."""
+    """Return whether this is its creator, who has voted, choosing one of those that are tied."""
     may = voter == ballot.creator and voter in ballot.votes and ballot.state == "open"
     return may and choice in _tied(ballot, now_ms)
 
@@ -337,7 +337,7 @@ def _end(
     *,
     quietly: bool = False,
 ) -> Effect:
-    """What came of it is told by the system, once, and its creator is woken unless it was its own doing."""
+    """Return what came of it is told by the system, once, and its creator is woken unless it was its own doing."""
     payload = ProposalEnded(
         name=ballot.name,
         state="expired" if expired(ballot, votes, decided) else "resolved",

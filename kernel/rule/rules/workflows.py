@@ -1,9 +1,8 @@
-"""A schedule that came wakes its agent: in the background, in the workspace it names if that runs, else at home.
+"""The rules of a workflow's start and end, and of wakeups by a schedule. Pure.
 
-Home is the agent's personal space, or the workspace of the workflow whose file has the schedule. A workspace that a
-limit holds is left alone: work nobody asked for must not pile up there.
-
-A workflow's start and end: its row, its members, its kickoff.
+A schedule wakes its agent in the background, in the workspace it names if that runs, else at home: its personal space,
+or the workspace of the workflow whose file has the schedule. A workspace that a limit holds is left alone: work nobody
+asked for must not pile up there.
 """
 
 from typing import Final

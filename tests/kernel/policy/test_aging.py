@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kernel.policy.scheduling import (
     PREEMPTIONS,
+    STARVATION_MS,
     Candidate,
     Limits,
     choose,
@@ -16,11 +17,9 @@ from kernel.policy.scheduling import (
 )
 from protocol.instruction import LANES
 from protocol.names import AgentKey, instruction_id
-from protocol.project import ProjectDefinition
 
 IMMEDIATE, NORMAL, BACKGROUND = range(len(LANES))
 STEP_MS = 10_000
-STARVATION_MS = round(ProjectDefinition().starvation * 1000)
 
 
 def starved(lane: int, waited_ms: int, starvation_ms: int = STARVATION_MS) -> bool:
