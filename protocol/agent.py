@@ -1,4 +1,4 @@
-"""What an agent file says, and the mock script it may carry.
+"""The agent file, and the mock script it may carry.
 
 Field names are the keys of the file (contracts.md section 1). A key that is not a field here does not
 exist yet: it is rejected with a hint, never accepted and ignored.

@@ -1,4 +1,4 @@
-"""What the commands on agents' files answer with ``--json``, and later the routes of the same names."""
+"""Answers of the commands on agents' files with ``--json``, and later the routes of the same names."""
 
 from typing import Literal
 
@@ -74,7 +74,7 @@ class TodoReport(_Document, frozen=True, kw_only=True):
 
 
 class ContextCounts(_Body, frozen=True, kw_only=True):
-    """How much an agent's personal context holds. ``memory`` counts by tier."""
+    """Counts of an agent's personal context. ``memory`` counts by tier."""
 
     dir: str
     memory: dict[Tier, int]

@@ -34,14 +34,14 @@ ALL_IGNORED: Final = "*\n"
 
 
 def mark_text(agent: str) -> str:
-    """What MARK says in the context of ``agent``."""
+    """Return what MARK says in the context of ``agent``."""
     return (
         f"{agent}\n\nThis directory is the personal context of the agent {agent}. Deleting the agent moves it away.\n"
     )
 
 
 def marked_for(text: str) -> str:
-    """Whose directory it is, where MARK says ``text``."""
+    """Return whose directory it is, where MARK says ``text``."""
     return text.partition("\n")[0].strip()
 
 
@@ -56,7 +56,7 @@ def default_dir(agent: str) -> str:
 
 
 def dir_fault(path: str, agent: str) -> str | None:
-    """Why ``path`` (from the project's root) cannot be the context directory of ``agent``; None where it can.
+    """Return why ``path`` (from the project's root) cannot be the context directory of ``agent``; None where it can.
 
     Judges the text alone: whoever uses the directory checks where links lead.
     """

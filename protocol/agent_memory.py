@@ -91,7 +91,7 @@ def written(one: Entry, file: str) -> list[str]:
 
 
 def value_of(one: Entry, file: str) -> Value:
-    """What stands after the key of an entry in ``file``."""
+    """Return what stands after the key of an entry in ``file``."""
     said = {
         "tier": one.tier if one.tier != tier_of(file) else "",
         "visibility": one.visibility if one.visibility != "private" else "",
@@ -102,7 +102,7 @@ def value_of(one: Entry, file: str) -> Value:
 
 
 def matches(one: Entry, query: str) -> bool:
-    """Whether every word of ``query`` occurs in the entry, whatever its case."""
+    """Return whether every word of ``query`` occurs in the entry, whatever its case."""
     text = f"{one.key}\n{one.value}".casefold()
     return all(word in text for word in query.casefold().split())
 
@@ -155,7 +155,7 @@ def file_name(stamp: str, text: str) -> str:
 
 
 def content(text: str, title: str | None = None) -> str:
-    """What the file of a note says. Raises NoteRejected."""
+    """Return what the file of a note says. Raises NoteRejected."""
     body = text.strip("\n")
     if not body.strip():
         raise NoteRejected("the note is empty")

@@ -1,4 +1,4 @@
-"""What work may cost, as files say it (contracts.md section 1). Unset means: no limit.
+"""Budgets as files give them (contracts 1). Unset means: no limit.
 
 A token counts once, however it is priced: input, output and what was read from a cache.
 """

@@ -59,7 +59,7 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
 
 
 class Meaning(NamedTuple):
-    """What a refusal code means on each wire."""
+    """The meaning of a refusal code on each wire."""
 
     http_status: int
     exit_code: int

@@ -1,4 +1,4 @@
-"""What can be said of files without a kernel: the documents of ``validate``, ``config`` and ``run --dry-run``."""
+"""Documents about files that need no kernel: those of ``validate``, ``config`` and ``run --dry-run``."""
 
 from typing import Any, Literal
 
@@ -49,7 +49,7 @@ class Resolution(_Document, frozen=True, kw_only=True):
 
 
 class AgentUses(_Document, frozen=True, kw_only=True):
-    """Which workflows refer to an agent: their files, as seen from the project's root."""
+    """The workflows that refer to an agent: their files, as seen from the project's root."""
 
     schema: str = "awk/agent-uses/1"
     agent: str
@@ -100,7 +100,7 @@ class Plan(_Document, frozen=True, kw_only=True):
 
 
 class Complaint(_Document, frozen=True, kw_only=True):
-    """Why there is no such document: as a refusal of the kernel says it."""
+    """The reason that there is no such document: as a refusal of the kernel says it."""
 
     schema: str = "awk/error/1"
     code: str

@@ -33,7 +33,7 @@ COST_DIGITS: Final = 10
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What model calls cost: tokens of four kinds, none in two of them. ``cost_usd`` is null where the price is not
+    """Usage of model calls: tokens of four kinds, none in two of them. ``cost_usd`` is null where the price is not
     known, never 0."""
 
     input_tokens: Count = 0

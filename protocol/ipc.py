@@ -97,7 +97,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """Where model calls go. The key travels here and nowhere else."""
+    """The endpoint of model calls. The key travels here and nowhere else."""
 
     name: str
     dialect: Literal["anthropic", "openai", "cursor", "mock"]
@@ -108,13 +108,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where Daemon MCP listens."""
+    """The address of Daemon MCP."""
 
     url: str
 
 
 class Sandbox(msgspec.Struct, frozen=True, kw_only=True):
-    """What programs see beside the system, absolute paths all of them; of two, what is deeper counts.
+    """The files that programs see beside the system, as absolute paths; of two, what is deeper counts.
 
     ``program`` is bubblewrap. The kernel knows that it works here.
     """
@@ -253,7 +253,7 @@ class Delta(_Frame, frozen=True, kw_only=True, tag="delta"):
 
 
 class Progress(_Frame, frozen=True, kw_only=True, tag="progress"):
-    """What the worker is doing; also proof that it lives. ``tool``: a tool runs until the next frame."""
+    """Progress of the worker; also proof that it lives. ``tool``: a tool runs until the next frame."""
 
     what: str
     tool: bool = False

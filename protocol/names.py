@@ -91,7 +91,7 @@ def run_space(place: str, run: int) -> SpaceId:
 
 
 def place_of(space: str) -> SpaceId:
-    """What people call ``space``: ``review:main#12`` -> ``review:main``; a personal space as it is."""
+    """Return what people call ``space``: ``review:main#12`` -> ``review:main``; a personal space as it is."""
     return SpaceId(space.partition(_RUN)[0])
 
 
@@ -102,7 +102,7 @@ def split_space(space: str) -> tuple[str, str]:
 
 
 def is_personal(space: str) -> bool:
-    """Whether ``space`` is an agent's personal space."""
+    """Return whether ``space`` is an agent's personal space."""
     return space.startswith(_PERSONAL)
 
 

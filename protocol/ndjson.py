@@ -94,7 +94,7 @@ class FrameReader(Generic[F]):
 
     @property
     def pending(self) -> bytes:
-        """What has come of a line that has not ended."""
+        """Return what has come of a line that has not ended."""
         return bytes(self._buffer)
 
     def feed(self, chunk: bytes) -> list[F | Noise]:

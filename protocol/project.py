@@ -1,4 +1,4 @@
-"""What ``moniro.yaml`` (or ``.agents.yaml``) says. The file is optional."""
+"""The project file, ``moniro.yaml`` or ``.agents.yaml``. The file is optional."""
 
 from typing import Annotated, Literal
 

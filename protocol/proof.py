@@ -1,4 +1,4 @@
-"""How a kernel proves itself before a client shows it the token (contracts.md section 3). Standard library only."""
+"""The proof of a kernel's identity before a client shows it the token (contracts 3). Standard library only."""
 
 import hmac
 
@@ -9,5 +9,5 @@ def prove(token: str, nonce: str) -> str:
 
 
 def is_proof(proof: str, token: str, nonce: str) -> bool:
-    """Whether ``proof`` is what ``prove`` says, compared in constant time."""
+    """Return whether ``proof`` is what ``prove`` says, compared in constant time."""
     return hmac.compare_digest(proof.encode(), prove(token, nonce).encode())

@@ -26,7 +26,7 @@ _HINT: Final = "write github:owner/repo@ref/path/to/workflow.yaml; ref is a tag,
 
 
 class RemoteRejected(ValueError):
-    """What was written names no remote workflow, or no host. The text says why, ``hint`` what to write."""
+    """The text names no remote workflow, or no host. The text says why, ``hint`` what to write."""
 
     def __init__(self, text: str, hint: str = _HINT) -> None:
         super().__init__(text)
@@ -51,7 +51,7 @@ class Remote(NamedTuple):
 
 
 def is_remote(asked: str) -> bool:
-    """Whether ``asked`` is meant as the name of a remote workflow."""
+    """Return whether ``asked`` is meant as the name of a remote workflow."""
     return asked.startswith(PREFIX)
 
 
@@ -94,12 +94,12 @@ def _parse(asked: str, *, may_be_all: bool = False) -> Remote:
 
 
 def is_commit(ref: str) -> bool:
-    """Whether ``ref`` is the whole id of a commit."""
+    """Return whether ``ref`` is the whole id of a commit."""
     return _COMMIT.fullmatch(ref) is not None
 
 
 def repository_url(remote: Remote, environ: Mapping[str, str]) -> str:
-    """Where git gets ``remote``. Raises RemoteRejected for a host that is neither https nor on this machine."""
+    """Return where git gets ``remote``. Raises RemoteRejected for a host that is neither https nor on this machine."""
     base = environ.get(GITHUB_URL) or _GITHUB
     try:
         parts = urlsplit(base)

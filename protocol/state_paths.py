@@ -1,4 +1,4 @@
-"""Where a project's state lives, as pure functions of the root: kernel and clients must agree on it.
+"""The paths of a project's state, as pure functions of the root: kernel and clients must agree on it.
 
 ``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/``; nothing here touches the disk.
 """

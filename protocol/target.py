@@ -27,7 +27,7 @@ from protocol.names import (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a message goes. At least one of ``agent`` and ``workflow`` is set."""
+    """The target of a message. At least one of ``agent`` and ``workflow`` is set."""
 
     agent: str | None
     workflow: str | None
@@ -112,7 +112,7 @@ Flag = Literal["urgent"]
 
 
 def flag_of(text: str) -> Flag | None:
-    """How a message stands out in an inbox: it says that it presses, or several have to act together.
+    """The mark of a message in an inbox: it says that it presses, or several have to act together.
 
     For the eye only: what a text says of its own urgency never changes its place.
     """

@@ -16,7 +16,7 @@ _RAW_BYTES: Final = range(0xDC80, 0xDD00)
 
 
 def is_text(name: str) -> bool:
-    """Whether every encoder takes ``name``."""
+    """Return whether every encoder takes ``name``."""
     try:
         name.encode()
     except UnicodeEncodeError:

@@ -79,7 +79,7 @@ class FetchedSkill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FetchedSkills(_Document, frozen=True, kw_only=True):
-    """What a source holds. ``source`` is its name in one spelling, ``skipped`` what is wrong with skills left out."""
+    """The skills of a source. ``source`` is its name in one spelling, ``skipped`` tells of skills left out."""
 
     schema: str = "awk/fetched-skills/1"
     source: str
@@ -89,7 +89,7 @@ class FetchedSkills(_Document, frozen=True, kw_only=True):
 
 
 class SkillPin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an imported skill is pinned to, in the lock."""
+    """The pin of an imported skill, in the lock."""
 
     source: str
     commit: str

@@ -125,7 +125,7 @@ class ProjectTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def tool_name_fault(name: str) -> str | None:
-    """Why a project's tool cannot be called ``name``; None where it can."""
+    """Return why a project's tool cannot be called ``name``; None where it can."""
     if not _NAME.fullmatch(name):
         return f"{name[:60]!r} is not a tool's name: letters, digits and _, at most 48, a letter first"
     if name in BUILT_IN or name in SWITCHES:
@@ -136,21 +136,24 @@ def tool_name_fault(name: str) -> str | None:
 
 
 def server_name_fault(name: str) -> str | None:
-    """Why an MCP server cannot be called ``name``; None where it can."""
+    """Return why an MCP server cannot be called ``name``; None where it can."""
     if not _SERVER_NAME.fullmatch(name):
         return f"{name[:60]!r} is not a server's name: letters, digits, single - and _, at most 32"
     return f"{name} is what Daemon MCP is called" if name in _DAEMON else None
 
 
 def is_read_only(name: str, read_only: Iterable[str]) -> bool:
-    """Whether the tool ``name`` of an MCP server is among those that an agent's ``read_only`` names."""
+    """Return whether the tool ``name`` of an MCP server is among those that an agent's ``read_only`` names."""
     return any(
         name.startswith(one.removesuffix(EVERY_TOOL)) if one.endswith(EVERY_TOOL) else name == one for one in read_only
     )
 
 
 def server_and_tool(word: str) -> tuple[str, str]:
-    """What a word of ``read_only`` names: a server, and a tool of it or the beginning of one. ("", "") if none."""
+    """Return what a word of ``read_only`` names: a server, and a tool of it or the beginning of one.
+
+    ("", "") if none.
+    """
     if not word.startswith(SERVER_PREFIX):
         return "", ""
     server, between, tool = word.removeprefix(SERVER_PREFIX).partition("__")
@@ -178,7 +181,7 @@ def placeholders(command: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def part_placeholders(word: str) -> tuple[str, ...]:
-    """What looks like arguments in ``word``, and is only a part of it: nothing is put in their place."""
+    """Return what looks like arguments in ``word``, and is only a part of it: nothing is put in their place."""
     return () if _PLACEHOLDER.fullmatch(word) else tuple(_PLACEHOLDER.findall(word))
 
 

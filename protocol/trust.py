@@ -1,4 +1,4 @@
-"""What a user agrees that the files of a project may run or reach, and what is kept of that (promise P19).
+"""Grants of a user to the files of a project to run or reach things, and what is kept of that (promise P19).
 
 A unit is one subject (an agent, a workflow) with everything it demands, verbatim and in order; its digest stands for
 exactly that. What was agreed to is kept in one file of the state directory: commands write it, the kernel reads it.
@@ -35,7 +35,7 @@ class TrustUnit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def genuine(self) -> bool:
-        """Whether the digest is that of the rest."""
+        """Return whether the digest is that of the rest."""
         return self.digest == digest_of(self.subject, self.demands)
 
 
@@ -57,7 +57,7 @@ class Grant(TrustUnit, frozen=True, kw_only=True):
 
     @property
     def id(self) -> str:
-        """What ``awk trust revoke`` takes."""
+        """Return what ``awk trust revoke`` takes."""
         return self.digest[:SHORT]
 
 
@@ -105,7 +105,7 @@ class TrustList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Demands(msgspec.Struct, frozen=True, kw_only=True):
-    """What the loader found in the files it was asked about; ``skipped`` are files that are wrong."""
+    """The findings of the loader in the files it was asked about; ``skipped`` are files that are wrong."""
 
     schema: Literal["awk/demanded/1"] = "awk/demanded/1"
     units: tuple[TrustUnit, ...]

@@ -1,4 +1,4 @@
-"""What a workflow file says (contracts.md section 1)."""
+"""The workflow file (contracts 1)."""
 
 from typing import Annotated, Any, Final, Literal
 

@@ -105,13 +105,13 @@ def _item(value: Value, indent: int) -> list[str]:
 
 
 def _fits(value: Sequence[Value], used: int) -> bool:
-    """Whether a list is short enough, and simple enough, for one line."""
+    """Return whether a list is short enough, and simple enough, for one line."""
     simple = all(not isinstance(item, Mapping | list | tuple) and "\n" not in str(item) for item in value)
     return simple and used + len(inline(value)) < WIDTH
 
 
 def _is_block(value: str) -> bool:
-    """Whether a text of several lines can be a ``|`` block without tricks of indentation."""
+    """Return whether a text of several lines can be a ``|`` block without tricks of indentation."""
     lines = value.removesuffix("\n").split("\n")
     blank = any(line and not line.strip(" \t") for line in lines)
     clean = all(_printable(char) or char in "\n\t" for char in value)
@@ -119,7 +119,7 @@ def _is_block(value: str) -> bool:
 
 
 def _printable(char: str) -> bool:
-    """Whether YAML lets ``char`` stand, and no reader takes it for the end of a line."""
+    """Return whether YAML lets ``char`` stand, and no reader takes it for the end of a line."""
     code = ord(char)
     if code < 0xA0:
         return 0x20 <= code < 0x7F

@@ -1,6 +1,7 @@
-"""What the process table says that an agent is doing. Pure (decisions.md, Names: states of an agent).
+"""The readiness of an open instruction, and the status of its agent in the process table. Pure.
 
-Whether an open instruction can go on: now, by itself at some time, or only once a person does something. Pure.
+An instruction can go on now, by itself at some time, or only once a person does something; an agent shows what most
+of its work comes to.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class _Wait:
 
 
 def readiness_of(own: Readiness, asked: Readiness) -> Readiness:
-    """How who waits for an answer stands: as whom it asked, whose end lets it go on.
+    """Return how who waits for an answer stands: as whom it asked, whose end lets it go on.
 
     ``own`` is how it stands by itself: what it asked has ended, so that nobody is left to answer.
     """
@@ -60,7 +61,7 @@ def readiness(
     resume_at_ms: int,
     now_ms: int,
 ) -> Readiness:
-    """How an instruction in ``state`` stands, given what it and its agent wait for (0 ms: no time is known).
+    """Return how an instruction in ``state`` stands, given what it and its agent wait for (0 ms: no time is known).
 
     One that an attempt holds goes on, but where a call of it is kept waiting for somebody.
 

@@ -1,4 +1,4 @@
-"""Whether a tool may be called: what an agent's policy says at once, and what was agreed to once for all. Pure.
+"""Decides whether a tool may be called, by an agent's policy and by what was agreed to once for all. Pure.
 
 What neither answers waits for a person, and is refused where nobody decides in time.
 """
@@ -23,7 +23,7 @@ ANY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What was agreed to once for all: calls whose whole input has ``pattern``."""
+    """An approval rule: it grants calls whose whole input has ``pattern``."""
 
     number: int
     pattern: str
@@ -35,7 +35,10 @@ def covering(rules: Iterable[Rule], input: str) -> Rule | None:
 
 
 def matches(pattern: str, text: str) -> bool:
-    """Whether all of ``text`` has ``pattern``. It takes no longer than to read both: an agent chooses the text."""
+    """Return whether all of ``text`` has ``pattern``.
+
+    It takes no longer than to read both: an agent chooses the text.
+    """
     first, *parts = pattern.split(ANY)
     if not parts:
         return text == pattern

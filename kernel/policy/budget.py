@@ -1,4 +1,4 @@
-"""What the next model call may cost: every scope that has a limit is asked. Pure.
+"""Limits the next model call by every scope that has a budget. Pure.
 
 A call is let through while something is left, and what it may need is reserved, so that calls that begin while others
 are under way are cut to what those leave over. So the limit is overshot by one call of each running worker at most.
@@ -60,7 +60,7 @@ class Exhausted:
 
 
 def next_call(accounts: Iterable[Account], call: Call) -> Allowance | Exhausted:
-    """Whether ``call`` may be made, and how long its answer may be."""
+    """Return whether ``call`` may be made, and how long its answer may be."""
     known = tuple(accounts)
     spent = [account for account in known if account.used >= account.limit]
     if spent:
@@ -80,7 +80,7 @@ def next_call(accounts: Iterable[Account], call: Call) -> Allowance | Exhausted:
 
 
 def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int) -> int | None:
-    """When so much will have left the window that less than ``limit`` is in it.
+    """Return when so much will have left the window that less than ``limit`` is in it.
 
     ``spent`` are amounts with the time they were complete, in order. None: never, for nothing is in it.
     """
@@ -94,7 +94,7 @@ def regained_ms(spent: Iterable[tuple[int, float]], limit: float, window_ms: int
 
 
 def lasts_ms(spent: Iterable[tuple[int, int]], limit_ms: int, window_ms: int, now_ms: int) -> int:
-    """How long work that begins now may go on until ``limit_ms`` of work are in the window.
+    """Return how long work that begins now may go on until ``limit_ms`` of work are in the window.
 
     ``spent`` is what was worked before, with the time it was complete, in order: it leaves the window meanwhile.
     """
@@ -116,7 +116,7 @@ def _by_tokens(account: Account, call: Call) -> int:
 
 
 def _by_usd(account: Account, call: Call) -> int:
-    """How many tokens of answer the money is enough for; all of them where the price is not known."""
+    """Return how many tokens of answer the money is enough for; all of them where the price is not known."""
     if not call.output_usd:
         return call.output_tokens
     return int((_left(account) - call.input_tokens * (call.input_usd or 0.0)) / call.output_usd)

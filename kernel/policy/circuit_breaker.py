@@ -1,4 +1,4 @@
-"""The circuit breaker of a provider: who may call it, and when somebody may try again (promises.md 4.4). Pure.
+"""The circuit breaker of a provider: its failures, its probe, and the time of the next one. Pure.
 
 A refusal for rate, quota or credentials is about the provider, not about the instruction that met it: so it stops all
 that would ask the same. Failures of overload and network have to add up first. It charges nobody.
@@ -29,7 +29,7 @@ RAMP_MS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where model calls go. ``credential`` is a hash of the key, never the key."""
+    """The endpoint of model calls. ``credential`` is a hash of the key, never the key."""
 
     provider: str
     credential: str
@@ -55,7 +55,7 @@ class Breaker:
 
 @dataclass(frozen=True, slots=True)
 class BreakerFailure:
-    """What a cause does to a breaker. ``adds_up``: it takes FAILURES of them. ``by_model``: other models go on."""
+    """The effect of a cause on a breaker. ``adds_up``: it takes FAILURES of them. ``by_model``: other models go on."""
 
     reason: WaitReason
     by_model: bool
@@ -130,17 +130,6 @@ def _ceil_ms(seconds: float) -> int:
     return -int(-seconds * 1000 // 1)
 
 
-def succeeded(breaker: Breaker, instruction: int | None = None) -> Breaker:
-    """Closed, as if nothing had been. With ``instruction``: only if it is the probe.
-
-    What another call brings home while the breaker is open was sent before, and says nothing about now. A closed one
-    stays as it is: failures add up though others get through.
-    """
-    if breaker.state == "closed" or (instruction is not None and breaker.probe != instruction):
-        return breaker
-    return Breaker(breaker.key, breaker.reason)
-
-
 def probing(breaker: Breaker, instruction: int) -> Breaker:
     """Half open: ``instruction`` may try, and nobody else."""
     return replace(breaker, state="half_open", probe=instruction)
@@ -156,13 +145,6 @@ def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
     return replace(breaker, state="open", open_until_ms=max(breaker.open_until_ms, now_ms), probe=None)
 
 
-def admits(breaker: Breaker | None, instruction: int) -> bool:
-    """Whether ``instruction`` may call the provider."""
-    return (
-        breaker is None or breaker.state == "closed" or (breaker.state == "half_open" and breaker.probe == instruction)
-    )
-
-
 def hold_until_ms(breaker: Breaker, now_ms: int) -> int:
     """Until when the others are held back; 0: until a person does something."""
     match breaker.state:
@@ -175,5 +157,5 @@ def hold_until_ms(breaker: Breaker, now_ms: int) -> int:
 
 
 def release_times(count: int, now_ms: int) -> tuple[int, ...]:
-    """When each of ``count`` waiters may go on after the breaker closed, in their order: no herd."""
+    """Return when each of ``count`` waiters may go on after the breaker closed, in their order: no herd."""
     return tuple(now_ms + place * RAMP_MS for place in range(count))

@@ -18,7 +18,7 @@ ALL_LIMIT: Final = 8192
 
 
 class Shares(NamedTuple):
-    """How many connections may be open."""
+    """Limits of open connections."""
 
     strangers: int
     each_attempt: int

@@ -1,9 +1,7 @@
-"""When an agent whose worker crashed gets another one, and a service of the kernel that failed another start. Pure.
+"""Restarts: of an agent whose worker crashed, of a service that failed, and of a kernel that keeps dying. Pure.
 
-Fed by every exit nobody asked for. It does not know instructions: one that crashes its worker is given up by the retry
-table, an agent that crashes on all of them by this budget.
-
-What to think of a kernel that keeps dying: poisoned by one instruction, or unable to get anywhere at all. Pure.
+The budget of an agent is fed by every exit that nobody asked for. It does not know instructions: one that crashes its
+worker is given up by the retry table, an agent that crashes on all of them by this budget.
 
 A kernel's death is never charged to an agent. It is counted where it must come from one of two things: an instruction
 that the kernel was at work for at three of them without its having got any further, and three starts in a row in which
@@ -27,7 +25,7 @@ BUDGET: Final = ((5, 60_000), (20, HOUR_MS))
 
 @dataclass(frozen=True, slots=True)
 class CrashRecord:
-    """What is remembered of an agent, before the crash at hand.
+    """The record of an agent's crashes before the one at hand.
 
     ``streak`` counts crashes since the delays began at the first; ``last_ms`` is when the last one was (0: none);
     ``stepped`` whether a step was completed since. ``recent_ms`` are the times of the last hour.
@@ -56,7 +54,7 @@ class Stop:
 
 
 def after_crash(record: CrashRecord, now_ms: int, jitter: float) -> Backoff | Stop:
-    """What follows a crash at ``now_ms``. ``jitter`` is uniform in [0, 1)."""
+    """Return what follows a crash at ``now_ms``. ``jitter`` is uniform in [0, 1)."""
     calm = record.stepped and now_ms - record.last_ms > CALM_MS
     streak = 0 if calm else max(record.streak, 0)
     for crashes, window_ms in BUDGET:
@@ -94,7 +92,7 @@ class BootFailures:
 
     @property
     def poisonous(self) -> bool:
-        """Whether it is better left alone."""
+        """Return whether it is better left alone."""
         return self.count >= POISON_DEATHS
 
 
@@ -104,6 +102,6 @@ def with_failure(before: BootFailures, progress: int) -> BootFailures:
 
 
 def in_boot_loop(newest_first: Sequence[PastBoot], now_ms: int) -> bool:
-    """Whether the last boots form a loop, if nothing was journalled or closed since the oldest of them began."""
+    """Return whether the last boots form a loop, if nothing was journalled or closed since the oldest of them began."""
     last = newest_first[:LOOP_BOOTS]
     return len(last) == LOOP_BOOTS and all(not boot.clean and boot.at_ms >= now_ms - LOOP_MS for boot in last)

@@ -1,4 +1,4 @@
-"""How old something is that must not be removed too early. Pure.
+"""The age of things that must not be removed too early. Pure.
 
 Stamps are of the clock as it stood for the kernel that wrote them. Somebody may set it while no kernel runs, and what
 is removed does not come back; so age is the time that is known to have passed, and not the distance of two stamps.

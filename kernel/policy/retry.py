@@ -1,4 +1,4 @@
-"""What follows a failed attempt, by its cause: again, waiting for somebody, or the end (promises.md 4.3). Pure.
+"""The retry table: by its cause, a failed attempt is tried again, waits for somebody, or ends. Pure.
 
 One owner of retries: worker, SDKs and command lines retry nothing. It knows no breaker and no restart budget of the
 agent; their delays and this one are combined by max().
@@ -26,7 +26,7 @@ _MOST_DOUBLINGS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed. ``retry_after_seconds`` is what the provider said, sense or nonsense."""
+    """The failure of an attempt. ``retry_after_seconds`` is what the provider said, sense or nonsense."""
 
     cause: Cause
     retry_after_seconds: float | None = None
@@ -34,7 +34,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """What the instruction has been through.
+    """Earlier attempts of the instruction.
 
     ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those before this one.
     ``throttled_seconds`` and ``overloaded_seconds`` have passed since the first such refusal without an entry in
@@ -82,7 +82,7 @@ doubling: from ``least``, doubled each time up to ``most``, half of it by chance
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """What follows a cause. The plain row ends the instruction as failed: nothing is tried again.
+    """The rule for one cause. The plain row ends the instruction as failed: nothing is tried again.
 
     ``tries`` bounds the charged tries (of all causes that share the counter), the first included; None: they are not
     counted. ``capped``: the agent's ``retry.attempts`` lowers it. ``within_seconds`` ends it by time.
@@ -144,7 +144,7 @@ TABLE: Final[Mapping[Cause, RetryRule]] = MappingProxyType(
 
 
 def decide(failure: Failure, history: History, retry: Retry, jitter: float) -> Again | Wait | GiveUp:
-    """What to do after an attempt that ended with ``failure``.
+    """Return what to do after an attempt that ended with ``failure``.
 
     ``jitter`` is uniform in [0, 1). What the provider said (Retry-After) is a floor under every delay, cleaned of
     nonsense. ``retry`` is the agent's.
@@ -160,12 +160,12 @@ def decide(failure: Failure, history: History, retry: Retry, jitter: float) -> A
 
 
 def tries_left(cause: Cause, history: History, retry: Retry) -> int | None:
-    """How many more there may be after one that ended with ``cause``; None: they are not counted."""
+    """Return how many more there may be after one that ended with ``cause``; None: they are not counted."""
     return _left(TABLE[cause], history, retry)
 
 
 def sensible_seconds(said: float | None) -> float | None:
-    """What a provider said, from 0 to LONGEST_SECONDS; None where it said nothing that is a number."""
+    """Return what a provider said, from 0 to LONGEST_SECONDS; None where it said nothing that is a number."""
     if said is None or math.isnan(said):
         return None
     return min(max(said, 0.0), LONGEST_SECONDS)

@@ -1,10 +1,8 @@
-"""How a run ends that one agent answers for, whose final answer must have a shape, or that is voted on. Pure.
-
-When a run is over, and what its exit code is. Pure (promise P26, contracts.md section 7).
+"""Run completion: the end of a run, and its exit code (contracts 7). Pure (promise P26).
 
 What has not ended falls into three sets (kernel.policy.agent_status): what can go on now, what goes on by itself at
 some time, what waits for a person. A run is over when nothing is in the first, and in the second only what comes too
-late.
+late. The exit code may be one agent's, depend on the shape of the final answer, or on a vote.
 
 What is put to the vote keeps a run as well, until its time is up: any vote may end it before. But not where nothing of
 what comes of it could be used: a limit keeps everybody asleep, or a person is waited for, and nobody watches.
@@ -26,7 +24,7 @@ FOREVER_MS: Final = 3_600_000
 
 @dataclass(frozen=True, slots=True)
 class RunWaits:
-    """What of a run goes on at a known time, and what once a person does something; each with its reason.
+    """Waits of a run that end at a known time, and those that a person ends; each with its reason.
 
     ``votes``: when what is put to the vote in it ends, if no vote ends it before.
     """
@@ -135,7 +133,7 @@ def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
 
 
 def _in_vain(progress: RunProgress, waits: RunWaits) -> bool:
-    """Whether nothing but votes keeps the run, and it cannot go on after them either."""
+    """Return whether nothing but votes keeps the run, and it cannot go on after them either."""
     if progress.limited and progress.used_up:
         return True
     missing = not _LIMITS.issuperset(waits.persons) or not EXIT_OF_CAUSE.keys().isdisjoint(progress.causes)
@@ -149,7 +147,7 @@ def _until(next_ms: int | None, deadline_ms: int | None, now_ms: int) -> RunComp
 
 
 def _failed(progress: RunProgress) -> tuple[RunCompletion, ...]:
-    """What the failures of a run say, if there are any: as ``send --wait`` does, by the worst cause."""
+    """Return what the failures of a run say, if there are any: as ``send --wait`` does, by the worst cause."""
     if not progress.failed:
         return ()
     codes = {EXIT_OF_CAUSE.get(cause or "", FAILED) for cause in progress.causes} or {FAILED}
@@ -186,7 +184,7 @@ class ExitChoice:
 
 @dataclass(frozen=True, slots=True)
 class FinalAnswer:
-    """What the approval called ``name`` says, which decides over a run. ``choice`` None: nothing; ``why`` says so."""
+    """The answer of the approval called ``name``, which decides over a run. ``choice`` None: none; ``why`` tells."""
 
     name: str
     choice: Choice | None = None
@@ -194,7 +192,7 @@ class FinalAnswer:
 
 
 def exit_by_agent(over: RunCompletion, chosen: ExitChoice) -> RunCompletion:
-    """What ``over`` is where only the work of ``chosen`` counts. That the time was up counts all the same."""
+    """Return what ``over`` is where only the work of ``chosen`` counts. That the time was up counts all the same."""
     if over.status == "timeout" or (chosen.status is not None and not chosen.ended):
         return over
     if chosen.status is None:
@@ -208,14 +206,14 @@ def exit_by_agent(over: RunCompletion, chosen: ExitChoice) -> RunCompletion:
 
 
 def exit_by_output(over: RunCompletion, misfit: str | None) -> RunCompletion:
-    """What ``over`` is where the final answer does not fit, and why."""
+    """Return what ``over`` is where the final answer does not fit, and why."""
     if over.status != "done" or misfit is None:
         return over
     return RunCompletion("failed", FAILED, f"the final answer does not fit output_schema: {misfit}")
 
 
 def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
-    """What ``over`` is where a vote decides. Only a yes leaves what is done done; what is worse than a no stays.
+    """Return what ``over`` is where a vote decides. Only a yes leaves what is done done; what is worse than a no stays.
 
     Without an answer it is incomplete: who relies on the exit code must not take a vote that nobody won for a yes.
     """

@@ -1,8 +1,6 @@
-"""How work that is passed over rises, so that no flood starves it (promise P11). Pure.
+"""The choice of the instructions to lease next, and the lane of those that were preempted (promise P11). Pure.
 
 Only age and preemption raise an instruction, or a person: never its text.
-
-Which waiting instructions to lease next. Pure.
 """
 
 from collections import Counter
@@ -15,9 +13,9 @@ from protocol.names import AgentKey, InstructionId
 
 PREEMPTIONS: Final = 3
 """After so many a background instruction is a normal one."""
+
 STARVATION_MS: Final = 300_000
 
-_IMMEDIATE: Final = LANES.index("immediate")
 _NORMAL: Final = LANES.index("normal")
 
 
@@ -26,13 +24,8 @@ def lane_after(lane: int, preempted: int) -> int:
     return min(lane, _NORMAL) if preempted >= PREEMPTIONS else lane
 
 
-def starved(lane: int, waited_ms: int, starvation_ms: int = STARVATION_MS) -> bool:
-    """Whether it has waited so long that it is immediate now."""
-    return lane > _IMMEDIATE and waited_ms >= starvation_ms
-
-
 def may_yield(promoted: bool, steps_in_attempt: int) -> bool:
-    """Whether an attempt that has just made an entry may be preempted.
+    """Return whether an attempt that has just made an entry may be preempted.
 
     That entry is progress already. One that was promoted has suffered enough: it makes a whole step (a reply) first.
     """
@@ -55,7 +48,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many workers may live at once: in all, and for a provider: as named, else ``each_provider``."""
+    """Limits of workers that live at once: in all, and for a provider: as named, else ``each_provider``."""
 
     workers: int
     per_provider: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -63,7 +56,7 @@ class Limits:
 
     @property
     def by_provider(self) -> bool:
-        """Whether some that could run must wait while others, who came later, need not."""
+        """Return whether some that could run must wait while others, who came later, need not."""
         return bool(self.per_provider) or self.each_provider is not None
 
 

@@ -1,8 +1,8 @@
-"""What a ballot comes to: whether it stays open, and who wins. Pure; in which order the votes came never matters.
+"""Voting: the terms of a proposal, and its result by the votes. Pure; in which order the votes came never matters.
 
-It ends when as many electors have voted as it wants, when no further vote of theirs could change what comes of it, and
-at its deadline in any case. That nobody wins is a result like any other; what decides over a run (``strict``) is won by
-nobody at its deadline, unless as many have voted as it wants.
+A proposal ends when as many electors have voted as it wants, when no further vote of theirs could change its result,
+and at its deadline in any case. That nobody wins is a result like any other; what decides over a run (``strict``) is
+won by nobody at its deadline, unless as many have voted as it wants.
 """
 
 import hashlib
@@ -70,7 +70,10 @@ class Decided:
 
 
 def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undecided | Decided:
-    """What ``votes`` (voter to option) come to. Votes of others than electors count, but nobody waits for them."""
+    """Return what ``votes`` (voter to option) come to.
+
+    Votes of others than electors count, but nobody waits for them.
+    """
     left = max(ballot.quorum - len(ballot.electors & votes.keys()), 0)
     over = now_ms >= ballot.deadline_ms
     counts = counted(ballot.options, votes)
@@ -101,7 +104,7 @@ def _decided(ballot: ProposalState, ahead: tuple[str, ...], why: Why) -> Decided
 
 
 def _first(ballot: ProposalState, ahead: tuple[str, ...]) -> str | None:
-    """Who of those that are ahead wins, were it over now. Its creator breaks no tie by silence."""
+    """Return who of those that are ahead wins, were it over now. Its creator breaks no tie by silence."""
     if len(ahead) < 2:
         return ahead[0] if ahead else None
     place = _places(ballot)
@@ -109,7 +112,7 @@ def _first(ballot: ProposalState, ahead: tuple[str, ...]) -> str | None:
 
 
 def _places(ballot: ProposalState) -> Mapping[str, tuple[str, int]]:
-    """Which option comes before which in a tie; nothing where no rule says so."""
+    """Return which option comes before which in a tie; nothing where no rule says so."""
     if ballot.tie_breaker == "first":
         return {option: ("", place) for place, option in enumerate(ballot.options)}
     if ballot.tie_breaker == "random":
@@ -211,19 +214,19 @@ class ProposalOpened(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def quorum(self) -> int:
-        """How many of the electors have to vote."""
+        """Return how many of the electors have to vote."""
         return self.terms.resolution.quorum or 0
 
     @property
     def timeout_ms(self) -> int:
-        """How long it is open at most."""
+        """Return how long it is open at most."""
         return self.terms.timeout_ms or 0
 
 
 def with_defaults(
     asked: ProposalTerms, name: str, members: tuple[str, ...], now_ms: int, salt: str = ""
 ) -> ProposalOpened:
-    """What was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
+    """Return what was asked, with its ``name`` and what goes without saying: an election is among the ``members``."""
     # What an election and an approval are about, if nothing else was asked for.
     usual: tuple[Option, ...]
     ids = tuple(option.id for option in asked.options)
@@ -248,7 +251,7 @@ def with_defaults(
 def decisive(
     asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...], now_ms: int, salt: str
 ) -> ProposalOpened:
-    """What decides over a run, under the ``terms`` of its workflow and no others."""
+    """Return what decides over a run, under the ``terms`` of its workflow and no others."""
     electors = terms.electors or members
     resolution = Resolution(type=terms.type, quorum=terms.quorum or len(electors), tie_breaker=terms.tie_breaker)
     under = msgspec.structs.replace(asked, resolution=resolution, timeout_seconds=_verdict_ms(terms) / 1000)
@@ -280,7 +283,7 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 
 
 def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
-    """Why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
+    """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
     if not asked.binding:
         return None
     hint = "leave binding out: everybody reads what comes of it"
@@ -290,7 +293,7 @@ def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
 
 
 def check_terms(opened: ProposalOpened, electors: int) -> Fault | None:
-    """Why it cannot be put to the vote of so many ``electors``; None where it can."""
+    """Return why it cannot be put to the vote of so many ``electors``; None where it can."""
     return next((wrong for wrong in _faults(opened, electors) if wrong is not None), None)
 
 

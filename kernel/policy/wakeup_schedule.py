@@ -1,7 +1,7 @@
-"""When a wakeup comes, and what then. Pure: times are milliseconds of whichever clock the timer goes by.
+"""The time of the next wakeup, and the decision once it came. Pure: times are milliseconds of the timer's own clock.
 
 An interval goes by the kernel's clock and counts from when its agent was last active; a cron line goes by the wall
-clock, whatever the agent does. What was missed, for whatever reason, counts as one (promise P21, faults TF01, TF03).
+clock, whatever the agent does. All that was missed, for whatever reason, counts as one (promise P21).
 """
 
 from dataclasses import dataclass
@@ -33,14 +33,14 @@ class Wakeup:
 
 @dataclass(frozen=True, slots=True)
 class WakeupDecision:
-    """What to do now, and when to look again."""
+    """The thing to do now, and the time to look again."""
 
     decision: Decision
     next_ms: int
 
 
 def decide(look: Wakeup) -> WakeupDecision:
-    """What becomes of a timer at ``look.now_ms``. At most one wakeup of it waits for its turn (fault TF19)."""
+    """Return what becomes of a timer at ``look.now_ms``. At most one wakeup of it waits for its turn (fault TF19)."""
     if look.now_ms < look.next_ms:
         return WakeupDecision("early", look.next_ms)
     # When the agent has been inactive for a whole period. A time that lies ahead is from a clock that was put back.
@@ -55,7 +55,7 @@ def decide(look: Wakeup) -> WakeupDecision:
 
 
 def rearmed_ms(stored_ms: int, fresh_ms: int) -> int:
-    """When a timer comes that was stored, if it would come at ``fresh_ms`` were it armed now.
+    """Return when a timer comes that was stored, if it would come at ``fresh_ms`` were it armed now.
 
     One that is overdue stays so, to come once. None waits longer than if it were new: its clock may have been put back.
     """

@@ -1,13 +1,8 @@
-"""Whether a message takes up work that was left incomplete: the user says so to its agent, with the word. Pure.
+"""Assigning work to agents: by a mention, by a question, by the word to continue; and the refusals around it. Pure.
 
-Whether an agent may ask another and wait for the answer: within its workspace, and never in a circle. Pure.
-
-No circle of waits could lock anybody up, because an agent that waits does other work meanwhile. But a question that
-comes back to who waits for its answer would only be asked again.
-
-Refusals that several proposals share: of what is said where there is no workspace, or no channel. Pure.
-
-Waking an agent with a message, and what a limit of its workflow makes of that: the work waits. Pure.
+A limit of the workflow makes work wait. An agent may ask another within its workspace, and never in a circle: no circle
+of waits could lock anybody up, because an agent that waits does other work meanwhile, but a question that comes back to
+who waits for its answer would only be asked again.
 """
 
 import re
@@ -28,9 +23,9 @@ _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
 def continues(fact: Fact, agent: AgentKey, view: View) -> int | None:
     """The instruction of ``agent`` whose thread the message takes up; None where it is a message like any other."""
-    if fact.kind != "said" or fact.sender != USER or _ASKS.match(fact.text) is None:
+    if fact.draft.kind != "said" or fact.draft.sender != USER or _ASKS.match(fact.draft.text) is None:
         return None
-    return view.incomplete(fact.space, agent)
+    return view.incomplete(fact.draft.space, agent)
 
 
 def check_recipient(space: str) -> Refuse:
@@ -40,14 +35,14 @@ def check_recipient(space: str) -> Refuse:
 
 
 def refusal(fact: Fact, asked: Iterable[AgentKey], view: View) -> Refuse | None:
-    """Why the speaker of ``fact`` may not ask ``asked``, members of its workspace; None where it may."""
+    """Return why the speaker of ``fact`` may not ask ``asked``, members of its workspace; None where it may."""
     waiting = view.askers(fact.cause) if fact.cause is not None else ()
     for key in asked:
         if key == fact.speaker:
-            return Refuse("conflict", f"{fact.sender} cannot ask itself", "think it over, or ask a colleague")
+            return Refuse("conflict", f"{fact.draft.sender} cannot ask itself", "think it over, or ask a colleague")
         if key in waiting:
-            name = fact.to[0]
-            text = f"{name} waits for {fact.sender} already, so {fact.sender} cannot wait for {name}"
+            name = fact.draft.to[0]
+            text = f"{name} waits for {fact.draft.sender} already, so {fact.draft.sender} cannot wait for {name}"
             return Refuse("conflict", text, "answer with what you know, and say in your final answer what is missing")
     return None
 
@@ -93,7 +88,7 @@ def assign_mentioned(fact: Fact, workspace: Workspace, whom: Iterable[tuple[Agen
         for key, name in called
         for effect in assign(key, name, "immediate", fact.hops, joins=True, waits_for=waits_for)
     )
-    return (*woken, *(limited(fact.space, workspace, limit) if called and limit is not None else ()))
+    return (*woken, *(limited(fact.draft.space, workspace, limit) if called and limit is not None else ()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""A draft: a message as someone wants it appended, before the rule has seen it.
+"""Drafts, facts and their payloads.
 
-A fact: what a proposal is asked about. A draft whose author and chain of causes are known.
+A draft is a message as someone wants it appended; a fact is a draft whose author and chain of causes are known, and
+what a rule is asked about.
 """
 
 from typing import Literal
@@ -187,7 +188,7 @@ Payload = (
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """What to append.
+    """A message to append.
 
     ``to`` names who is addressed directly. ``mentions`` None means: those in the text. ``author`` is set when
     an agent speaks; ``vouched`` is what the user trusts the work to do (kernel.agents.trust); ``asks``: the author
@@ -209,21 +210,12 @@ class Draft(msgspec.Struct, frozen=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """One message under evaluation.
+    """A message under evaluation: its draft, whose author and chain of causes are known.
 
     ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.
-    ``asks``: that instruction goes on with the answer.
     """
 
-    kind: MessageKind
-    space: str
-    sender: str
-    text: str = ""
-    to: tuple[str, ...] = ()
-    mentions: tuple[str, ...] | None = None
+    draft: Draft
     hops: int = 0
     cause: int | None = None
     speaker: AgentKey | None = None
-    payload: Payload | None = None
-    vouched: tuple[str, ...] = ()
-    asks: bool = False

@@ -68,7 +68,7 @@ class EndRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SetMembers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is in a space, replacing who was. An inline agent lives in ``space`` and nowhere else."""
+    """The members of a space, replacing those before. An inline agent lives in ``space`` and nowhere else."""
 
     space: str
     members: tuple[MemberSpec, ...]
@@ -114,14 +114,20 @@ class ApprovalRule(msgspec.Struct, frozen=True, kw_only=True):
     by: str
 
 
+class Creator(msgspec.Struct, frozen=True, kw_only=True):
+    """The creator of a proposal, by its name in the space. ``agent`` None: a person. ``hops`` of its message."""
+
+    name: str
+    agent: AgentKey | None
+    hops: int
+
+
 class OpenProposal(msgspec.Struct, frozen=True, kw_only=True):
-    """A ballot in ``space``, of the run that is there. ``creator_key`` None: a person's. ``hops`` of its message."""
+    """A proposal in ``space``, of the run that is there."""
 
     opened: ProposalOpened
     space: str
-    creator: str
-    creator_key: AgentKey | None
-    hops: int
+    creator: Creator
     electors: tuple[str, ...]
 
 

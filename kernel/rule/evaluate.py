@@ -1,9 +1,7 @@
 """Evaluation: from one draft to all that follows from it, breadth first and bounded.
 
-It decides nothing itself and writes nothing itself: proposals decide, a sink writes. Every proposal is asked
-about the state before the message; then the message is recorded and the effects are applied, in order.
-
-The table of core proposals, in the order they are asked.
+It decides nothing itself and writes nothing itself: the rules of CORE decide, in that order, and a sink writes. Every
+rule is asked about the state before the message; then the message is recorded and the effects are applied, in order.
 """
 
 from collections.abc import Iterable, Mapping
@@ -28,7 +26,7 @@ Table = Mapping[MessageKind, tuple[Rule, ...]]
 
 
 class Sink(Protocol):
-    """Where messages and effects go: the open transaction."""
+    """The sink of messages and effects: the open transaction."""
 
     def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
         """Write one message, then what was decided about it."""
@@ -44,11 +42,13 @@ def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
     waiting = [(first, 0)]
     for evaluated, (fact, depth) in enumerate(waiting, start=1):  # it grows on the way
         if evaluated > MAX_MESSAGES or depth > MAX_DEPTH:
-            raise EvaluationOverrun(f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.kind}")
+            raise EvaluationOverrun(
+                f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.draft.kind}"
+            )
         # What is to be recorded with the fact, and what is to be appended after it. Raises Refused.
         decide_effects: list[Deliver | Assign | WriteRow] = []
         decide_drafts: list[Draft] = []
-        for proposal in proposals.get(fact.kind, ()):
+        for proposal in proposals.get(fact.draft.kind, ()):
             for effect in proposal.decide(fact, view):
                 if type(effect) is Append:
                     decide_drafts.append(effect.draft)
@@ -62,16 +62,10 @@ def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
             waiting += [
                 (
                     Fact(
-                        kind=draft.kind,
-                        space=draft.space,
-                        sender=draft.sender,
-                        text=draft.text,
-                        to=draft.to,
-                        mentions=draft.mentions,
+                        draft,
                         hops=fact.hops if draft.hops is None else draft.hops,
                         cause=fact.cause,
                         speaker=fact.speaker,
-                        payload=draft.payload,
                     ),
                     depth + 1,
                 )

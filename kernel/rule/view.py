@@ -43,7 +43,7 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class EndedInstruction:
-    """How an instruction ended."""
+    """The end of an instruction."""
 
     status: str
     cause: str | None
@@ -85,7 +85,7 @@ class View(Protocol):
     """Questions a proposal may ask; each is answered from an index and bounded."""
 
     def agent_exists(self, key: AgentKey) -> bool:
-        """Whether there is an agent that can be sent to outside any workflow."""
+        """Return whether there is an agent that can be sent to outside any workflow."""
         ...
 
     def workspace(self, space: str) -> Workspace | None:
@@ -97,7 +97,7 @@ class View(Protocol):
         ...
 
     def member_names(self, space: str) -> tuple[str, ...]:
-        """Who is in ``space``, at most 64, in alphabetical order."""
+        """Return who is in ``space``, at most 64, in alphabetical order."""
         ...
 
     def addressed_by(self, instruction: int) -> frozenset[AgentKey]:
@@ -109,7 +109,7 @@ class View(Protocol):
         ...
 
     def seats(self, agent: AgentKey, workflow: str) -> tuple[Membership, ...]:
-        """Where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
+        """Return where ``agent`` is a member while ``workflow`` runs: tag main first, then by tag, at most 64."""
         ...
 
     def wakeup_before(self, instruction: int) -> EndedInstruction | None:
@@ -128,7 +128,7 @@ class View(Protocol):
         ...
 
     def approval_rules(self, agent: AgentKey, tool: str) -> tuple[Rule, ...]:
-        """What is agreed to once for all, of calls of ``tool`` by ``agent``: the oldest first, at most 256."""
+        """Return what is agreed to once for all, of calls of ``tool`` by ``agent``: the oldest first, at most 256."""
         ...
 
     def incomplete(self, space: str, agent: AgentKey) -> int | None:
@@ -136,7 +136,7 @@ class View(Protocol):
         ...
 
     def roster(self, space: str) -> tuple[tuple[AgentKey, str], ...]:
-        """Who is in ``space``, with what it is called there: in alphabetical order, at most 256."""
+        """Return who is in ``space``, with what it is called there: in alphabetical order, at most 256."""
         ...
 
     def ballot(self, space: str, name: str) -> ProposalView | None:

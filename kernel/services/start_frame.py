@@ -24,6 +24,7 @@ from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Prompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
+from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
@@ -32,6 +33,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
+from kernel.workflows.instruction_prompt import instruction_prompt
 from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, CLIS

@@ -12,8 +12,8 @@ import apsw
 import msgspec
 
 from kernel.policy.run_completion import Choice, FinalAnswer
-from kernel.policy.voting import ProposalState, Undecided, counted, tally
-from kernel.rule.effects import EndProposal, OpenProposal, RecordTie, RecordVote
+from kernel.policy.voting import ProposalOpened, ProposalState, Undecided, counted, tally
+from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote
 from kernel.rule.view import ProposalView
 from kernel.store import run_outcomes
 from kernel.store.page import WHOLE, Page
@@ -28,6 +28,7 @@ from protocol.voting import (
     Method,
     Option,
     ProposalList,
+    ProposalTerms,
     Resolution,
     TieBreaker,
     Vote,
@@ -39,35 +40,57 @@ LISTED: Final = 1000
 _options: Final = msgspec.json.Decoder(tuple[Option, ...])
 
 
-class _Row(NamedTuple):
-    """A row of ONE, OF_SPACE or EVERYWHERE."""
+class ProposalRow(msgspec.Struct, frozen=True):
+    """A row of ballots, as ONE, OF_SPACE and EVERYWHERE select it."""
 
     number: int
     space: str
     run: int
-    name: str
-    type: BallotType
-    title: str
-    description: str
-    options: bytes
-    rule: Method
-    quorum: int
-    tie_breaker: TieBreaker | None
-    binding: int
-    creator: str
-    creator_key: AgentKey | None
-    hops: int
+    opened: ProposalOpened
+    creator: Creator
     created_ms: int
-    expires_ms: int
     state: BallotState
-    tie_told: int
+    tie_told: bool
     winner: str | None
     why: Why | None
     reason: str
     ended_ms: int | None
     ended_by: str | None
-    salt: str
-    strict: int
+
+
+def _row(
+    number: int, space: str, run: int, name: str, type: BallotType, title: str, description: str, options: bytes,
+    rule: Method, quorum: int, tie_breaker: TieBreaker | None, binding: int, creator: str, creator_key: AgentKey | None,
+    hops: int, created_ms: int, expires_ms: int, state: BallotState, tie_told: int, winner: str | None, why: Why | None,
+    reason: str, ended_ms: int | None, ended_by: str | None, salt: str, strict: int,
+) -> ProposalRow:  # fmt: skip
+    """The columns of one row, in the order of the statements."""
+    terms = ProposalTerms(
+        type=type,
+        title=title,
+        description=description,
+        options=_options.decode(options),
+        resolution=Resolution(type=rule, quorum=quorum, tie_breaker=tie_breaker),
+        binding=bool(binding),
+        timeout_seconds=(expires_ms - created_ms) / 1000,
+        id=name,
+    )
+    opened = ProposalOpened(name=name, terms=terms, expires_ms=expires_ms, salt=salt, strict=bool(strict))
+    return ProposalRow(
+        number=number,
+        space=space,
+        run=run,
+        opened=opened,
+        creator=Creator(name=creator, agent=creator_key, hops=hops),
+        created_ms=created_ms,
+        state=state,
+        tie_told=bool(tie_told),
+        winner=winner,
+        why=why,
+        reason=reason,
+        ended_ms=ended_ms,
+        ended_by=ended_by,
+    )
 
 
 ONE: Final = """
@@ -107,24 +130,24 @@ def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
 def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
     """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
     values = {"space": space, "open": open_only, "limit": LISTED, "after": 0}
-    return _all(conn, [_Row(*row) for row in conn.execute(OF_SPACE, values)])
+    return _all(conn, [_row(*row) for row in conn.execute(OF_SPACE, values)])
 
 
 def of_run_there(conn: apsw.Connection, space: str, page: Page) -> ProposalList:
     """A page of the same, whatever became of them. ``next`` names a ballot as ``everywhere`` does."""
     values = {"space": space, "open": False, "limit": page.limit + 1, "after": page.after or 0}
-    rows, following = page.cut([_Row(*row) for row in conn.execute(OF_SPACE, values)], _place)
+    rows, following = page.cut([_row(*row) for row in conn.execute(OF_SPACE, values)], _place)
     return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following)
 
 
 def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) -> ProposalList:
     """Ballots of all runs, newest first. Ask in a thread."""
     values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
-    rows, following = page.cut([_Row(*row) for row in conn.execute(EVERYWHERE, values)], _place)
+    rows, following = page.cut([_row(*row) for row in conn.execute(EVERYWHERE, values)], _place)
     return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT, values).get), next=following)
 
 
-def _place(row: _Row) -> str:
+def _place(row: ProposalRow) -> str:
     """Return the id by which ``next`` names a proposal: its own id is that of one run."""
     return f"p{row.number}"
 
@@ -136,16 +159,16 @@ def open_proposals(conn: apsw.Connection, space: str, name: str) -> ProposalView
         return None
     return ProposalView(
         number=row.number,
-        name=row.name,
-        title=row.title,
-        labels=_options.decode(row.options),
+        name=row.opened.name,
+        title=row.opened.terms.title,
+        labels=row.opened.terms.options,
         counting=_counting(conn, row),
         votes={vote.voter: vote.choice for vote in _votes(conn, row.number)},
-        creator=row.creator,
-        creator_key=row.creator_key,
-        hops=row.hops,
+        creator=row.creator.name,
+        creator_key=row.creator.agent,
+        hops=row.creator.hops,
         state=row.state,
-        tie_told=bool(row.tie_told),
+        tie_told=row.tie_told,
         winner=row.winner,
     )
 
@@ -178,12 +201,12 @@ def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutc
     return None if row is None else ProposalOutcome(row[0], bool(row[1]), row[2])
 
 
-def _one(conn: apsw.Connection, space: str, name: str) -> _Row | None:
+def _one(conn: apsw.Connection, space: str, name: str) -> ProposalRow | None:
     found = conn.execute(ONE, {"space": space, "name": name}).fetchone()
-    return None if found is None else _Row(*found)
+    return None if found is None else _row(*found)
 
 
-def _all(conn: apsw.Connection, rows: Iterable[_Row]) -> tuple[BallotInfo, ...]:
+def _all(conn: apsw.Connection, rows: Iterable[ProposalRow]) -> tuple[BallotInfo, ...]:
     return tuple(_info(conn, row) for row in rows)
 
 
@@ -194,45 +217,47 @@ def _votes(conn: apsw.Connection, number: int) -> tuple[Vote, ...]:
     )
 
 
-def _counting(conn: apsw.Connection, row: _Row) -> ProposalState:
+def _counting(conn: apsw.Connection, row: ProposalRow) -> ProposalState:
+    terms = row.opened.terms
     return ProposalState(
-        type=row.type,
-        rule=row.rule,
-        options=tuple(option.id for option in _options.decode(row.options)),
+        type=terms.type,
+        rule=terms.resolution.type,
+        options=tuple(option.id for option in terms.options),
         electors=frozenset(str(name) for (name,) in conn.execute(ELECTORS, (row.number,))),
-        quorum=row.quorum,
-        deadline_ms=row.expires_ms,
-        tie_breaker=row.tie_breaker,
-        seed=f"{row.salt}/{row.space}/{row.run}/{row.name}",
-        strict=bool(row.strict),
+        quorum=row.opened.quorum,
+        deadline_ms=row.opened.expires_ms,
+        tie_breaker=terms.resolution.tie_breaker,
+        seed=f"{row.opened.salt}/{row.space}/{row.run}/{row.opened.name}",
+        strict=row.opened.strict,
     )
 
 
-def _info(conn: apsw.Connection, row: _Row) -> BallotInfo:
+def _info(conn: apsw.Connection, row: ProposalRow) -> BallotInfo:
+    terms = row.opened.terms
     counting = _counting(conn, row)
     votes = _votes(conn, row.number)
     choices = {vote.voter: vote.choice for vote in votes}
     stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
     assigned: dict[str, tuple[str, ...]]
-    if row.type != "assignment" or row.state != "resolved":
+    if terms.type != "assignment" or row.state != "resolved":
         assigned = {}
     else:
-        options = [option.id for option in _options.decode(row.options)]
+        options = [option.id for option in terms.options]
         assigned = {
             option: tuple(sorted(voter for voter, choice in choices.items() if choice == option)) for option in options
         }
     return BallotInfo(
-        id=row.name,
+        id=row.opened.name,
         space=place_of(row.space),
-        type=row.type,
-        title=row.title,
-        description=row.description,
-        options=_options.decode(row.options),
-        resolution=Resolution(type=row.rule, quorum=row.quorum, tie_breaker=row.tie_breaker),
-        binding=bool(row.binding),
-        creator=row.creator,
+        type=terms.type,
+        title=terms.title,
+        description=terms.description,
+        options=terms.options,
+        resolution=terms.resolution,
+        binding=terms.binding,
+        creator=row.creator.name,
         created_at=rfc3339(row.created_ms),
-        expires_at=rfc3339(row.expires_ms),
+        expires_at=rfc3339(row.opened.expires_ms),
         state=row.state,
         electors=tuple(sorted(counting.electors)),
         missing=tuple(sorted(counting.electors - choices.keys())),
@@ -298,9 +323,9 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
                 "quorum": terms.resolution.quorum,
                 "tie_breaker": terms.resolution.tie_breaker,
                 "binding": terms.binding,
-                "creator": row.creator,
-                "creator_key": row.creator_key,
-                "hops": row.hops,
+                "creator": row.creator.name,
+                "creator_key": row.creator.agent,
+                "hops": row.creator.hops,
                 "now": tx.now_ms,
                 "expires_ms": opened.expires_ms,
                 "salt": opened.salt,
@@ -310,7 +335,7 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
             number = tx.conn.last_insert_rowid()
             tx.conn.executemany(ELECTOR, [(number, name) for name in row.electors])
             data = {"id": opened.name, "type": terms.type, "expires_at": rfc3339(opened.expires_ms)}
-            tx.emit("proposal.opened", space=row.space, agent=row.creator, data=data)
+            tx.emit("proposal.opened", space=row.space, agent=row.creator.name, data=data)
         case RecordVote():
             tx.conn.execute(VOTE, msgspec.structs.asdict(row) | {"now": tx.now_ms})
         case RecordTie():

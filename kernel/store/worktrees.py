@@ -10,19 +10,27 @@ State = Literal["planned", "made", "removing", "kept", "gone"]
 kept: its run has ended, and something would be lost. gone: it is removed, and another may be where it was."""
 
 
-class Worktree(msgspec.Struct, frozen=True):
-    """The working tree of a member of a run. Paths are absolute; ``folder`` is the project as seen from its top."""
+class PlannedTree(msgspec.Struct, frozen=True):
+    """The working tree that a member (its ``name`` in the workflow) is to have.
 
-    run: int
-    agent: str
+    Paths are absolute; ``folder`` is the project as seen from the top of the tree.
+    """
+
     name: str
-    space: str
-    state: State
     repository: str
     base: str
     branch: str
     path: str
     folder: str
+
+
+class Worktree(PlannedTree, frozen=True):
+    """The working tree of a member of a run."""
+
+    run: int
+    agent: str
+    space: str
+    state: State
     git_dir: str = ""
     why: str = ""
 
@@ -33,7 +41,7 @@ class Worktree(msgspec.Struct, frozen=True):
 
 
 ONE: Final = """
-SELECT run, agent, name, space, state, repository, base, branch, path, folder, git_dir, why FROM worktrees
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why FROM worktrees
 WHERE run = ? AND agent = ?
 """
 
@@ -45,7 +53,7 @@ def of(conn: apsw.Connection, run: int | None, agent: str) -> Worktree | None:
 
 
 OF_RUN: Final = """
-SELECT run, agent, name, space, state, repository, base, branch, path, folder, git_dir, why FROM worktrees
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why FROM worktrees
 WHERE run = ? AND state <> 'gone' ORDER BY name
 """
 
@@ -56,7 +64,7 @@ def of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
 
 
 OF_ENDED: Final = """
-SELECT t.run, t.agent, t.name, t.space, t.state, t.repository, t.base, t.branch, t.path, t.folder, t.git_dir, t.why
+SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent, t.space, t.state, t.git_dir, t.why
 FROM worktrees AS t JOIN workflows AS w ON w.id = t.run WHERE w.state = 'stopped' AND t.state <> 'gone'
 ORDER BY t.run, t.name
 """

@@ -14,8 +14,7 @@ from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import MemberSpec
 from kernel.source.safe_paths import NotInside, open_file, open_folder
-from kernel.store.transitions.worktrees import PlannedTree
-from kernel.store.worktrees import Worktree
+from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.workflows.repository import INCLUDE, Base
 from kernel.workflows.setup import command_fault
 from protocol.errors import Refused

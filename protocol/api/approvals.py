@@ -72,7 +72,7 @@ class ApprovalInfo(ApprovalCall, frozen=True, kw_only=True, tag_field="schema", 
 
 
 class ApprovalRuleRow(Body, frozen=True, kw_only=True):
-    """What was agreed to once for all. ``agent`` null: whoever asks."""
+    """An approval rule. ``agent`` null: it holds for whoever asks."""
 
     id: str
     agent: str | None

@@ -1,4 +1,4 @@
-"""What agents and people say about their tools."""
+"""Feedback of agents and people on their tools."""
 
 from protocol.api.document import Ask, Body, Document, Page
 

@@ -18,7 +18,7 @@ class SendRequest(Ask, frozen=True, kw_only=True):
 
 
 class InstructionResult(Body, frozen=True, kw_only=True):
-    """How one instruction ended, or what keeps it: status ``waiting`` is shown once only a person can end that.
+    """The end of one instruction, or its wait: status ``waiting`` is shown once only a person can end that.
 
     ``cause`` is of a failure, ``waits_for`` of a wait. ``unasked``: it waits for a key that is missing, and which.
     """
@@ -67,7 +67,7 @@ class Channel(Page, frozen=True, kw_only=True):
 
 
 class Receipt(Body, frozen=True, kw_only=True):
-    """What became of a message for one recipient."""
+    """The delivery of a message to one recipient."""
 
     agent: str
     state: DeliveryState

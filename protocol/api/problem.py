@@ -1,4 +1,4 @@
-"""What is said in place of an answer: RFC 9457 problem documents, and mistakes in files."""
+"""Documents in place of an answer: RFC 9457 problem documents, and mistakes in files."""
 
 from protocol.api.document import Body
 from protocol.trust import Demand

@@ -1,11 +1,11 @@
-"""What work took: tokens, money, time, and how it ended."""
+"""Usage of work: tokens, money, time, and its end."""
 
 from protocol.api.document import Body, Document
 from protocol.instruction import Usage
 
 
 class UsageRow(Body, frozen=True, kw_only=True):
-    """What some work took. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
 
     key: str
     usage: Usage

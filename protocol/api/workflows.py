@@ -8,7 +8,7 @@ from protocol.api.document import Ask, Body, Document
 
 
 class StartTerms(Ask, frozen=True, kw_only=True):
-    """What a workflow is started with, whether it is started or run."""
+    """Terms of a start of a workflow, whether it is started or run."""
 
     tag: str = "main"
     params: tuple[str, ...] = ()

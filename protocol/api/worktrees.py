@@ -1,4 +1,4 @@
-"""What agents did in their working trees."""
+"""The changes of agents in their working trees."""
 
 from typing import Literal
 
@@ -6,7 +6,7 @@ from protocol.api.document import Body, Document
 
 
 class DiffStat(Body, frozen=True, kw_only=True):
-    """What was done in a working tree since it began, committed or not; of binary files no lines are counted."""
+    """The changes in a working tree since it began, committed or not; of binary files no lines are counted."""
 
     files: int = 0
     added: int = 0

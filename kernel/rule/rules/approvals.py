@@ -16,7 +16,7 @@ from protocol.names import approval_id
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Keep the request, or what became of it."""
-    match fact.payload:
+    match fact.draft.payload:
         case ApprovalAsked() as asked:
             return _ask(fact, asked, view)
         case ApprovalDecided() as decided if fact.cause is None:
@@ -29,13 +29,13 @@ def _ask(fact: Fact, asked: ApprovalAsked, view: View) -> tuple[Effect, ...]:
     if fact.cause is None or fact.speaker is None:
         return (Refuse("forbidden", "only an agent at work asks for an approval"),)
     rule = covering(view.approval_rules(fact.speaker, asked.tool), asked.input.decode())
-    workspace = view.workspace(fact.space)
+    workspace = view.workspace(fact.draft.space)
     request = ApprovalRequest(
         asked=asked,
         instruction=fact.cause,
         agent=fact.speaker,
-        name=fact.sender,
-        space=fact.space,
+        name=fact.draft.sender,
+        space=fact.draft.space,
         waits_ms=asked.expires_ms if workspace is not None and workspace.options.attended else 0,
         rule=None if rule is None else rule.number,
     )

@@ -45,16 +45,16 @@ NOTICES: Final[Mapping[Status, str]] = MappingProxyType(
 
 def decide_failure(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Append the notice: who, which instruction, class and cause."""
-    outcome = fact.payload
+    outcome = fact.draft.payload
     if not isinstance(outcome, InstructionOutcome) or outcome.status not in NOTICES or _told(fact, outcome, view):
         return ()
     why = ": ".join(part for part in (outcome.error_class, outcome.cause) if part) or "cause unknown"
-    text = f"{outcome.instruction} of {fact.sender} {NOTICES[outcome.status]} ({why})"
-    return (Append(Draft(kind="system", space=fact.space, sender=SYSTEM, text=text)),)
+    text = f"{outcome.instruction} of {fact.draft.sender} {NOTICES[outcome.status]} ({why})"
+    return (Append(Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)),)
 
 
 def _told(fact: Fact, outcome: InstructionOutcome, view: View) -> bool:
-    """Whether the wakeup before this one failed for the same cause."""
+    """Return whether the wakeup before this one failed for the same cause."""
     if fact.cause is None or outcome.cause is None:
         return False
     before = view.wakeup_before(fact.cause)
@@ -66,9 +66,11 @@ FAILURE: Final = Rule(name="failure", kinds=frozenset({"done", "failed"}), decid
 
 def decide_reply(fact: Fact, _view: View) -> tuple[Effect, ...]:
     """Append the reply, unless the agent had nothing to say."""
-    if not isinstance(fact.payload, InstructionOutcome) or not fact.payload.text.strip():
+    if not isinstance(fact.draft.payload, InstructionOutcome) or not fact.draft.payload.text.strip():
         return ()
-    return (Append(Draft(kind="reply", space=fact.space, sender=fact.sender, text=fact.payload.text)),)
+    return (
+        Append(Draft(kind="reply", space=fact.draft.space, sender=fact.draft.sender, text=fact.draft.payload.text)),
+    )
 
 
 REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply)
@@ -76,24 +78,24 @@ REPLY: Final = Rule(name="reply", kinds=frozenset({"done"}), decide=decide_reply
 
 def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Deliver and assign the message, or refuse it."""
-    if fact.kind == "said" and len(fact.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
+    if fact.draft.kind == "said" and len(fact.draft.text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
         hint = "put the text into a file and name that"
         return (Refuse("too_large", f"a message can have at most {TEXT_LIMIT_BYTES} bytes", hint),)
-    if is_personal(fact.space):
+    if is_personal(fact.draft.space):
         return _personal(fact, view)
-    workspace = view.workspace(fact.space)
+    workspace = view.workspace(fact.draft.space)
     if workspace is None:
-        return (not_running(fact.space),)
+        return (not_running(fact.draft.space),)
     return _workspace(fact, workspace, view)
 
 
 def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
     """In a personal space only its agent is woken, and only by the user."""
-    if fact.asks:
-        return (check_recipient(fact.space),)
-    if fact.sender != USER:
+    if fact.draft.asks:
+        return (check_recipient(fact.draft.space),)
+    if fact.draft.sender != USER:
         return ()
-    name = split_space(fact.space)[1]
+    name = split_space(fact.draft.space)[1]
     key = AgentKey(name)
     if not view.agent_exists(key):
         return (Refuse("unknown_agent", f"there is no agent {name!r}", "awk ls lists the agents"),)
@@ -102,21 +104,21 @@ def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ...]:
     if fact.speaker is not None and not workspace.has_channel:
-        return () if fact.kind == "reply" else (no_channel(fact.space),)
+        return () if fact.draft.kind == "reply" else (no_channel(fact.draft.space),)
     direct: dict[AgentKey, str] = {}
-    for name in fact.to:
-        key = view.member(fact.space, name.lower())
+    for name in fact.draft.to:
+        key = view.member(fact.draft.space, name.lower())
         if key is None:
-            members = ", ".join(view.member_names(fact.space))
+            members = ", ".join(view.member_names(fact.draft.space))
             return (
                 Refuse(
                     "not_a_participant",
-                    f"{name!r} is not a member of {place_of(fact.space)} (members: {members})",
+                    f"{name!r} is not a member of {place_of(fact.draft.space)} (members: {members})",
                     f"add it under agents: in {workspace.file}",
                 ),
             )
         direct.setdefault(key, name.lower())
-    if fact.asks and (refused := refusal(fact, direct, view)) is not None:
+    if fact.draft.asks and (refused := refusal(fact, direct, view)) is not None:
         return (refused,)
     named = {key: name for key, name in _mentioned(fact, view).items() if key not in direct}
     if not direct and not named:
@@ -133,27 +135,27 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
             if name in over
             else assign(key, name, "immediate", fact.hops, joins=True, waits_for=waits_for)
         )
-    return (*effects, *(() if limit is None else limited(fact.space, workspace, limit)))
+    return (*effects, *(() if limit is None else limited(fact.draft.space, workspace, limit)))
 
 
 def _address(fact: Fact, key: AgentKey, name: str, view: View, waits_for: WaitReason | None) -> tuple[Effect, ...]:
     """Work for whom the message is for. One that asks is as urgent as its asker, who can do nothing meanwhile."""
-    if fact.asks:
+    if fact.draft.asks:
         return assign(key, name, "immediate", fact.hops, waits_for=waits_for, asked_by=fact.cause)
     return assign(key, name, "normal", fact.hops, waits_for=waits_for, continues=continues(fact, key, view))
 
 
 def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
     """Members mentioned, in order; not the speaker, nor, by its final reply, whom it addressed before or who asked."""
-    names = find_mentions(fact.text) if fact.mentions is None else fact.mentions
+    names = find_mentions(fact.draft.text) if fact.draft.mentions is None else fact.draft.mentions
     if not names:
         return {}
     silent = {fact.speaker}
-    if fact.kind == "reply" and fact.cause is not None:
+    if fact.draft.kind == "reply" and fact.cause is not None:
         silent |= {*view.addressed_by(fact.cause), *view.askers(fact.cause)[:1]}
     found: dict[AgentKey, str] = {}
     for name in names:
-        key = view.member(fact.space, name.lower())
+        key = view.member(fact.draft.space, name.lower())
         if key is not None and key not in silent:
             found.setdefault(key, name.lower())
     return found

@@ -1,10 +1,10 @@
-"""What a channel says of a ballot. The markers are for the eye: the truth is the message's kind. Pure.
-
-A vote in a workspace: put to its members, who vote once; it is resolved once, and ends in any case.
+"""The voting rule: a proposal is put to its members, who vote once; it is resolved once, and ends in any case. Pure.
 
 Members are woken by it as by a mention. Its creator is woken by what comes of it, but for what it did itself: then the
 answer to its call says so. A person may vote as well, and nobody waits for that. Where the workflow ends, what is open
 is cancelled.
+
+The markers in the texts are for the eye: the truth is the message's kind.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,17 @@ from kernel.rule.draft import (
     VoteCast,
     WorkflowStopped,
 )
-from kernel.rule.effects import Append, Effect, EndProposal, OpenProposal, RecordTie, RecordVote, Refuse, WriteRow
+from kernel.rule.effects import (
+    Append,
+    Creator,
+    Effect,
+    EndProposal,
+    OpenProposal,
+    RecordTie,
+    RecordVote,
+    Refuse,
+    WriteRow,
+)
 from kernel.rule.rule import Rule
 from kernel.rule.view import ProposalView, View, Workspace
 from protocol.message import SYSTEM, USER
@@ -115,7 +125,7 @@ def tied(ballot: ProposalView, among: tuple[str, ...]) -> str:
 
 
 def resolved(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> str:
-    """What came of it; where its time was up and nobody had won, it has expired."""
+    """Return what came of it; where its time was up and nobody had won, it has expired."""
     marker = "EXPIRED" if expired(ballot, votes, decided) else "RESOLVED"
     counts = counted(ballot.counting.options, votes)
     cast = ", ".join(f"{option}={count}" for option, count in counts.items() if count) or "none"
@@ -140,13 +150,13 @@ def cancelled(ballot: ProposalView, reason: str) -> str:
 
 
 def expired(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> bool:
-    """Whether its time was up before anything came of it."""
+    """Return whether its time was up before anything came of it."""
     assigns = ballot.counting.type == "assignment" and bool(votes)
     return decided.why == "deadline" and decided.winner is None and not assigns
 
 
 def _why(ballot: ProposalView, votes: Mapping[str, str], decided: Decided) -> str:
-    """What ended it, if not all have voted how many had to; and how a tie was broken."""
+    """Return what ended it, if not all have voted how many had to; and how a tie was broken."""
     counting = ballot.counting
     voted = len(counting.electors & votes.keys())
     why = _WHYS[decided.why]
@@ -191,25 +201,23 @@ MOST_OPEN: Final = 16
 
 
 def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """What follows from a step of a ballot; from other messages of these kinds nothing does."""
-    step = STEPS.get(type(fact.payload))
-    return () if step is None else step(fact, fact.payload, view)
+    """Return what follows from a step of a ballot; from other messages of these kinds nothing does."""
+    step = STEPS.get(type(fact.draft.payload))
+    return () if step is None else step(fact, fact.draft.payload, view)
 
 
 def _open(fact: Fact, opened: ProposalOpened, view: View) -> tuple[Effect, ...]:
-    workspace = view.workspace(fact.space)
+    workspace = view.workspace(fact.draft.space)
     if workspace is None or not workspace.has_channel:
-        return (_no_place(fact.space, workspace),)
-    members = view.roster(fact.space)
+        return (_no_place(fact.draft.space, workspace),)
+    members = view.roster(fact.draft.space)
     electors = members if opened.electors is None else tuple(one for one in members if one[1] in opened.electors)
-    if (refused := _refusal(fact.space, opened, len(electors), view)) is not None:
+    if (refused := _refusal(fact.draft.space, opened, len(electors), view)) is not None:
         return (refused,)
     row = OpenProposal(
         opened=opened,
-        space=fact.space,
-        creator=fact.sender,
-        creator_key=fact.speaker,
-        hops=fact.hops,
+        space=fact.draft.space,
+        creator=Creator(name=fact.draft.sender, agent=fact.speaker, hops=fact.hops),
         electors=tuple(name for _, name in electors),
     )
     others = (one for one in electors if one[0] != fact.speaker)
@@ -224,7 +232,7 @@ def _no_place(space: str, workspace: Workspace | None) -> Refuse:
 
 
 def _refusal(space: str, opened: ProposalOpened, members: int, view: View) -> Refuse | None:
-    """Why it is not put to the vote."""
+    """Return why it is not put to the vote."""
     if view.ballot(space, opened.name) is not None:
         text = f"there is a proposal {opened.name} already, open or ended"
         return Refuse("already_exists", text, "give it another id, or none; team_proposal_status shows them")
@@ -237,17 +245,17 @@ def _refusal(space: str, opened: ProposalOpened, members: int, view: View) -> Re
 
 
 def _vote(fact: Fact, vote: VoteCast, view: View) -> tuple[Effect, ...]:
-    ballot = view.ballot(fact.space, vote.name)
+    ballot = view.ballot(fact.draft.space, vote.name)
     if ballot is None:
-        return (unknown(fact.space, vote.name, view),)
+        return (unknown(fact.draft.space, vote.name, view),)
     # Why nobody, or not this one, may vote so.
     invalid: Refuse | None
     if ballot.state != "open" or vote.now_ms >= ballot.counting.deadline_ms:
         invalid = _over(ballot)
-    elif fact.sender not in ballot.counting.electors and not _is_person(fact):
+    elif fact.draft.sender not in ballot.counting.electors and not _is_person(fact):
         invalid = Refuse(
             "forbidden",
-            f"{fact.sender} is not among those who vote on {ballot.name}",
+            f"{fact.draft.sender} is not among those who vote on {ballot.name}",
             f"they are {', '.join(sorted(ballot.counting.electors))}",
         )
     elif vote.choice not in ballot.counting.options:
@@ -257,11 +265,11 @@ def _vote(fact: Fact, vote: VoteCast, view: View) -> tuple[Effect, ...]:
         invalid = None
     if (refused := invalid) is not None:
         return (refused,)
-    if may_break(ballot, fact.sender, vote.choice, vote.now_ms):
+    if may_break(ballot, fact.draft.sender, vote.choice, vote.now_ms):
         decided = Decided(vote.choice, "creator", _tied(ballot, vote.now_ms))
-        return (_end(fact, ballot, ballot.votes, decided, by=fact.sender),)
-    if fact.sender in ballot.votes:
-        return (_final(ballot, fact.sender, vote.now_ms),)
+        return (_end(fact, ballot, ballot.votes, decided, by=fact.draft.sender),)
+    if fact.draft.sender in ballot.votes:
+        return (_final(ballot, fact.draft.sender, vote.now_ms),)
     return _count(fact, vote, ballot)
 
 
@@ -274,21 +282,23 @@ def _final(ballot: ProposalView, voter: str, now_ms: int) -> Refuse:
 
 
 def _count(fact: Fact, vote: VoteCast, ballot: ProposalView) -> tuple[Effect, ...]:
-    votes = {**ballot.votes, fact.sender: vote.choice}
-    put = WriteRow(RecordVote(ballot=ballot.number, voter=fact.sender, choice=vote.choice, reason=vote.reason))
+    votes = {**ballot.votes, fact.draft.sender: vote.choice}
+    put = WriteRow(RecordVote(ballot=ballot.number, voter=fact.draft.sender, choice=vote.choice, reason=vote.reason))
     match tally(ballot.counting, votes, vote.now_ms):
         case Decided() as decided:
             return (put, _end(fact, ballot, votes, decided))
-        case Undecided(among) if among and not ballot.tie_told and ballot.creator != fact.sender:
+        case Undecided(among) if among and not ballot.tie_told and ballot.creator != fact.draft.sender:
             payload = ProposalTied(name=ballot.name)
-            draft = Draft(kind="proposal", space=fact.space, sender=SYSTEM, text=tied(ballot, among), payload=payload)
+            draft = Draft(
+                kind="proposal", space=fact.draft.space, sender=SYSTEM, text=tied(ballot, among), payload=payload
+            )
             return (put, Append(draft))
         case _:
             return (put,)
 
 
 def may_break(ballot: ProposalView, voter: str, choice: str, now_ms: int) -> bool:
-    """Whether this is its creator, who has voted, choosing one of those that are tied."""
+    """Return whether this is its creator, who has voted, choosing one of those that are tied."""
     may = voter == ballot.creator and voter in ballot.votes and ballot.state == "open"
     return may and choice in _tied(ballot, now_ms)
 
@@ -300,7 +310,7 @@ def _tied(ballot: ProposalView, now_ms: int) -> tuple[str, ...]:
 
 
 def _tell_tie(fact: Fact, one: ProposalTied, view: View) -> tuple[Effect, ...]:
-    ballot = view.ballot(fact.space, one.name)
+    ballot = view.ballot(fact.draft.space, one.name)
     if ballot is None:
         return ()
     return (WriteRow(RecordTie(ballot=ballot.number)), *_call_creator(fact, ballot, view))
@@ -308,7 +318,7 @@ def _tell_tie(fact: Fact, one: ProposalTied, view: View) -> tuple[Effect, ...]:
 
 def _due(fact: Fact, due: ProposalDue, view: View) -> tuple[Effect, ...]:
     """Never a refusal: what is due has to end."""
-    ballot = view.ballot(fact.space, due.name)
+    ballot = view.ballot(fact.draft.space, due.name)
     if ballot is None or ballot.state != "open":
         return ()
     match tally(ballot.counting, ballot.votes, due.now_ms):
@@ -327,25 +337,25 @@ def _end(
     *,
     quietly: bool = False,
 ) -> Effect:
-    """What came of it is told by the system, once, and its creator is woken unless it was its own doing."""
+    """Return what came of it is told by the system, once, and its creator is woken unless it was its own doing."""
     payload = ProposalEnded(
         name=ballot.name,
         state="expired" if expired(ballot, votes, decided) else "resolved",
         winner=decided.winner,
         why=decided.why,
-        wakes=not quietly and fact.sender != ballot.creator,
+        wakes=not quietly and fact.draft.sender != ballot.creator,
         by=by,
     )
     hops = max(fact.hops, ballot.hops + 1)
     text = resolved(ballot, votes, decided)
-    return Append(Draft(kind="resolved", space=fact.space, sender=SYSTEM, text=text, hops=hops, payload=payload))
+    return Append(Draft(kind="resolved", space=fact.draft.space, sender=SYSTEM, text=text, hops=hops, payload=payload))
 
 
 def _cancel(fact: Fact, asked: ProposalCancelled, view: View) -> tuple[Effect, ...]:
-    ballot = view.ballot(fact.space, asked.name)
+    ballot = view.ballot(fact.draft.space, asked.name)
     if ballot is None:
-        return (unknown(fact.space, asked.name, view),)
-    if fact.sender != ballot.creator and not _is_person(fact):
+        return (unknown(fact.draft.space, asked.name, view),)
+    if fact.draft.sender != ballot.creator and not _is_person(fact):
         text = f"{ballot.name} was put to the vote by {ballot.creator}, who alone may cancel it"
         return (Refuse("forbidden", text, "vote, and say why"),)
     if ballot.state != "open":
@@ -355,15 +365,15 @@ def _cancel(fact: Fact, asked: ProposalCancelled, view: View) -> tuple[Effect, .
         state="cancelled",
         winner=None,
         why="cancelled",
-        wakes=not asked.quietly and fact.sender != ballot.creator,
-        by=fact.sender,
+        wakes=not asked.quietly and fact.draft.sender != ballot.creator,
+        by=fact.draft.sender,
         reason=asked.reason,
     )
     return _ended(fact, ended, view)
 
 
 def _ended(fact: Fact, ended: ProposalEnded, view: View) -> tuple[Effect, ...]:
-    ballot = view.ballot(fact.space, ended.name)
+    ballot = view.ballot(fact.draft.space, ended.name)
     if ballot is None:
         return ()
     end = EndProposal(ballot=ballot.number, ended=ended)
@@ -372,12 +382,14 @@ def _ended(fact: Fact, ended: ProposalEnded, view: View) -> tuple[Effect, ...]:
 
 def _call_creator(fact: Fact, ballot: ProposalView, view: View) -> tuple[Effect, ...]:
     """A person is not woken: who watches, sees it."""
-    workspace = view.workspace(fact.space)
+    workspace = view.workspace(fact.draft.space)
     if workspace is None or ballot.creator_key is None:
         return ()
     limit = limit_reached(fact, workspace, 1)
     if limit is not None and workspace.mode == "run":
-        return limited(fact.space, workspace, limit)  # nobody can continue a run: it would only be one more to give up
+        return limited(
+            fact.draft.space, workspace, limit
+        )  # nobody can continue a run: it would only be one more to give up
     return assign_mentioned(fact, workspace, [(ballot.creator_key, ballot.creator)])
 
 
@@ -387,7 +399,7 @@ def _stop(fact: Fact, _stopped: WorkflowStopped, view: View) -> tuple[Effect, ..
         Append(
             Draft(
                 kind="resolved",
-                space=fact.space,
+                space=fact.draft.space,
                 sender=SYSTEM,
                 text=cancelled(ballot, reason),
                 payload=ProposalEnded(
@@ -395,8 +407,8 @@ def _stop(fact: Fact, _stopped: WorkflowStopped, view: View) -> tuple[Effect, ..
                 ),
             )
         )
-        for name in view.ballot_names(fact.space, only_open=True)
-        if (ballot := view.ballot(fact.space, name)) is not None
+        for name in view.ballot_names(fact.draft.space, only_open=True)
+        if (ballot := view.ballot(fact.draft.space, name)) is not None
     )
 
 
@@ -415,7 +427,7 @@ def _over(ballot: ProposalView) -> Refuse:
 
 
 def _is_person(fact: Fact) -> bool:
-    return fact.sender == USER and fact.cause is None
+    return fact.draft.sender == USER and fact.cause is None
 
 
 STEPS: Final[Mapping[type, Callable[[Fact, Any, View], tuple[Effect, ...]]]] = MappingProxyType(

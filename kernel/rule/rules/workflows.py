@@ -1,9 +1,8 @@
-"""A schedule that came wakes its agent: in the background, in the workspace it names if that runs, else at home.
+"""The rules of a workflow's start and end, and of wakeups by a schedule. Pure.
 
-Home is the agent's personal space, or the workspace of the workflow whose file has the schedule. A workspace that a
-limit holds is left alone: work nobody asked for must not pile up there.
-
-A workflow's start and end: its row, its members, its kickoff.
+A schedule wakes its agent in the background, in the workspace it names if that runs, else at home: its personal space,
+or the workspace of the workflow whose file has the schedule. A workspace that a limit holds is left alone: work nobody
+asked for must not pile up there.
 """
 
 from typing import Final
@@ -32,15 +31,17 @@ from protocol.workflow import RunLimits
 
 def decide_wakeup(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Wake the agent here, or where it would rather be."""
-    due = fact.payload
+    due = fact.draft.payload
     if not isinstance(due, WakeupDue):
         return ()
     elsewhere = None if due.workspace is None else _running(due.agent, due.workspace, view)
-    if elsewhere is not None and elsewhere != fact.space:
+    if elsewhere is not None and elsewhere != fact.draft.space:
         there = WakeupDue(agent=due.agent)
-        return (Append(Draft(kind="due", space=elsewhere, sender=fact.sender, text=fact.text, payload=there)),)
-    if is_personal(fact.space):
-        return _wake(due.agent, split_space(fact.space)[1], fact.hops) if view.agent_exists(due.agent) else ()
+        return (
+            Append(Draft(kind="due", space=elsewhere, sender=fact.draft.sender, text=fact.draft.text, payload=there)),
+        )
+    if is_personal(fact.draft.space):
+        return _wake(due.agent, split_space(fact.draft.space)[1], fact.hops) if view.agent_exists(due.agent) else ()
     return _in_workspace(fact, due.agent, view)
 
 
@@ -52,10 +53,10 @@ def _running(agent: AgentKey, wanted: str, view: View) -> str | None:
 
 
 def _in_workspace(fact: Fact, agent: AgentKey, view: View) -> tuple[Effect, ...]:
-    workspace = view.workspace(fact.space)
+    workspace = view.workspace(fact.draft.space)
     if workspace is None or workspace.limited:
         return ()
-    name = next((seat.name for seat in view.seats(agent, workspace.name) if seat.space == fact.space), None)
+    name = next((seat.name for seat in view.seats(agent, workspace.name) if seat.space == fact.draft.space), None)
     if name is None:
         return ()
     if workspace.assigned >= workspace.instructions_limit:
@@ -64,8 +65,8 @@ def _in_workspace(fact: Fact, agent: AgentKey, view: View) -> tuple[Effect, ...]
             f"the limit of {workspace.instructions_limit} instructions is reached: schedules wake nobody until "
             f"somebody continues it (awk continue {target})"
         )
-        notice = Draft(kind="system", space=fact.space, sender=SYSTEM, text=text)
-        return (WriteRow(LimitRun(space=fact.space, by="instructions")), Append(notice))
+        notice = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
+        return (WriteRow(LimitRun(space=fact.draft.space, by="instructions")), Append(notice))
     return _wake(agent, name, fact.hops)
 
 
@@ -85,33 +86,33 @@ _definition: Final = msgspec.json.Decoder(_Limited)
 
 def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Start or end the workflow of the fact's space; other status messages change nothing."""
-    match fact.payload:
+    match fact.draft.payload:
         case RunSpec() as started:
-            if view.workspace(fact.space) is not None:
+            if view.workspace(fact.draft.space) is not None:
                 target = f"@{started.name}:{started.tag}"
                 return (
                     Refuse(
                         "already_running",
-                        f"{place_of(fact.space)} is already running",
+                        f"{place_of(fact.draft.space)} is already running",
                         f"stop it first: awk stop {target}",
                     ),
                 )
             limits = _definition.decode(started.definition).limits
-            begin = StartRun(space=fact.space, spec=started, limits=limits)
+            begin = StartRun(space=fact.draft.space, spec=started, limits=limits)
             kickoff: tuple[Effect, ...]
             if not started.kickoff:
                 kickoff = ()
             else:
                 draft = Draft(
                     kind="kickoff",
-                    space=fact.space,
+                    space=fact.draft.space,
                     sender=SYSTEM,
                     text=started.kickoff,
                     to=started.kickoff_to,
                     mentions=started.kickoff_mentions,
                 )
                 kickoff = (Append(draft),)
-            return (WriteRow(begin), WriteRow(SetMembers(space=fact.space, members=started.members)), *kickoff)
+            return (WriteRow(begin), WriteRow(SetMembers(space=fact.draft.space, members=started.members)), *kickoff)
         case WorkflowStopped() as stopped:
             return _end(fact, stopped, view)
         case _:
@@ -119,9 +120,9 @@ def decide_workflow(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _end(fact: Fact, stopped: WorkflowStopped, view: View) -> tuple[Effect, ...]:
-    if view.workspace(fact.space) is None:
-        return (Refuse("workflow_not_running", f"{place_of(fact.space)} is not running"),)
-    return (WriteRow(EndRun(space=fact.space, status=stopped.status, exit_code=stopped.exit_code)),)
+    if view.workspace(fact.draft.space) is None:
+        return (Refuse("workflow_not_running", f"{place_of(fact.draft.space)} is not running"),)
+    return (WriteRow(EndRun(space=fact.draft.space, status=stopped.status, exit_code=stopped.exit_code)),)
 
 
 WORKFLOW: Final = Rule(name="workflow", kinds=frozenset({"status"}), decide=decide_workflow)

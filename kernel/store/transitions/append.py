@@ -64,18 +64,10 @@ def append(
 def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
     hops = 0 if author is None else author.hops + 1
     fact = Fact(
-        kind=draft.kind,
-        space=draft.space,
-        sender=draft.sender,
-        text=draft.text,
-        to=draft.to,
-        mentions=draft.mentions,
+        draft,
         hops=hops if draft.hops is None else draft.hops,
         cause=None if author is None else author.number,
         speaker=None if author is None else author.agent,
-        payload=draft.payload,
-        vouched=draft.vouched,
-        asks=draft.asks,
     )
     recorder = apply_effects.apply_fact(tx, fact)
     return Appended(

@@ -74,15 +74,15 @@ class EffectWriter:
                 assigns.append(effect)
             else:
                 self._put(effect.row)
-        run = self._run_of(fact.space)
+        run = self._run_of(fact.draft.space)
         tx = self._tx
         to = tuple([message_one.name for message_one in deliveries])
         row = (
-            fact.kind,
-            fact.space,
-            fact.sender,
+            fact.draft.kind,
+            fact.draft.space,
+            fact.draft.sender,
             " ".join(to),
-            fact.text,
+            fact.draft.text,
             fact.hops,
             fact.cause,
             run.number,
@@ -90,28 +90,28 @@ class EffectWriter:
         )
         tx.write(INSERT_MESSAGE, row)
         seq = tx.conn.last_insert_rowid()
-        if fact.kind not in FACT_KINDS:
+        if fact.draft.kind not in FACT_KINDS:
             message = Message(
                 seq=seq,
-                kind=fact.kind,
-                space=place_of(fact.space),
-                sender=fact.sender,
+                kind=fact.draft.kind,
+                space=place_of(fact.draft.space),
+                sender=fact.draft.sender,
                 to=to,
-                text=fact.text,
+                text=fact.draft.text,
                 at=tx.now,
                 hops=fact.hops,
                 instruction=None if fact.cause is None else instruction_id(fact.cause),
             )
-            tx.emit_message(message, fact.space, fact.cause)
+            tx.emit_message(message, fact.draft.space, fact.cause)
         self.first_seq = self.first_seq or seq
         assigned: dict[AgentKey, int] = {}
         for one in assigns:
-            if fact.kind not in BOUNDED or self._has_room(fact, one):
+            if fact.draft.kind not in BOUNDED or self._has_room(fact, one):
                 waits_for: WaitReason | None = one.waits_for or ("paused" if run.paused else None)
                 number = self._join(fact, run, one) if one.joins and waits_for is None else None
                 if number is None:
                     number = self._insert(seq, fact, run, one, waits_for)
-                if one.continues is not None and continue_thread(self._tx, number, one.continues, fact.text):
+                if one.continues is not None and continue_thread(self._tx, number, one.continues, fact.draft.text):
                     inherit_questions(self._tx, number, one.continues)
                 self.instructions.append(instruction_id(number))
                 assigned[one.agent] = number
@@ -119,7 +119,7 @@ class EffectWriter:
             instruction = assigned.get(delivery.agent)
             if instruction is None:
                 self.not_woken.append(delivery.name)
-            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.space, instruction))
+            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.draft.space, instruction))
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
         """Return whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
@@ -130,7 +130,7 @@ class EffectWriter:
         waiting = int(conn.execute(WAITING, values).get)
         if waiting < most:
             return True
-        if fact.kind == "reply":
+        if fact.draft.kind == "reply":
             return False
         text = f"{waiting:,} instructions wait for {assign.name} already, and no more may (limits.queue: {most:,})"
         hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
@@ -140,12 +140,12 @@ class EffectWriter:
         """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
         values: Values = {
             "agent": assign.agent,
-            "space": fact.space,
+            "space": fact.draft.space,
             "run": run.number,
             "lane": LANES.index(assign.lane),
             "hops": assign.hops,
             "vouched": _vouched(fact),
-            "size": len(fact.text.encode("utf-8", "replace")),
+            "size": len(fact.draft.text.encode("utf-8", "replace")),
             "bytes": JOINED_BYTES,
             "most": JOINED_MESSAGES,
         }
@@ -158,7 +158,7 @@ class EffectWriter:
         row = (
             assign.agent,
             assign.name,
-            fact.space,
+            fact.draft.space,
             run.number,
             LANES.index(assign.lane),
             status,
@@ -175,7 +175,7 @@ class EffectWriter:
         if run.number is not None:
             tx.write(COUNT_ASSIGNED, (run.number,))
         data = {"status": status, "lane": assign.lane, "not_before": None, "waits_for": waits_for}
-        tx.emit("instruction.queued", space=fact.space, agent=assign.name, instruction=number, data=data)
+        tx.emit("instruction.queued", space=fact.draft.space, agent=assign.name, instruction=number, data=data)
         return number
 
     def _run_of(self, space: str) -> _Run:
@@ -231,7 +231,7 @@ def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
 
 
 def _vouched(fact: Fact) -> bytes | None:
-    return _encode(fact.vouched) if fact.vouched else None
+    return _encode(fact.draft.vouched) if fact.draft.vouched else None
 
 
 INSERT_MESSAGE: Final = """

@@ -92,12 +92,9 @@ def ask(tx: Transaction, author: Author, call: Call, expires_ms: int) -> Asked:
             why=call.why,
         )
         fact = Fact(
-            kind="approval",
-            space=instruction.space,
-            sender=instruction.name,
+            Draft(kind="approval", space=instruction.space, sender=instruction.name, payload=payload),
             cause=instruction.number,
             speaker=instruction.agent,
-            payload=payload,
         )
         apply_fact(tx, fact)
         row = tx.conn.execute(NEWEST, (instruction.number,)).fetchone()

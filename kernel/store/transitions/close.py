@@ -10,7 +10,7 @@ from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
 
-from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.store import rows, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
@@ -215,7 +215,10 @@ def _conclude(
         error_class=error_class,
     )
     fact = Fact(
-        kind=end.kind, space=space, sender=name, hops=row.hops + 1, cause=number, speaker=agent, payload=outcome
+        Draft(kind=end.kind, space=space, sender=name, payload=outcome),
+        hops=row.hops + 1,
+        cause=number,
+        speaker=agent,
     )
     recorder = apply_fact(tx, fact)
     if row.asked_by is not None:

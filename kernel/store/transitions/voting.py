@@ -10,6 +10,7 @@ import msgspec
 from kernel.policy.voting import ProposalOpened, binds_nothing, decisive, not_its_terms, with_defaults
 from kernel.rule.draft import (
     Author,
+    Draft,
     Fact,
     Payload,
     ProposalCancelled,
@@ -185,7 +186,7 @@ def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     """End what nobody has decided in time: a winner it may have all the same. In the space ``over`` nobody is woken."""
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
         payload = ProposalDue(name=name, now_ms=tx.now_ms, quietly=space == over)
-        apply_effects.apply_fact(tx, Fact(kind="due", space=space, sender=SYSTEM, payload=payload))
+        apply_effects.apply_fact(tx, Fact(Draft(kind="due", space=space, sender=SYSTEM, payload=payload)))
 
 
 OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"
@@ -211,14 +212,10 @@ def _record(
 ) -> EffectWriter:
     holder = speaker.held
     fact = Fact(
-        kind=kind,
-        space=space,
-        sender=speaker.name,
-        text=text,
+        Draft(kind=kind, space=space, sender=speaker.name, text=text, payload=payload),
         hops=0 if holder is None else holder.hops + 1,
         cause=None if holder is None else holder.number,
         speaker=None if holder is None else holder.agent,
-        payload=payload,
     )
     if holder is None:
         return apply_effects.apply_fact(tx, fact)

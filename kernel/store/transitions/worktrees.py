@@ -8,7 +8,7 @@ import msgspec
 from kernel.rule.draft import Draft
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
-from kernel.store.worktrees import State, Worktree
+from kernel.store.worktrees import PlannedTree, State, Worktree
 from protocol.message import SYSTEM
 from protocol.names import AgentKey
 
@@ -18,17 +18,6 @@ VALUES (:run, :agent, :name, :space, 'planned', :repository, :base, :branch, :pa
 """
 
 SET: Final = "UPDATE worktrees SET state = ?, git_dir = ?, why = ? WHERE run = ? AND agent = ?"
-
-
-class PlannedTree(msgspec.Struct, frozen=True, kw_only=True):
-    """The tree that a member (its ``name`` in the workflow) is to have."""
-
-    name: str
-    repository: str
-    base: str
-    branch: str
-    path: str
-    folder: str
 
 
 class TreePlan(msgspec.Struct, frozen=True, kw_only=True):

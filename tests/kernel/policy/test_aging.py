@@ -14,13 +14,17 @@ from kernel.policy.scheduling import (
     choose,
     lane_after,
     may_yield,
-    starved,
 )
 from protocol.instruction import LANES
 from protocol.names import AgentKey, instruction_id
 
 IMMEDIATE, NORMAL, BACKGROUND = range(len(LANES))
 STEP_MS = 10_000
+
+
+def starved(lane: int, waited_ms: int, starvation_ms: int = STARVATION_MS) -> bool:
+    """Return whether an instruction has waited so long that it is immediate now: the rule that leases follow."""
+    return lane > IMMEDIATE and waited_ms >= starvation_ms
 
 
 @dataclass

@@ -16,20 +16,38 @@ from kernel.policy.circuit_breaker import (
     Breaker,
     Endpoint,
     abandoned,
-    admits,
     failed,
     hold_until_ms,
     key_for,
     keys_of,
     probing,
     release_times,
-    succeeded,
 )
 from protocol.errors import Cause
 
 ENDPOINT = Endpoint("anthropic", "0badcafe", "claude")
 KEY = "anthropic#0badcafe"
 NOW = 1_000_000
+
+
+# The two rules that the store's statements carry out; here they judge the others.
+def succeeded(breaker: Breaker, instruction: int | None = None) -> Breaker:
+    """The breaker after a success: closed, as if nothing had been. With ``instruction``: only if it is the probe.
+
+    What another call brings home while the breaker is open was sent before, and says nothing about now. A closed one
+    stays as it is: failures add up though others get through.
+    """
+    if breaker.state == "closed" or (instruction is not None and breaker.probe != instruction):
+        return breaker
+    return Breaker(breaker.key, breaker.reason)
+
+
+def admits(breaker: Breaker | None, instruction: int) -> bool:
+    """Return whether ``instruction`` may call the provider."""
+    return (
+        breaker is None or breaker.state == "closed" or (breaker.state == "half_open" and breaker.probe == instruction)
+    )
+
 
 causes = st.sampled_from(sorted(TRIGGERS))
 told = st.none() | st.floats()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kernel.policy.approvals import Decision, Rule, State
-from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Fact
+from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Draft, Fact
 from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from kernel.rule.view import PendingApproval
@@ -28,7 +28,9 @@ class By:
 
 def said(stage: Stage, payload: ApprovalAsked | ApprovalDecided, by: By) -> list[Any]:
     """The rows that follow from one message of kind approval."""
-    fact = Fact(kind="approval", space=SPACE, sender="alice", cause=by.cause, speaker=by.speaker, payload=payload)
+    fact = Fact(
+        Draft(kind="approval", space=SPACE, sender="alice", payload=payload), cause=by.cause, speaker=by.speaker
+    )
     evaluate(fact, CORE_TABLE, stage, stage)
     assert len(stage.recorded) == 1
     return [one.row for one in stage.recorded[0][1] if isinstance(one, WriteRow)]

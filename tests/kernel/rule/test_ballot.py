@@ -7,6 +7,7 @@ import pytest
 
 from kernel.policy.voting import Decided, ProposalOpened, ProposalState, with_defaults
 from kernel.rule.draft import (
+    Draft,
     Fact,
     Payload,
     ProposalCancelled,
@@ -16,7 +17,7 @@ from kernel.rule.draft import (
     VoteCast,
     WorkflowStopped,
 )
-from kernel.rule.effects import EndProposal, OpenProposal, RecordTie, RecordVote, WriteRow
+from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from kernel.rule.rules.voting import announced, resolved, tied, voted
 from kernel.rule.view import ProposalView
@@ -46,13 +47,10 @@ def said(where: Stage, kind: MessageKind, payload: Payload, sender: str = "alice
     """One message, and all that follows from it."""
     agent = sender in NAMES
     fact = Fact(
-        kind=kind,
-        space=space,
-        sender=sender,
+        Draft(kind=kind, space=space, sender=sender, payload=payload),
         hops=2,
         cause=7 if agent else None,
         speaker=AgentKey(f"{sender}@{SPACE}") if agent else None,
-        payload=payload,
     )
     evaluate(fact, CORE_TABLE, where, where)
     return where
@@ -73,7 +71,8 @@ def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
     assert where.woken() == [(f"bob@{SPACE}", "immediate"), (f"carol@{SPACE}", "immediate")]
     (row,) = rows(where)
     assert isinstance(row, OpenProposal)
-    assert (row.creator, row.creator_key, row.electors, row.hops) == ("alice", f"alice@{SPACE}", NAMES, 2)
+    assert row.creator == Creator(name="alice", agent=AgentKey(f"alice@{SPACE}"), hops=2)
+    assert row.electors == NAMES
 
 
 def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
@@ -159,7 +158,7 @@ def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
     ]
     assert where.woken() == [(f"alice@{SPACE}", "immediate")]
     end, _ = where.recorded[-1]
-    assert (end.kind, end.sender, end.hops) == ("resolved", "system", 10)
+    assert (end.draft.kind, end.draft.sender, end.hops) == ("resolved", "system", 10)
 
 
 def test_a_tie_is_told_to_its_creator_once() -> None:

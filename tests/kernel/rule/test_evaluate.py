@@ -22,7 +22,10 @@ def ended(status: Status, text: str = "") -> Stage:
     )
     kind: MessageKind = "done" if status in ("done", "incomplete") else "failed"
     fact = Fact(
-        kind=kind, space=SPACE, sender="alice", hops=3, cause=7, speaker=AgentKey("alice@review:main"), payload=outcome
+        Draft(kind=kind, space=SPACE, sender="alice", payload=outcome),
+        hops=3,
+        cause=7,
+        speaker=AgentKey("alice@review:main"),
     )
     evaluate(fact, CORE_TABLE, stage, stage)
     return stage
@@ -31,7 +34,7 @@ def ended(status: Status, text: str = "") -> Stage:
 def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
     """contracts 9: what an agent says at the end is its reply and is routed."""
     stage = ended("done", "@bob your turn")
-    assert [(fact.kind, fact.sender, fact.hops, fact.cause) for fact, _ in stage.recorded] == [
+    assert [(fact.draft.kind, fact.draft.sender, fact.hops, fact.cause) for fact, _ in stage.recorded] == [
         ("done", "alice", 3, 7),
         ("reply", "alice", 3, 7),
     ]
@@ -40,7 +43,7 @@ def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
 
 def test_an_empty_result_is_no_reply() -> None:
     """contracts 1: none means empty reply."""
-    assert [fact.kind for fact, _ in ended("done", "  ").recorded] == ["done"]
+    assert [fact.draft.kind for fact, _ in ended("done", "  ").recorded] == ["done"]
 
 
 @pytest.mark.parametrize("status", ["failed", "dead", "incomplete"])
@@ -48,15 +51,15 @@ def test_a_failure_is_announced_by_the_system(status: Status) -> None:
     """Class, cause and id, never the agent's words."""
     stage = ended(status, "secret plan @bob" if status != "incomplete" else "")
     notice, _ = stage.recorded[-1]
-    assert (notice.kind, notice.sender) == ("system", "system")
-    assert all(part in notice.text for part in ("i7", "alice", "permanent", "auth"))
-    assert "secret" not in notice.text
+    assert (notice.draft.kind, notice.draft.sender) == ("system", "system")
+    assert all(part in notice.draft.text for part in ("i7", "alice", "permanent", "auth"))
+    assert "secret" not in notice.draft.text
     assert stage.woken() == []
 
 
 def test_a_cancelled_instruction_is_not_announced() -> None:
     """Who cancelled knows."""
-    assert [fact.kind for fact, _ in ended("cancelled").recorded] == ["failed"]
+    assert [fact.draft.kind for fact, _ in ended("cancelled").recorded] == ["failed"]
 
 
 def started(**changes: object) -> Fact:
@@ -69,7 +72,7 @@ def started(**changes: object) -> Fact:
         members=(MemberSpec(name="alice", key=AgentKey("alice@review:main"), origin="inline"),),
         kickoff="@alice go",
     )
-    return Fact(kind="status", space=SPACE, sender="system", payload=msgspec.structs.replace(payload, **changes))
+    return Fact(Draft(kind="status", space=SPACE, sender="system", payload=msgspec.structs.replace(payload, **changes)))
 
 
 def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
@@ -79,7 +82,7 @@ def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
         # The stage does not apply rows, so the kickoff that follows still finds nothing running.
         evaluate(started(), CORE_TABLE, stage, stage)
     (fact, puts), *_ = stage.recorded
-    assert fact.kind == "status"
+    assert fact.draft.kind == "status"
     assert [type(one.row).__name__ for one in puts if isinstance(one, WriteRow)] == ["StartRun", "SetMembers"]
 
 
@@ -92,7 +95,7 @@ def test_a_workflow_that_runs_is_not_started_again() -> None:
 
 def test_a_workflow_that_does_not_run_cannot_be_stopped() -> None:
     """Bad input and bad days: workflow not running."""
-    fact = Fact(kind="status", space=SPACE, sender="system", payload=WorkflowStopped(status="done", exit_code=0))
+    fact = Fact(Draft(kind="status", space=SPACE, sender="system", payload=WorkflowStopped(status="done", exit_code=0)))
     with pytest.raises(Refused) as caught:
         evaluate(fact, CORE_TABLE, Stage(runs=False), Stage())
     assert caught.value.code == "workflow_not_running"
@@ -102,12 +105,12 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
     """Bounded (256 messages, depth 16)."""
 
     def echo(fact: Fact, _view: View) -> tuple[Effect, ...]:
-        return (Append(Draft(kind="system", space=fact.space, sender="system", text=fact.text)),)
+        return (Append(Draft(kind="system", space=fact.draft.space, sender="system", text=fact.draft.text)),)
 
     table = by_kind([Rule("echo", frozenset({"system"}), echo)])
     stage = Stage()
     with pytest.raises(EvaluationOverrun):
-        evaluate(Fact(kind="system", space=SPACE, sender="system"), table, stage, stage)
+        evaluate(Fact(Draft(kind="system", space=SPACE, sender="system")), table, stage, stage)
     assert len(stage.recorded) == MAX_DEPTH + 1
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from kernel.rule.view import EndedInstruction
 from protocol.errors import Cause
@@ -17,9 +17,11 @@ def told(before: EndedInstruction | None, status: Status = "failed", cause: Caus
     if before is not None:
         stage.wakeups[7] = before
     payload = InstructionOutcome(instruction=InstructionId("i7"), status=status, cause=cause, error_class="permanent")
-    fact = Fact(kind="failed", space="dm:alice", sender="alice", cause=7, speaker=AgentKey("alice"), payload=payload)
+    fact = Fact(
+        Draft(kind="failed", space="dm:alice", sender="alice", payload=payload), cause=7, speaker=AgentKey("alice")
+    )
     evaluate(fact, CORE_TABLE, stage, stage)
-    return any(fact.kind == "system" for fact, _ in stage.recorded)
+    return any(fact.draft.kind == "system" for fact, _ in stage.recorded)
 
 
 def test_a_wakeup_that_fails_as_the_last_one_did_is_not_told_again() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.rule.draft import Fact, InstructionOutcome
+from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.rule.effects import Assign
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
@@ -13,9 +13,13 @@ from tests.kernel.rule.stage import SPACE, Stage, team
 def asked(stage: Stage, name: str, *, space: str = SPACE, hops: int = 1) -> Stage:
     """Alice, at work on instruction 1, asks ``name``."""
     fact = Fact(
-        kind="said", space=space, sender="alice", text="what does @carol think?", to=(name,), mentions=(), hops=hops,
-        cause=1, speaker=AgentKey(stage.members.get("alice", "alice")), asks=True,
-    )  # fmt: skip
+        Draft(
+            kind="said", space=space, sender="alice", text="what does @carol think?", to=(name,), mentions=(), asks=True
+        ),
+        hops=hops,
+        cause=1,
+        speaker=AgentKey(stage.members.get("alice", "alice")),
+    )
     evaluate(fact, CORE_TABLE, stage, stage)
     return stage
 
@@ -70,7 +74,10 @@ def test_an_answer_does_not_wake_who_has_it_anyway() -> None:
     stage = Stage(team("alice", "bob", "carol"), asking=("alice@review:main", "carol@review:main"))
     outcome = InstructionOutcome(instruction=InstructionId("i2"), status="done", text="@alice @carol it is 42")
     fact = Fact(
-        kind="done", space=SPACE, sender="bob", hops=2, cause=2, speaker=AgentKey("bob@review:main"), payload=outcome
+        Draft(kind="done", space=SPACE, sender="bob", payload=outcome),
+        hops=2,
+        cause=2,
+        speaker=AgentKey("bob@review:main"),
     )
     evaluate(fact, CORE_TABLE, stage, stage)
     assert stage.woken() == [("carol@review:main", "immediate")]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.rule.draft import Fact
+from kernel.rule.draft import Draft, Fact
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES, MessageKind
@@ -24,9 +24,11 @@ def said(
 ) -> Stage:
     speaker = None if cause is None else AgentKey(stage.members.get(sender, sender))
     fact = Fact(
-        kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions, hops=hops, cause=cause,
+        Draft(kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions),
+        hops=hops,
+        cause=cause,
         speaker=speaker,
-    )  # fmt: skip
+    )
     evaluate(fact, CORE_TABLE, stage, stage)
     return stage
 
@@ -135,7 +137,7 @@ def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops
     said(stage, "@bob go", hops=hops)
     assert stage.woken() == []
     assert stage.held_back() == [("bob@review:main", waits_for)] * 2
-    assert [fact.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
+    assert [fact.draft.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
 
 
 @pytest.mark.promise("P27")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.rule.draft import Fact, WakeupDue
+from kernel.rule.draft import Draft, Fact, WakeupDue
 from kernel.rule.effects import Assign, Deliver, LimitRun, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.names import AgentKey, AgentName
@@ -11,14 +11,14 @@ from tests.kernel.rule.stage import SPACE, Stage, team
 
 def come(stage: Stage, *, agent: str = "alice", home: str = "dm:alice", workspace: str | None = None) -> None:
     payload = WakeupDue(agent=AgentKey(agent), workspace=workspace)
-    fact = Fact(kind="due", space=home, sender="system", text="@bob look around", payload=payload)
+    fact = Fact(Draft(kind="due", space=home, sender="system", text="@bob look around", payload=payload))
     evaluate(fact, CORE_TABLE, stage, stage)
 
 
 def places(stage: Stage) -> list[tuple[str, str, str]]:
     """Where who was given work, under which name."""
     return [
-        (fact.space, one.agent, one.name)
+        (fact.draft.space, one.agent, one.name)
         for fact, effects in stage.recorded
         for one in effects
         if isinstance(one, Assign)
@@ -30,7 +30,7 @@ def test_it_wakes_its_agent_alone_in_the_background() -> None:
     stage = Stage(members=team("bob"))
     come(stage)
     [(fact, effects)] = stage.recorded
-    assert (fact.space, fact.hops) == ("dm:alice", 0)
+    assert (fact.draft.space, fact.hops) == ("dm:alice", 0)
     alice, name = AgentKey("alice"), AgentName("alice")
     assert effects == (Assign(alice, name, "background", 0), Deliver(alice, name))
 
@@ -73,8 +73,8 @@ def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
     come(stage, agent=f"helper@{SPACE}", home=SPACE)
     (_, effects), (notice, _) = stage.recorded
     assert effects == (WriteRow(LimitRun(space=SPACE, by="instructions")),)
-    assert (notice.kind, notice.sender) == ("system", "system")
-    assert "awk continue @review:main" in notice.text
+    assert (notice.draft.kind, notice.draft.sender) == ("system", "system")
+    assert "awk continue @review:main" in notice.draft.text
     told = Stage(members=team("helper"), instructions=3, assigned=3, limited=True)
     come(told, agent=f"helper@{SPACE}", home=SPACE)
     assert [effects for _, effects in told.recorded] == [()]

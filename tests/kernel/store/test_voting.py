@@ -58,8 +58,8 @@ def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.Monkey
     strict = ballot_rule.STEPS[VoteCast]
 
     def lenient(fact: Fact, vote: VoteCast, view: View) -> tuple[Effect, ...]:
-        ballot = view.ballot(fact.space, vote.name)
-        if ballot is not None and fact.sender in ballot.votes:
+        ballot = view.ballot(fact.draft.space, vote.name)
+        if ballot is not None and fact.draft.sender in ballot.votes:
             return (WriteRow(RecordTie(ballot=ballot.number)),)
         return strict(fact, vote, view)
 

@@ -86,7 +86,7 @@ def at(tree: Worktree, name: str = ".") -> Path:
 def planned(base: Base, repository: Repository, name: str = "alice") -> Worktree:
     path = str(repository.place / "review/main" / name)
     branch = f"awk/review/main/{name}"
-    return Worktree(1, name, name, "review:main", "planned", base.repository, base.commit, branch, path, base.folder)
+    return Worktree(name, base.repository, base.commit, branch, path, base.folder, 1, name, "review:main", "planned")
 
 
 async def made(repository: Repository, tree: Worktree) -> Worktree:
