@@ -7,9 +7,10 @@ child's pid with start time). The next kernel waits for the lock; what a dead ke
 import errno
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernel.procs.directory_pool import DirectoryPool
 from kernel.procs.procfs import ProcessId, boot_id
@@ -17,8 +18,7 @@ from kernel.procs.procfs import ProcessId, boot_id
 LOCK_FILE: Final = "alive"
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptDir:
+class AttemptDir(msgspec.Struct, frozen=True):
     """The directory of an attempt that this kernel started."""
 
     path: Path
@@ -47,8 +47,7 @@ class AttemptDir:
             shutil.rmtree(self.path, ignore_errors=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """The contents of ``alive``: processes started in this boot of the machine, and the cookie of all below them."""
 
     cookie: str | None

@@ -10,10 +10,10 @@ import os
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.procs.launcher import Launcher
@@ -24,8 +24,7 @@ STDERR_TAIL_BYTES: Final = 64 * 1024
 _CHUNK_BYTES: Final = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class CommandResult:
+class CommandResult(msgspec.Struct, frozen=True):
     """``stdout`` is whole unless ``truncated``, which means that the limit was passed and the command killed for it."""
 
     exit: Exited
@@ -115,8 +114,7 @@ _numbers: Final = itertools.count(1)
 """Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(msgspec.Struct, frozen=True):
     """The answer of a program, or the reason why there is none."""
 
     text: str

@@ -7,16 +7,16 @@ import errno
 import os
 import re
 from contextlib import ExitStack
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from protocol.ipc import Sandbox
 
 _ATTEMPT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Spec:
+class Spec(msgspec.Struct, frozen=True):
     """A worker (without ``argv``) or a command.
 
     ``attempt`` names the directory below ``run/`` and must not be in use. ``cwd`` None: the root directory for a fork,
@@ -66,8 +66,7 @@ class KeeperLost(SpawnTransient):
     """The keeper went away before it had started anything, mostly because its zygote was killed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PipeEnds:
+class PipeEnds(msgspec.Struct, frozen=True):
     """One side of the child's standard streams."""
 
     stdin: int

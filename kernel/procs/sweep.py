@@ -7,10 +7,10 @@ the patience belongs to a keeper that is stuck: it and its tree are killed by na
 import fcntl
 import os
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
@@ -22,8 +22,7 @@ PATIENCE_SECONDS: Final = 2.0
 _ROUND_SECONDS: Final = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class SweepResult:
+class SweepResult(msgspec.Struct, frozen=True):
     """The attempts that an earlier kernel left. ``survivors`` would not die even by SIGKILL; their directories stay."""
 
     attempts: tuple[str, ...]

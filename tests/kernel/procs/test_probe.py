@@ -53,6 +53,6 @@ async def test_a_program_that_fails_says_why_and_is_asked_again(
     (tmp_path / "mended").touch()
     assert (await probes.ask(tool, "--version", ENV)).text == "3.1"
     assert (await probes.ask(f"{tmp_path}/none", "--version", ENV)).fault == "No such file or directory"
-    monkeypatch.setattr(command, "SECONDS", 0.2)
+    monkeypatch.setattr(command, "PROBE_SECONDS", 0.2)
     with trio.fail_after(PATIENCE):
         assert (await probes.ask(program(tmp_path, "sleep 1000"), "--version", ENV)).fault == "no answer in 0 s"
