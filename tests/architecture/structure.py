@@ -263,7 +263,7 @@ def _names() -> Iterator[tuple[str, Figure]]:
 
 
 def _unused_rules() -> Iterator[tuple[str, Figure]]:
-    """Decisions in policy and rule that no product code calls: tests of them would prove nothing."""
+    """Tests of them would prove nothing."""
     used: defaultdict[str, int] = defaultdict(int)
     for source in _modules().values():
         for name, times in _named(source).items():

@@ -32,7 +32,7 @@ def mock(project: Project, *actions: str, more: str = "") -> None:
 
 @pytest.mark.promise("XF19")
 def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) -> None:
-    """XF19: before anything is started; that nothing is started then: tests/kernel/services/test_confinement.py."""
+    """Before anything is started; that nothing is started then: tests/kernel/services/test_confinement.py."""
     mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
     nowhere = {"AGENT_WORKER_BWRAP": "no-such-bwrap"}
     assert "warning: sandbox: bubblewrap (bwrap) is not installed here" in project.awk("validate", env=nowhere).err

@@ -27,7 +27,7 @@ GOOD_ORIGINS = ORIGINS[:2]
 
 @pytest.mark.promise("P17")
 async def test_only_our_own_host_origin_and_token_get_past_the_door(kernel: ServedKernel) -> None:
-    """P17: a matrix of Host x Origin x token x route; accepted is only what is meant to be.
+    """A matrix of Host x Origin x token x route; accepted is only what is meant to be.
 
     Whole for a request that reads and one that writes; of each kind for every route.
     """

@@ -65,7 +65,7 @@ async def test_a_target_that_is_not_there_is_refused_with_a_code(
 
 @pytest.mark.promise("IF03")
 async def test_a_lone_surrogate_is_refused_and_not_stored(kernel: ServedKernel) -> None:
-    r"""IF03: ``"\ud800"`` is JSON but no text."""
+    r"""``"\ud800"`` is JSON but no text."""
     data = rb'{"to": "alice", "text": "\ud800"}'
     answer = await kernel.ask("POST", "/messages", raw=data)
     assert (answer.status, answer.code) == (400, "bad_request")

@@ -79,6 +79,7 @@ def test_no_record_of_the_context_is_a_bag() -> None:
         assert all(one.default is MISSING and one.default_factory is MISSING for one in fields(record.type))
 
 
+@pytest.mark.promise("P17")
 def test_only_health_is_open() -> None:
     """A token on every route, reads and MCP included."""
     assert [route.path for route in ROUTES if route.open] == ["/health"]

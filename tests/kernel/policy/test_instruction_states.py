@@ -52,9 +52,10 @@ def test_a_step_leads_to_the_same_state_from_wherever_it_is_made() -> None:
     )
 
 
+@pytest.mark.promise("P3")
 @given(st.sampled_from(sorted(BEGINNINGS)), st.lists(st.sampled_from(STEPS)))
 def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, steps: list[Step]) -> None:
-    """Promise P3: exactly one terminal state."""
+    """Exactly one terminal state."""
     ended = False
     for step in steps:
         if step not in TRANSITIONS[state]:
@@ -64,8 +65,9 @@ def test_what_has_ended_stays_ended_unless_a_person_revives_it(state: Status, st
         ended = state in ENDED
 
 
+@pytest.mark.promise("P3")
 def test_every_state_can_come_to_an_end_and_be_reached() -> None:
-    """Promise P3: nothing is stuck, nothing is dead code."""
+    """Nothing is stuck, nothing is dead code."""
     assert set(sources("cancel")) == set(STATUSES) - ENDED
     reached = set(BEGINNINGS)
     for _ in STATUSES:
@@ -73,8 +75,9 @@ def test_every_state_can_come_to_an_end_and_be_reached() -> None:
     assert reached == set(STATUSES)
 
 
+@pytest.mark.promise("P5")
 def test_only_what_is_held_can_write() -> None:
-    """Promise P5."""
+    """Only what is held can write."""
     assert set(sources("entry")) == LIVE
 
 
@@ -150,13 +153,14 @@ def updates(table: str) -> Iterator[Update]:
                     yield Update(f"{path.stem}.{name}", called.get(id(node), ""), assigned[1], guards)
 
 
+@pytest.mark.promise("P3")
 @pytest.mark.parametrize(
     ("table", "allowed"),
     [("instructions", TRANSITIONS), ("deliveries", DELIVERIES)],
     ids=["instructions", "deliveries"],
 )
 def test_the_store_changes_states_by_the_table_alone(table: str, allowed: Mapping[str, Mapping[str, str]]) -> None:
-    """Promise P3: what a statement asks for and what it writes are rendered from the table, for the same step."""
+    """What a statement asks for and what it writes are rendered from the table, for the same step."""
     found = list(updates(table))
     made: set[str] = set()
     for update in found:
@@ -177,8 +181,9 @@ def test_the_store_changes_states_by_the_table_alone(table: str, allowed: Mappin
     assert made == {step for row in allowed.values() for step in row}, "the table has a step that nothing makes"
 
 
+@pytest.mark.promise("P3")
 def test_what_nobody_holds_ends_only_as_the_table_says() -> None:
-    """Promise P3: the ends that take in every open state."""
+    """The ends that take in every open state."""
     ends = re.findall(r'Closing\(status="(\w+)"[^)]*\)\s*return _conclude\([^\n]*any_open=True', getsource(close))
     assert len(ends) == getsource(close).count("any_open=True") > 0
     for state in set(STATUSES) - ENDED - LIVE:

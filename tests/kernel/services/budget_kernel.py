@@ -31,8 +31,8 @@ NAMES = ("ann", "bob", "cid", "dan")
 
 
 @dataclass
-class Money:
-    """The house of money tests. Time stands until a test moves it."""
+class BudgetKernel:
+    """A store and the budgets on it. Time stands until a test moves it."""
 
     now_ms: int = 1_000_000_000
     entries: dict[str, int] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class Money:
         self.feed = Feed()
         self.reader = Reader(database=self.database)
         self.writer = Writer(database=self.database, clock_ms=lambda: self.now_ms, publish=self.feed.publish)
-        self.purse = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
+        self.budgets = BudgetEnforcer(reader=self.reader, now_ms=lambda: self.now_ms)
 
     async def start(
         self, kickoff: str, budget: RunBudget, *, mode: str = "run", limits: RunLimits | None = None,
@@ -76,18 +76,18 @@ class Money:
         return leased
 
     async def begin(self, instruction: str, definition: AgentDefinition, start: Start | None = None) -> Leased:
-        """Begin an attempt, in the store and in the purse."""
+        """Begin an attempt, in the store and in the budgets."""
         leased = await self.lease(instruction)
         told = start or start_of(leased)
-        await self.purse.ready(leased, definition, told)
-        self.purse.open(leased, definition, told)
+        await self.budgets.ready(leased, definition, told)
+        self.budgets.open(leased, definition, told)
         return leased
 
     async def spend(self, leased: Leased, usage: Usage) -> None:
         """One reply of its model."""
         k = self.entries.get(leased.instruction, leased.entries)
         self.entries[leased.instruction] = k + 1
-        entry = Entry(k=k, kind="reply", usage=self.purse.priced(usage, leased.instruction))
+        entry = Entry(k=k, kind="reply", usage=self.budgets.priced(usage, leased.instruction))
         await self.writer.commit(journal, leased.instruction, leased.epoch, entry)
 
     def run(self) -> workflows.WorkflowRecord:
@@ -118,9 +118,9 @@ def start_of(leased: Leased, model: str = "mock", provider: str | None = None) -
 
 
 @asynccontextmanager
-async def money() -> AsyncGenerator[Money]:
+async def budget_kernel() -> AsyncGenerator[BudgetKernel]:
     """A store that writes, closed in the end."""
-    made = Money()
+    made = BudgetKernel()
     async with trio.open_nursery() as nursery:
         await nursery.start(made.writer.run)
         yield made

@@ -18,9 +18,9 @@ class Scene:
 
     def __init__(self, house: House) -> None:
         self.house = house
-        self.stopping = ShutdownRequest()
+        self.shutdown = ShutdownRequest()
         self.pauses: list[float] = []
-        self.boundary = Boundary(writer=house.writer, shutdown=self.stopping, now_ms=house.clock, sleep=self._pass)
+        self.boundary = Boundary(writer=house.writer, shutdown=self.shutdown, now_ms=house.clock, sleep=self._pass)
 
     async def _pass(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -56,7 +56,7 @@ async def test_a_service_that_fails_is_started_again_and_the_kernel_goes_on(tmp_
         assert runs == 3
         assert [one[::2] for one in it.told()] == [("reload", False)] * 2
         assert "\\udcff" in str(it.told()[0][1])
-        assert not it.stopping.begun()
+        assert not it.shutdown.begun()
         assert it.boundary.gave_up is None
 
 
@@ -68,8 +68,8 @@ async def test_a_service_that_goes_on_failing_ends_the_kernel_in_order_and_says_
             raise ExceptionGroup("in its nursery", [ValueError("no\nway")])
 
         await it.boundary.keep("mirror", broken)
-        assert it.stopping.begun()
-        assert it.stopping.by == "failure of mirror"
+        assert it.shutdown.begun()
+        assert it.shutdown.by == "failure of mirror"
         assert it.boundary.gave_up == "mirror: 5 crashes within 60 s, the last: ValueError: no\\nway"
         assert [one[2] for one in it.told()] == [False] * 4 + [True]
         assert it.pauses == sorted(it.pauses)
@@ -105,8 +105,8 @@ async def test_who_waits_for_a_service_to_start_is_told_once_also_where_it_faile
             if order.count("began") == 2:
                 raise OSError
 
-        async with trio.open_nursery() as rooms:
-            await rooms.start(it.boundary.keep, "alarms", slow)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.boundary.keep, "alarms", slow)
             order.append("waited for")
         assert order[:2] == ["began", "began"]
         assert sorted(order[2:]) == ["began", "waited for"]

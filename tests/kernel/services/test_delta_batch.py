@@ -14,7 +14,7 @@ Seen = list[tuple[str, LiveData]]
 
 
 @asynccontextmanager
-async def murmur() -> AsyncGenerator[tuple[DeltaBatch, Seen]]:
+async def delta_batch() -> AsyncGenerator[tuple[DeltaBatch, Seen]]:
     """One that runs, and what it has told."""
     seen: Seen = []
     async with trio.open_nursery() as nursery:
@@ -26,7 +26,7 @@ async def murmur() -> AsyncGenerator[tuple[DeltaBatch, Seen]]:
 
 async def test_the_first_word_comes_at_once_and_the_next_ones_together(autojump_clock: trio.testing.MockClock) -> None:
     """A reader sees life immediately, and ten events a second at most."""
-    async with murmur() as (it, seen):
+    async with delta_batch() as (it, seen):
         it.add(Delta(text="a"))
         assert seen == [("delta", {"text": "a"})]
         for word in "bcd":
@@ -44,7 +44,7 @@ async def test_the_first_word_comes_at_once_and_the_next_ones_together(autojump_
 
 async def test_what_was_gathered_goes_before_the_entry_it_belongs_to(autojump_clock: trio.testing.MockClock) -> None:
     """Whoever follows reads the words, then that they are durable: never the other way round, and none twice."""
-    async with murmur() as (it, seen):
+    async with delta_batch() as (it, seen):
         it.add(Delta(text="a"))
         it.add(Delta(text="b"))
         it.flush()
@@ -57,7 +57,7 @@ async def test_what_was_gathered_goes_before_the_entry_it_belongs_to(autojump_cl
 async def test_a_flood_is_cut_and_what_was_left_out_is_counted(autojump_clock: trio.testing.MockClock) -> None:
     """A window holds 64 KiB; the count says that there was more."""
     block = "x" * 1024
-    async with murmur() as (it, seen):
+    async with delta_batch() as (it, seen):
         it.add(Delta(text="a"))
         for _ in range(1000):
             it.add(Delta(text=block))

@@ -42,14 +42,14 @@ async def test_a_service_manager_hears_ready_watchdog_and_stopping(
     """sd_notify, often enough for the watchdog."""
     manager = Manager(f"@awk-test-{tmp_path}" if abstract else str(tmp_path / "notify"))
     environ = {"NOTIFY_SOCKET": manager.address, "WATCHDOG_USEC": "6000000", "WATCHDOG_PID": "7"}
-    vitals = LoopWatchdog(
+    watchdog = LoopWatchdog(
         notifier=notifier_from(environ, 7), now=trio.current_time, arm=lambda _: None, disarm=lambda: None
     )
     async with trio.open_nursery() as nursery:
-        await nursery.start(vitals.run)
-        vitals.ready("2 agents")
+        await nursery.start(watchdog.run)
+        watchdog.ready("2 agents")
         await trio.sleep(6.5)
-        vitals.stopping()
+        watchdog.stopping()
         nursery.cancel_scope.cancel()
     told = manager.told()
     assert told[:2] == ["WATCHDOG=1", "READY=1\nSTATUS=2 agents"]
@@ -71,10 +71,10 @@ def test_without_a_service_manager_nobody_is_told_and_nothing_fails(tmp_path: Pa
 async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """Warn at 1 s."""
     time = [100.0]
-    vitals = LoopWatchdog(notifier=SystemdNotifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
+    watchdog = LoopWatchdog(notifier=SystemdNotifier(), now=lambda: time[0], arm=lambda _: None, disarm=lambda: None)
     with caplog.at_level(logging.WARNING):
         async with trio.open_nursery() as nursery:
-            await nursery.start(vitals.run)
+            await nursery.start(watchdog.run)
             for took in (0.9, 2.5):
                 await trio.testing.wait_all_tasks_blocked()
                 time[0] += took
@@ -87,14 +87,14 @@ async def test_a_turn_of_the_loop_that_takes_long_is_logged(caplog: pytest.LogCa
 async def test_the_dump_is_put_off_as_long_as_the_loop_turns(autojump_clock: trio.testing.MockClock) -> None:
     """Dump at 5 s; and none is left armed behind."""
     calls: list[tuple[float, str]] = []
-    vitals = LoopWatchdog(
+    watchdog = LoopWatchdog(
         notifier=SystemdNotifier(),
         now=trio.current_time,
         arm=lambda seconds: calls.append((trio.current_time() + seconds, "arm")),
         disarm=lambda: calls.append((0.0, "disarm")),
     )
     with trio.move_on_after(100):
-        await vitals.run()
+        await watchdog.run()
     *arms, last = calls
     assert last[1] == "disarm"
     assert [fires for fires, _ in arms] == [n * NAP_SECONDS + STUCK_SECONDS + NAP_SECONDS for n in range(20)]
@@ -104,11 +104,11 @@ def test_a_loop_that_stands_still_is_shown_where_it_stands() -> None:
     """The real timer, with a loop that blocks."""
     script = """
 import time, trio
-from kernel.services import health as vitals
-vitals.STUCK_SECONDS = vitals.NAP_SECONDS = 0.1
+from kernel.services import health
+health.STUCK_SECONDS = health.NAP_SECONDS = 0.1
 async def main():
     async with trio.open_nursery() as nursery:
-        await nursery.start(vitals.LoopWatchdog(notifier=vitals.SystemdNotifier(), now=time.monotonic).run)
+        await nursery.start(health.LoopWatchdog(notifier=health.SystemdNotifier(), now=time.monotonic).run)
         the_culprit()
         nursery.cancel_scope.cancel()
 def the_culprit():

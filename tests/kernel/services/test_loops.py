@@ -10,33 +10,33 @@ from kernel.store.transitions.limits import grant
 from kernel.store.workflows import WorkflowRecord
 from protocol.budget import RunBudget
 from protocol.workflow import RunLimits
-from tests.kernel.services.budget_kernel import SPACE, Money, money
+from tests.kernel.services.budget_kernel import SPACE, BudgetKernel, budget_kernel
 
 OTHER = {"ann": "@bob your turn", "bob": "@ann your turn"}
 TWICE = RunLimits(hops=6, instructions=20)
 
 
-async def play(house: Money, replies: dict[str, str]) -> int:
+async def play(kernel: BudgetKernel, replies: dict[str, str]) -> int:
     """Let every agent answer with its reply until nobody can go on. Returns how many did."""
     played = 0
-    while found := house.reader.now(instructions.ready, house.now_ms, 1):
-        leased = await house.lease(found[0].id)
-        await house.writer.commit(close, leased.instruction, leased.epoch, status="done", text=replies[leased.name])
+    while found := kernel.reader.now(instructions.ready, kernel.now_ms, 1):
+        leased = await kernel.lease(found[0].id)
+        await kernel.writer.commit(close, leased.instruction, leased.epoch, status="done", text=replies[leased.name])
         played += 1
         assert played < 1000
     return played
 
 
-async def judged(house: Money) -> WorkflowRecord:
+async def judged(kernel: BudgetKernel) -> WorkflowRecord:
     """How the workflow stands once runs that are over have been ended."""
-    runs = Runs(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=lambda: house.now_ms)
+    runs = Runs(reader=kernel.reader, writer=kernel.writer, wake=kernel.feed.new_wake(), now_ms=lambda: kernel.now_ms)
     await runs.run_once()
-    return house.run()
+    return kernel.run()
 
 
-def changes(house: Money) -> list[object]:
+def changes(kernel: BudgetKernel) -> list[object]:
     """The reasons of every ``workflow.changed``."""
-    found = house.reader.now(feed.since, 0, 1000, EventFilter(space=SPACE))
+    found = kernel.reader.now(feed.since, 0, 1000, EventFilter(space=SPACE))
     return [one.data.get("reason") for one in found if one.type == "workflow.changed"]
 
 
@@ -52,46 +52,46 @@ async def test_a_run_of_two_that_always_mention_each_other_halts_at_its_limit(
     limits: RunLimits, played: int, by: str, waits_for: str
 ) -> None:
     """Halts with an event, exit 6; who would have been next is incomplete, not lost."""
-    async with money() as house:
-        await house.start("@ann begin", RunBudget(), limits=limits)
-        assert await play(house, OTHER) == played
-        assert list(house.states().values())[-1] == ("waiting", waits_for)
-        assert changes(house) == [by]
-        over = await judged(house)
+    async with budget_kernel() as kernel:
+        await kernel.start("@ann begin", RunBudget(), limits=limits)
+        assert await play(kernel, OTHER) == played
+        assert list(kernel.states().values())[-1] == ("waiting", waits_for)
+        assert changes(kernel) == [by]
+        over = await judged(kernel)
         assert (over.state, over.status, over.exit_code) == ("stopped", "incomplete", 6)
-        counts = house.reader.now(instructions.counts, over.id).statuses
+        counts = kernel.reader.now(instructions.counts, over.id).statuses
         assert counts == {"done": played, "incomplete": 1}
 
 
 async def test_a_started_workflow_waits_at_its_limit_until_somebody_continues_it() -> None:
     """The same number of hops once more, each time."""
-    async with money() as house:
-        await house.start("@ann begin", RunBudget(), mode="start", limits=TWICE)
-        assert await play(house, OTHER) == 7
+    async with budget_kernel() as kernel:
+        await kernel.start("@ann begin", RunBudget(), mode="start", limits=TWICE)
+        assert await play(kernel, OTHER) == 7
         for _ in range(2):
-            standing = await judged(house)
+            standing = await judged(kernel)
             assert (standing.state, standing.limited_by) == ("running", "hops")
-            assert await play(house, OTHER) == 0
-            assert len(await house.writer.commit(grant, SPACE)) == 1
-            assert house.run().limited_by is None
-            assert await play(house, OTHER) == 7
-        assert changes(house) == ["hops", "hops", "hops"]
+            assert await play(kernel, OTHER) == 0
+            assert len(await kernel.writer.commit(grant, SPACE)) == 1
+            assert kernel.run().limited_by is None
+            assert await play(kernel, OTHER) == 7
+        assert changes(kernel) == ["hops", "hops", "hops"]
 
 
 async def test_what_the_user_says_is_heard_while_a_chain_is_held() -> None:
     """The guard stops a chain, not a workspace."""
-    async with money() as house:
-        await house.start("@ann begin", RunBudget(), mode="start", limits=RunLimits(hops=3))
-        await play(house, OTHER)
-        await house.say("@cid what happened?")
-        assert await play(house, {**OTHER, "cid": "a loop"}) == 1
+    async with budget_kernel() as kernel:
+        await kernel.start("@ann begin", RunBudget(), mode="start", limits=RunLimits(hops=3))
+        await play(kernel, OTHER)
+        await kernel.say("@cid what happened?")
+        assert await play(kernel, {**OTHER, "cid": "a loop"}) == 1
 
 
 @pytest.mark.promise("TF13")
 async def test_who_mentions_itself_is_not_woken() -> None:
     """Who mentions itself is not woken."""
-    async with money() as house:
-        await house.start("@ann begin", RunBudget())
-        assert await play(house, {"ann": "@ann again and again"}) == 1
-        over = await judged(house)
+    async with budget_kernel() as kernel:
+        await kernel.start("@ann begin", RunBudget())
+        assert await play(kernel, {"ann": "@ann again and again"}) == 1
+        over = await judged(kernel)
         assert (over.status, over.exit_code) == ("done", 0)

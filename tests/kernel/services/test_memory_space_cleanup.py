@@ -30,20 +30,20 @@ def bytes_of(directory: Path) -> bytes:
 async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Path) -> None:
     """Provider memory. The report of a run can still be read; one that runs again keeps all."""
     async with open_house(str(tmp_path / "kernel.db")) as house:
-        passing = MemorySpaceCleanup(
+        cleanup = MemorySpaceCleanup(
             reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock
         )
         await start(house)
-        assert await passing.run_once() == float("inf")
+        assert await cleanup.run_once() == float("inf")
         await house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
-        assert await passing.run_once() == MEMORY_SPACE_KEPT_MS / 1000
+        assert await cleanup.run_once() == MEMORY_SPACE_KEPT_MS / 1000
         assert "canary" in words(house)
         await start(house)
         house.clock.now_ms += MEMORY_SPACE_KEPT_MS
-        assert await passing.run_once() == float("inf")
+        assert await cleanup.run_once() == float("inf")
         await house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
         house.clock.now_ms += MEMORY_SPACE_KEPT_MS
-        assert await passing.run_once() == float("inf")
+        assert await cleanup.run_once() == float("inf")
         assert words(house) == ""
         assert b"canary" not in bytes_of(tmp_path)
 
@@ -51,11 +51,11 @@ async def test_what_was_said_in_memory_goes_a_minute_after_the_end(tmp_path: Pat
 async def test_what_is_kept_is_kept(tmp_path: Path) -> None:
     """The default."""
     async with open_house(str(tmp_path / "kernel.db")) as house:
-        passing = MemorySpaceCleanup(
+        cleanup = MemorySpaceCleanup(
             reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock
         )
         await start(house, "kept")
         await house.writer.commit(stop_workflow, "review:main", "done", 0)
         house.clock.now_ms += 10 * MEMORY_SPACE_KEPT_MS
-        assert await passing.run_once() == float("inf")
+        assert await cleanup.run_once() == float("inf")
         assert "canary" in words(house)

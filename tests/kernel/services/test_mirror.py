@@ -27,7 +27,7 @@ FOLDER = ".workspace/review/main"
 
 
 @dataclass
-class Stage:
+class MirroredProject:
     """A store, a project, and mirrors of one life after the other."""
 
     house: House
@@ -78,17 +78,17 @@ class Stage:
 
 
 @asynccontextmanager
-async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
+async def mirrored_project(tmp_path: Path) -> AsyncGenerator[MirroredProject]:
     root = tmp_path / "project"
     root.mkdir()
     async with open_house(str(tmp_path / "kernel.db")) as house:
         await house.agents("alice")
-        yield Stage(house, root)
+        yield MirroredProject(house, root)
 
 
 async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agent(tmp_path: Path) -> None:
     """contracts 3: channel.jsonl, history/<agent>.jsonl: what it said and what was for it."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         leased = await on.house.take("i1")
         await on.house.writer.commit(close, leased.instruction, 1, status="done", text="@bob look")
@@ -104,7 +104,7 @@ async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agen
 @pytest.mark.promise("CF12")
 async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for_each_day(tmp_path: Path) -> None:
     """contracts 3: always; the folder is marked, so that it goes with its agent."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         await on.house.said("dm:alice", "hi")
         on.house.clock.now_ms += 24 * 3600 * 1000
         await on.house.said("dm:alice", "there")
@@ -123,7 +123,7 @@ async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for
 @pytest.mark.parametrize("torn", ["", '{"seq":7,"ki', "\0\0\0\0"])
 async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path, torn: str) -> None:
     """The cursor is behind the file, and the file's last line is whatever the crash left."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         await on.house.said("dm:alice", "one")
         await on.mirror.write()
         day = on.day()
@@ -138,7 +138,7 @@ async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path,
 @pytest.mark.promise("P14")
 async def test_what_somebody_else_wrote_into_a_file_is_not_cut(tmp_path: Path) -> None:
     """A file of that name may be the user's."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         (on.root / FOLDER).mkdir(parents=True)
         (on.root / FOLDER / "channel.jsonl").write_text("my notes")
         await on.workflow()
@@ -154,7 +154,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
     """A link or a file in the way stops neither the kernel nor other folders; the link is not followed."""
     caplog.set_level(logging.INFO, "kernel.services")
     monkeypatch.setattr("kernel.services.mirror.RETRY_SECONDS", 0.0)
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         outside = tmp_path / "outside"
         outside.mkdir()
         (on.root / ".workspace").symlink_to(outside)
@@ -173,7 +173,7 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
 
 async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
     """Bind persists across runs; what every tag said is there, in the order of the log."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")
         await on.house.said(second, "b1")
@@ -184,7 +184,7 @@ async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
 
 async def test_what_is_cleared_goes_from_its_files_and_what_others_said_stays(tmp_path: Path) -> None:
     """contracts 9: clear deletes mirrors; also where the kernel died before it had done so."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")
         await on.house.said(first, "canary")
@@ -205,7 +205,7 @@ async def test_what_is_cleared_goes_from_its_files_and_what_others_said_stays(tm
 
 async def test_it_writes_by_itself_soon_after_the_commit_and_the_rest_at_a_clean_stop(tmp_path: Path) -> None:
     """Level-triggered: the row is committed, the wake is set; at the end the place is stored."""
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         async with trio.open_nursery() as nursery:
             await nursery.start(on.mirror.run)
             await on.house.said("dm:alice", "one")
@@ -221,7 +221,7 @@ async def test_it_writes_by_itself_soon_after_the_commit_and_the_rest_at_a_clean
 async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow or full disk never holds up the kernel: commits go on, and so does the stop."""
     release = Release()
-    async with stage(tmp_path) as on:
+    async with mirrored_project(tmp_path) as on:
         monkeypatch.setattr("kernel.services.mirror.LAST_WRITE_SECONDS", 0.05)
         monkeypatch.setattr(MirrorFiles, "append", release.wait_for)
         async with trio.open_nursery() as nursery:
@@ -254,7 +254,7 @@ class Release:
 
 async def test_git_sees_nothing_of_what_was_said_to_an_agent(tmp_path: Path) -> None:
     """Private talk is in nobody's next ``git add .``; memory and notes beside it may be."""
-    async with stage(tmp_path) as it:
+    async with mirrored_project(tmp_path) as it:
         await it.house.said("dm:alice", "hello")
         await it.mirror.write()
     git = ["git", "-C", str(it.root)]

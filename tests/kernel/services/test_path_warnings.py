@@ -22,10 +22,10 @@ def calling(*args: str) -> Entry:
 )
 def test_a_path_of_the_project_is_noticed_once(args: str, named: list[str]) -> None:
     """claude-code 62547 and kin: an agent that leaves its tree by an absolute path is told of."""
-    strays = PathWarnings("/w/proj", "/w/proj/.state/worktrees/review/main/alice")
-    found = strays.of(calling(args))
+    warnings = PathWarnings("/w/proj", "/w/proj/.state/worktrees/review/main/alice")
+    found = warnings.of(calling(args))
     assert [text.split()[2].rstrip(",") for text in found] == named
-    assert strays.of(calling(args)) == ()
+    assert warnings.of(calling(args)) == ()
 
 
 def test_who_works_in_the_project_strays_nowhere() -> None:

@@ -57,11 +57,11 @@ async def scene(folder: Path, *files: str) -> AsyncGenerator[Scene]:
         await register(catalog, house.writer, house.reader)
         house.told.clear()
         following = Reload(catalog=catalog, reader=house.reader, writer=house.writer, sleep=_at_once)
-        async with trio.open_nursery() as rooms:
-            await rooms.start(following.run)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(following.run)
             await until_idle()
             yield it
-            rooms.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
 
 
 async def _at_once(_seconds: float) -> None:

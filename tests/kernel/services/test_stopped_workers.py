@@ -67,11 +67,11 @@ async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_pa
 @pytest.mark.promise("P8")
 async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_clock: trio.testing.MockClock) -> None:
     """Within 20 s, whatever is still waited for."""
-    stopping = ShutdownRequest()
-    stopping.ask()
+    shutdown = ShutdownRequest()
+    shutdown.ask()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(cancel_at_last, stopping, scope, await stopping.asked())
+            nursery.start_soon(cancel_at_last, shutdown, scope, await shutdown.asked())
             await trio.sleep_forever()
     assert scope.cancelled_caught
     assert trio.current_time() == 10.0 + LADDER_SECONDS <= 20.0
@@ -80,12 +80,12 @@ async def test_a_kernel_that_is_asked_to_stop_leaves_in_bounded_time(autojump_cl
 @pytest.mark.promise("P8", "PF18")
 async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.testing.MockClock) -> None:
     """SIGTERM twice."""
-    stopping = ShutdownRequest()
+    shutdown = ShutdownRequest()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(cancel_at_last, stopping, scope, 10.0)
-            stopping.ask()
+            nursery.start_soon(cancel_at_last, shutdown, scope, 10.0)
+            shutdown.ask()
             await trio.sleep(1)
-            stopping.ask()
+            shutdown.ask()
             await trio.sleep_forever()
     assert trio.current_time() == 1.0

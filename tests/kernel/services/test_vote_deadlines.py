@@ -20,7 +20,7 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         await house.said(space, "work", to=("alice",))
         await house.take("i1")
         wake = house.feed.new_wake()
-        alarms = Deadlines(
+        deadlines = Deadlines(
             reader=house.reader,
             writer=house.writer,
             wake=wake,
@@ -30,9 +30,9 @@ async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() 
         wake.clear()
         await house.writer.commit(create, space, asked(seconds=20), author=Author(InstructionId("i1"), 1))
         assert wake.clear()
-        assert await alarms.run_once() == pytest.approx(20)
+        assert await deadlines.run_once() == pytest.approx(20)
         house.clock.now_ms += 20_000
-        await alarms.run_once()
+        await deadlines.run_once()
         ended = house.reader.now(voting.one, space, "p1")
         assert ended is not None
         assert (ended.state, ended.why) == ("expired", "deadline")

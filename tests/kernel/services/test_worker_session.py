@@ -132,7 +132,7 @@ READY = Ready(pid=7, version="1")
 
 @pytest.mark.promise("P5")
 async def test_every_entry_is_heard_before_it_is_answered() -> None:
-    """Promise P5: the answer follows the commit."""
+    """The answer follows the commit."""
     session = Conversation()
     await session.say(
         READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a")
@@ -146,7 +146,7 @@ async def test_every_entry_is_heard_before_it_is_answered() -> None:
 
 @pytest.mark.promise("P5")
 async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None:
-    """Promise P5: durable before the result counts; who sent it has left."""
+    """Durable before the result counts; who sent it has left."""
     session = Conversation()
     await session.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
     ending = await session.run()
@@ -157,7 +157,7 @@ async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None
 
 @pytest.mark.promise("IF09")
 async def test_the_first_terminal_frame_wins() -> None:
-    """Fault IF09."""
+    """The first terminal frame wins."""
     session = Conversation()
     await session.say(READY, Result(status="done", text="first"), Error(cause="crash", text="second"))
     ending = await session.run()
@@ -166,7 +166,7 @@ async def test_the_first_terminal_frame_wins() -> None:
 
 @pytest.mark.promise("IF04")
 async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
-    """Fault IF04: the fragment is logged, the exit decides."""
+    """The fragment is logged, the exit decides."""
     session = Conversation()
     await session.say(READY)
     await session.worker_out.send_all(b'{"t":"result","status":"do')
@@ -188,7 +188,7 @@ async def test_output_that_ends_in_half_a_frame_is_no_result() -> None:
     ],
 )
 async def test_a_frame_that_counts_and_cannot_be_ends_the_attempt(line: bytes, wrong: str) -> None:
-    """IF17: what came after it is not believed either, and the words say what was wrong."""
+    """What came after it is not believed either, and the words say what was wrong."""
     session = Conversation()
     await session.say(READY)
     await session.worker_out.send_all(line + b"\n")
@@ -210,7 +210,7 @@ async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
 
 @pytest.mark.promise("IF14")
 async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
-    """Fault IF14: banner lines before the frames."""
+    """Banner lines before the frames."""
     session = Conversation()
     await session.worker_out.send_all(b"npm notice\n" * 1000)
     await session.say(READY, Result(status="done"))
@@ -221,7 +221,7 @@ async def test_noise_is_logged_with_a_limit_and_ends_nothing() -> None:
 
 @pytest.mark.promise("IF14")
 async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
-    """Fault IF14: `yes` in a worker's place is no matter for the startup deadline."""
+    """`yes` in a worker's place is no matter for the startup deadline."""
     session = Conversation()
     await session.worker_out.send_all(b"y\n" * 100_000)
     ending = await session.run()
@@ -232,7 +232,7 @@ async def test_who_prints_no_frames_without_end_is_ended_for_that() -> None:
 
 @pytest.mark.promise("IF14")
 async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF14: a program may print what it likes beside its frames, for as long as it runs."""
+    """A program may print what it likes beside its frames, for as long as it runs."""
     session = Conversation()
     await session.say(READY)
     for _ in range(5):
@@ -246,7 +246,7 @@ async def test_noise_between_frames_may_add_up(autojump_clock: trio.testing.Mock
 @pytest.mark.promise("IF15")
 @pytest.mark.parametrize("said", [encode(Pong(n=9)), encode(Log(level="info", text="x"))])
 async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF15: whatever it says, it says no more at once than the loop can take."""
+    """Whatever it says, it says no more at once than the loop can take."""
     session = Conversation(timeouts=Timeouts(startup=0.9))
     await session.worker_out.send_all(said * PACE_FRAMES * 5)
     turns: list[float] = []
@@ -264,7 +264,7 @@ async def test_others_get_their_turn_while_a_worker_floods(said: bytes, autojump
 
 @pytest.mark.promise("IF15")
 async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
-    """Fault IF15: each line is a commit, so their number is bounded."""
+    """Each line is a commit, so their number is bounded."""
     session = Conversation()
     await session.say(READY, *(Log(level="info", text=str(n)) for n in range(5000)), Result(status="done"))
     ending = await session.run()
@@ -275,7 +275,7 @@ async def test_a_flood_of_log_lines_is_cut_and_the_work_goes_on() -> None:
 
 @pytest.mark.promise("IF15")
 async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF15: back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
+    """Back pressure on the pipe, so that the kernel has time for the others; it is no silence either."""
     session = Conversation()
     flood = PACE_FRAMES * 10
 
@@ -289,7 +289,7 @@ async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_cl
 
 
 async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.3: no first frame in 120 s."""
+    """No first frame in 120 s."""
     session = Conversation()
     ending = await session.run()
     assert ending is not None and ending.cause == "startup_timeout"
@@ -301,7 +301,7 @@ async def test_silence_before_ready_is_a_startup_timeout(autojump_clock: trio.te
 async def test_heartbeats_without_progress_are_an_idle_timeout(
     autojump_clock: trio.testing.MockClock, tool: bool
 ) -> None:
-    """Fault IF12: a pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
+    """A pong is no progress; while a tool runs its deadline counts, whatever else is heard."""
     session = Conversation()
     await session.say(READY, Progress(what="x", tool=tool))
     ending = await session.run_beside(session.answer_pings)
@@ -369,7 +369,7 @@ async def test_a_wait_that_began_before_the_deadline_was_set_does_not_count_eith
 
 @pytest.mark.promise("IF12")
 async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF12: only text, entries and word of what is being done are."""
+    """Only text, entries and word of what is being done are."""
     session = Conversation()
 
     async def chatter() -> None:
@@ -388,7 +388,7 @@ async def test_a_flood_of_log_lines_is_no_progress(autojump_clock: trio.testing.
 async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
     autojump_clock: trio.testing.MockClock, shift: int | None
 ) -> None:
-    """promises.md 4.5, fault IF13: dead after 30 s; an answer to another ping is none."""
+    """Dead after 30 s; an answer to another ping is none."""
     session = Conversation()
     await session.say(READY)
     ending = await session.run_beside(*([] if shift is None else [lambda: session.answer_pings(shift)]))
@@ -399,7 +399,7 @@ async def test_a_worker_that_does_not_answer_is_asked_for_a_dump_and_given_up(
 
 @pytest.mark.promise("IF16")
 async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testing.MockClock) -> None:
-    """Fault IF16: exactly one ending."""
+    """Exactly one ending."""
     session = Conversation()
 
     async def wakes_up() -> None:
@@ -412,7 +412,7 @@ async def test_a_result_after_the_verdict_is_ignored(autojump_clock: trio.testin
 
 
 async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.5: a busy machine is no reason."""
+    """A busy machine is no reason."""
     session = Conversation()
 
     async def slow() -> None:
@@ -449,7 +449,7 @@ async def test_a_commit_that_takes_long_is_nobodys_silence(autojump_clock: trio.
 async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_once(
     mock_clock: trio.testing.MockClock,
 ) -> None:
-    """promises.md 4.5, fault TF03: both may have been suspended together."""
+    """Both may have been suspended together."""
     session = Conversation()
     await session.say(READY)
     endings: list[Ending | None] = []
@@ -471,7 +471,7 @@ async def test_a_kernel_that_was_stopped_itself_gives_its_worker_its_time_again_
 
 
 async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_clock: trio.testing.MockClock) -> None:
-    """promises.md 4.3: total_timeout is incomplete, not failed."""
+    """total_timeout is incomplete, not failed."""
     session = Conversation(timeouts=Timeouts(total=50.0, idle=20.0))
 
     async def chatter() -> None:
@@ -489,7 +489,7 @@ async def test_a_worker_that_talks_for_ever_ends_at_the_total_deadline(autojump_
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
-    """Fault IF07: what it says beyond ours is noise."""
+    """What it says beyond ours is noise."""
     session = Conversation()
     await session.say(Ready(pid=1, version="9", protocol=(PROTOCOL[0], PROTOCOL[1] + 1)))
     await session.worker_out.send_all(b'{"t":"from-the-future"}\n')
@@ -500,7 +500,7 @@ async def test_a_worker_of_a_later_minor_protocol_is_understood() -> None:
 
 @pytest.mark.promise("IF07")
 async def test_a_worker_of_another_major_protocol_is_refused_before_it_is_told_anything() -> None:
-    """Fault IF07."""
+    """A worker of another major protocol is refused before it is told anything."""
     session = Conversation()
     await session.say(Ready(pid=1, version="9", protocol=(9, 0)))
     ending = await session.run()

@@ -279,7 +279,7 @@ def test_a_tie_that_nobody_breaks_ends_at_the_deadline(hall: Hall) -> None:
 
 
 def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
-    """contracts 5."""
+    """contracts 5: an assignment gives each option who chose it."""
     hall.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
         hall.vote(name, "p1", choice)

@@ -24,7 +24,7 @@ async def test_a_reader_gets_every_event_in_order() -> None:
 
 @pytest.mark.promise("LF05")
 async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing() -> None:
-    """contracts 4: lagged{n}, never silent; others notice nothing (fault LF05)."""
+    """contracts 4: lagged{n}, never silent; others notice nothing."""
     feed = Feed()
     with feed.subscribe(capacity=2) as slow, feed.subscribe() as quick, trio.fail_after(5):
         feed.publish([event(number) for number in range(1, 6)])

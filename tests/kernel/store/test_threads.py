@@ -62,8 +62,9 @@ def count(house: House, table: str) -> int:
     return int(house.database.writer().execute(f"SELECT count(*) FROM {table}").get)
 
 
+@pytest.mark.promise("SF13")
 async def test_a_large_body_is_a_blob_and_reads_as_it_was_written(house: House) -> None:
-    """Fault SF13: content-addressed; the same entry again changes nothing, another one is refused."""
+    """content-addressed; the same entry again changes nothing, another one is refused."""
     await house.agents("alice")
     (instruction,) = (await house.said("dm:alice", "go")).instruction_ids
     await house.take(instruction)

@@ -122,6 +122,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.promise("P18")
 @given(st.dictionaries(TEXTS, VALUES, max_size=4))
 def test_what_is_written_is_read_back(values: dict[str, Any]) -> None:
     """A prompt may hold anything, and codex must read it as it is (P18: nothing of it becomes another setting)."""
