@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from interface.client import SILENCE_SECONDS, Client
+from interface.client import SILENCE_SECONDS, Client, ServerEvent
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
-from interface.sse import ServerEvent
 
 RETURN_SECONDS: Final = 60.0
 """How long a follower waits for a kernel to come back before it gives up."""

@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from interface.client import PING, ServerEvent
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Unreachable
-from interface.sse import PING, ServerEvent
 
 ENDED: Final = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 """As protocol.instruction.ENDED, which costs msgspec."""

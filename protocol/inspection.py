@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 
 Kind = Literal["agent", "workflow", "project"]
 

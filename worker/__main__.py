@@ -12,9 +12,9 @@ from typing import Final
 import msgspec
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
-from worker import signals
+from worker import process_setup
 from worker.fork.child import take_frames
-from worker.process_title import set_title
+from worker.process_setup import set_title
 
 Converse = Callable[[int, int, str | None], int]
 KEEPER_FLAG: Final = "--keeper"
@@ -44,7 +44,7 @@ def run_keeper(lifeline_fd: int) -> int:
     from worker.fork import keeper  # noqa: PLC0415  (a worker that is run directly has none)
 
     os.set_inheritable(lifeline_fd, False)
-    signals.ignore()
+    process_setup.ignore()
     line = _first_line(lifeline_fd)
     if line is None:
         return 1

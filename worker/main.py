@@ -22,7 +22,7 @@ from worker.kernel_link import ControlChannel, Link, LinkLost, Stopped
 from worker.models.errors import Failed
 from worker.models.mock import SHELL, MockModel, is_script, kill_self
 from worker.models.model import ListTools, Model
-from worker.process_title import set_title
+from worker.process_setup import set_title
 from worker.shell import Confine, Shell
 from worker.tool import BuiltinTool
 

@@ -19,12 +19,11 @@ from typing import Final
 
 from protocol.ipc import Exited, Fork, Ping, Pong, Preloaded, Retire, ZygoteFrame
 from protocol.ndjson import FrameReader, encode
-from worker import process_tree, signals
+from worker import process_setup, process_tree
 from worker.__main__ import work
-from worker.descriptors import receive_descriptors
 from worker.fork import keeper, preload
 from worker.fork.child import Work, errno_name
-from worker.process_title import set_title
+from worker.process_setup import receive_descriptors, set_title
 from worker.process_tree import ChildSignal, reap
 
 GRACE_SECONDS: Final = 1.0
@@ -151,7 +150,7 @@ def main() -> int:
     """
     options = dict(zip(sys.argv[1::2], sys.argv[2::2], strict=True))
     control_fd, modules = int(options["--control-fd"]), options.get("--preload", "")
-    signals.ignore()
+    process_setup.ignore()
     os.set_inheritable(control_fd, False)
     os.chdir("/")
     process_tree.become_subreaper()

@@ -10,8 +10,8 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line
 from interface.cli.parsing import duration, jsonl_flag
 from interface.cli.targets import typed_name
+from interface.client import ServerEvent
 from interface.event_follow import Follower
-from interface.sse import ServerEvent
 
 if TYPE_CHECKING:
     from protocol import events

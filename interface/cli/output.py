@@ -1,10 +1,15 @@
-"""Output: results on stdout, everything else on stderr; plain unless a person is looking.
+r"""Output: results on stdout, everything else on stderr; plain unless a person is looking.
 
 Colour, width and cutting are for terminals only; JSON is passed on as the kernel wrote it. Text that agents control
 is made safe for a terminal: what could move the cursor, restyle, hide or reorder text is shown as ``\x1b`` or
 ``\u202e`` instead of being obeyed. Nothing here knows rich: its markup never sees agents' text as a string.
+
+In a CI job agents' words must give no commands to the runner, which reads them out of the log. GitHub's obeys a line
+that begins with ``::`` after blanks, and ``##[`` anywhere in a line; Azure's ``##vso[`` and TeamCity's ``##teamcity[``
+likewise. A backslash within these makes them text. (GitLab's markers need control characters, which are escaped.)
 """
 
+import io
 import os
 import re
 import unicodedata
@@ -12,8 +17,45 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final, NamedTuple, TextIO, TypeVar
 
-from interface.cli.runner_log import is_read_by_runner, neutral_json
 from interface.failure import Failure
+
+_RUNNERS: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+_COMMAND: Final = re.compile(r"(?m)^[^\S\n]*:(?=:)|##\w{0,20}(?=\[)")
+"""What makes a command with the character after it."""
+_BEGUN: Final = re.compile(r"[^\S\n]*:?")
+"""A line that may still become a command of the first kind."""
+_MARK: Final = re.compile(r"##?\w{0,20}\Z")
+
+
+def is_read_by_runner(environ: Mapping[str, str]) -> bool:
+    """Return whether what we print goes to the log of a CI job."""
+    return any(environ.get(name) for name in _RUNNERS)
+
+
+class RunnerStream(io.TextIOWrapper):
+    """A standard stream whose text no runner obeys, in whatever pieces it is written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Takes the place of ``stream``, which must not be used any more."""
+        assert isinstance(stream, io.TextIOWrapper)
+        encoding, errors, line_buffering = stream.encoding, stream.errors, stream.line_buffering
+        super().__init__(stream.detach(), encoding, errors, line_buffering=line_buffering)
+        self._line = ""
+
+    def write(self, text: str, /) -> int:
+        """Write ``text``, neutral."""
+        whole = self._line + text
+        super().write(_COMMAND.sub(r"\g<0>\\", whole)[len(self._line) :])
+        last = whole.rpartition("\n")[2]
+        mark = _MARK.search(last)
+        self._line = last.strip() if _BEGUN.fullmatch(last) else "." + (mark[0] if mark else "")
+        return len(text)
+
+
+def neutral_json(document: str) -> str:
+    """The same JSON value without a command in it; such text occurs inside strings only, and never begins a line."""
+    return re.sub(r"(##\w{0,20})\[", r"\1\\u005b", document)
+
 
 T = TypeVar("T")
 

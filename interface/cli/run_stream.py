@@ -7,11 +7,10 @@ from typing import Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.trust_prompt import with_trust
-from interface.client import SILENCE_SECONDS, Client, Stream, new_key, quoted
+from interface.cli.prompts import with_trust
+from interface.client import SILENCE_SECONDS, Client, ServerEvent, Stream, new_key, quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
-from interface.sse import ServerEvent
 
 _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
     {Exit.TERMINATED: "?signal=TERM", Exit.HANGUP: "?signal=HUP", Exit.BROKEN_PIPE: "?signal=PIPE"}

@@ -17,7 +17,7 @@ import trio
 from kernel.agents.providers import CauseError
 from kernel.agents.resources import matches_digest
 from protocol.agent import AgentDefinition
-from protocol.api.providers import BackendRow
+from protocol.api.kernel import BackendRow
 from protocol.backends import BACKENDS, EXEC, BackendSpec
 from protocol.ipc import Start
 

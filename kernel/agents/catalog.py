@@ -17,14 +17,13 @@ from kernel.agents.project import PROJECT_FILES, Parsed, ProjectFile, parse_proj
 from kernel.agents.providers import MOCK
 from kernel.agents.resources import KEYS, resources_of
 from kernel.source.convert import Converter
-from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
+from kernel.source.diagnostics import BadDefinition, Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
-from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import Node
 from protocol.agent import AgentDefinition
 from protocol.agent_layout import default_dir
 from protocol.api.agents import AgentRequest
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.names import NameRejected, check_name
 from protocol.project import ProjectDefinition

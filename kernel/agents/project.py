@@ -18,13 +18,12 @@ from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, chec
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.agents.tools import tool_faults
 from kernel.source.convert import Converter, TypeRules
-from kernel.source.diagnostics import Diagnostics, Location, fail
+from kernel.source.diagnostics import Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, read_bytes, tree_of
 from kernel.source.safe_paths import folder_fault
-from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import AgentDefinition
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition, ProjectLimits
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from kernel.source.suggest import nearest
+from kernel.source.diagnostics import nearest
 from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
 from protocol.backends import BACKENDS
 from protocol.errors import Cause

@@ -6,7 +6,7 @@ A KeyFault is a mistake in one key of an agent, before it is known where in a fi
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from kernel.source.suggest import nearest
+from kernel.source.diagnostics import nearest
 from protocol.tools import (
     BUILT_IN,
     SWITCHES,

@@ -25,7 +25,7 @@ from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
-from protocol.api.worktrees import DiffStat, WorktreeDiff
+from protocol.api.runs import DiffStat, WorktreeDiff
 
 
 class ConversationMirror(Protocol):

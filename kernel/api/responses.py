@@ -12,7 +12,7 @@ from kernel.agents.trust import Untrusted
 from kernel.api.asgi import Receive, Send
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.errors import StorageFailed
-from protocol.api.problem import Problem
+from protocol.api.document import Problem
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey
 from protocol.text import encode_json

@@ -23,7 +23,7 @@ from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
 from kernel.api.responses import PROBLEM, Response, head_of
-from protocol.api.problem import Problem
+from protocol.api.document import Problem
 
 FIELDS_LIMIT: Final = 128
 """Header lines of one request, and trailer lines of one body."""

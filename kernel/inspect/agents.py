@@ -20,7 +20,7 @@ from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from kernel.workflows.find import find_workflow, workflow_names
 from protocol.agent import AgentDefinition
 from protocol.api.agents import AgentInfo, AgentList, AgentRow, as_written
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.inspection import AgentUses, CheckedFile, Validation
 from protocol.names import NameRejected, check_name

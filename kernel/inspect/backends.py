@@ -10,9 +10,9 @@ import trio
 
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
-from kernel.inspect.launcher import open_launcher
+from kernel.inspect.fetch_readonly import open_launcher
 from kernel.procs.command import VersionProbes
-from protocol.api.providers import BackendList
+from protocol.api.kernel import BackendList
 
 
 def backends(environ: Mapping[str, str]) -> BackendList:

@@ -11,7 +11,7 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.inspect.launcher import open_launcher
+from kernel.inspect.fetch_readonly import open_launcher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
 from kernel.workflows.git import Git
 from kernel.workflows.git_objects import BadObjects, File, files_of, parse_objects

@@ -18,16 +18,15 @@ from kernel.agents.sandbox import find_bubblewrap, home_fault
 from kernel.agents.trust import GrantSource, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.file_kind import SUFFIXES, is_path, kind_of, place_kind, shown
-from kernel.source.diagnostics import BadDefinition, fail
+from kernel.source.diagnostics import BadDefinition, fail, suggest
 from kernel.source.files import FileMissing, folder_errors, read_bytes, read_tree
-from kernel.source.suggest import suggest
 from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.prepare import kickoff_names
 from kernel.workflows.templates import variables
 from kernel.workflows.workspace import wants_worktrees
 from protocol.agent import AgentDefinition
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Kind, Validation
 from protocol.names import NameRejected, check_name, check_workflow_name

@@ -25,7 +25,7 @@ from kernel.store.transaction import emit_broken
 from kernel.store.writer import Writer
 from kernel.workflows.find import WORKFLOWS
 from kernel.workflows.load import broken_workflows
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.names import AgentKey
 

@@ -17,7 +17,7 @@ from kernel.services.completion import commit_with_retry
 from kernel.services.timers import reconcile
 from kernel.services.working_directory import CliHomes
 from kernel.store import idempotency
-from kernel.store.blobs import UNSWEPT_MS
+from kernel.store.entries import UNSWEPT_MS
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction

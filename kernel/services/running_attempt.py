@@ -23,10 +23,9 @@ from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.scheduling import may_yield
-from kernel.procs.handle import Handle
+from kernel.procs.handle import Handle, stop
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
-from kernel.procs.stop import stop
 from kernel.rule.draft import Author
 from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer

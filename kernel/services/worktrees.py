@@ -29,7 +29,7 @@ from kernel.store.writer import Writer
 from kernel.workflows.clone import clone_of, has_clone
 from kernel.workflows.repository import Changes, Repository
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
-from protocol.api.worktrees import DiffCommit, DiffFile, DiffStat, WorktreeDiff
+from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Sandbox, Start

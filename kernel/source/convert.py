@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.diagnostics import Diagnostics, Location, suggest
 from kernel.source.scalars import READERS, Mismatch, read_free, show
 from kernel.source.struct_model import (
     Anything,
@@ -25,7 +25,6 @@ from kernel.source.struct_model import (
     ValueType,
     model_of,
 )
-from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 
 S = TypeVar("S", bound=msgspec.Struct)

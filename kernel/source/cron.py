@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
 
-from kernel.source.suggest import nearest
+from kernel.source.diagnostics import nearest
 
 FIELDS: Final = 5
 HINT: Final = "write five fields: minute hour day-of-month month day-of-week, for example 0 9 * * 1-5"

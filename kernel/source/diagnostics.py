@@ -1,10 +1,15 @@
-"""Collects the mistakes in one file, each with its place and the line itself, and raises them all at once."""
+"""Collects the mistakes in one file, each with its place and the line itself, and raises them all at once.
+
+Where a word is not known, the nearest known one is suggested.
+"""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final
 
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.text import shown_name
 
@@ -111,3 +116,26 @@ def fail(path: str, message: str, hint: str | None = None, *, where: str = "") -
     problems = Diagnostics(path)
     problems.add(Location(), where, message, hint)
     return BadDefinition(problems.errors)
+
+
+_LONGEST = 40
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The one of ``known`` that ``word`` is most likely a slip of; None where none is near."""
+    if len(word) > _LONGEST:
+        return None
+    matches = get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.6)
+    return matches[0] if matches else None
+
+
+def suggest(word: str, known: Iterable[str], *, what: str = "known", limit: int = 20) -> str:
+    """A hint: the nearest word, or else all there are (the first ``limit``)."""
+    words = sorted(known)
+    close = nearest(word, words)
+    if close is not None:
+        return f"did you mean {close}?"
+    if not words:
+        return f"{what}: none"
+    more = f" and {len(words) - limit} more" if len(words) > limit else ""
+    return f"{what}: {', '.join(words[:limit])}{more}"

@@ -24,7 +24,7 @@ from kernel.source import yaml_tree
 from kernel.source.diagnostics import BadDefinition, Diagnostics, fail
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.source.yaml_tree import Node, decode_utf8, parse_yaml
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 
 
 class FileMissing(Exception):

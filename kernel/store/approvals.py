@@ -12,8 +12,8 @@ import msgspec
 from kernel.policy.approvals import Decision, State
 from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule
 from kernel.store import waits
-from kernel.store.blobs import store_body
-from kernel.store.page import WHOLE, Page
+from kernel.store.entries import store_body
+from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending

@@ -6,10 +6,10 @@ import apsw
 
 from kernel.rule.draft import Author
 from kernel.store.fence import held
-from kernel.store.page import WHOLE, Page
 from kernel.store.quotas import use
+from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, rfc3339
-from protocol.api.feedback import FeedbackList, FeedbackRow
+from protocol.api.messages import FeedbackList, FeedbackRow
 from protocol.message import USER
 from protocol.names import feedback_id, place_of
 

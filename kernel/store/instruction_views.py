@@ -9,7 +9,7 @@ import msgspec
 
 from kernel.store.approvals import expires_at, of_instruction
 from kernel.store.instructions import missing_credentials, of_row, usage_of
-from kernel.store.page import WHOLE, Page
+from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass

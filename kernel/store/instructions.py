@@ -11,7 +11,7 @@ import msgspec
 
 from kernel.policy.agent_status import AgentState, Readiness, readiness, readiness_of
 from kernel.policy.scheduling import Candidate
-from kernel.store.page import WHOLE, Page
+from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult

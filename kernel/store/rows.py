@@ -1,6 +1,7 @@
-"""Rows of a query as named tuples or Structs, by the names of their columns and not by their places."""
+"""Rows of a query by the names of their columns; pages of lists, and the count of what is left out."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
@@ -44,3 +45,27 @@ def _maker(cursor: apsw.Cursor, statement: str, type_: type[Any]) -> Callable[[A
     maker = make if columns == fields else lambda row: make(pick(row))
     _MAKERS[statement, type_] = maker
     return maker
+
+
+LONGEST: Final = 1000
+"""Rows in one answer at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """``limit`` rows behind the one with the number ``after``, None: from the start.
+
+    Ask for one more than ``limit``: it tells whether there are more.
+    """
+
+    limit: int = LONGEST
+    after: int | None = None
+
+    def cut(self, rows: Sequence[T], name: Callable[[T], str]) -> tuple[tuple[T, ...], str | None]:
+        """The rows of this page, and what ``next`` is: the name of the last one, if more follow."""
+        shown = tuple(rows[: self.limit])
+        return shown, name(shown[-1]) if len(rows) > self.limit else None
+
+
+WHOLE: Final = Page()
+"""The first page, as long as one may be."""

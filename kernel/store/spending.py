@@ -8,7 +8,7 @@ from typing import Final, Literal, cast
 import apsw
 import msgspec
 
-from protocol.api.usage import UsageReport, UsageRow
+from protocol.api.kernel import UsageReport, UsageRow
 from protocol.instruction import ENDED, LARGEST, Usage
 from protocol.names import SpaceId, number_of, place_of
 

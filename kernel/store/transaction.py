@@ -8,7 +8,7 @@ from typing import Any, Final
 import apsw
 from msgspec import to_builtins
 
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.events import DURABLE, Event
 from protocol.message import Message
 from protocol.names import instruction_id, number_of, place_of

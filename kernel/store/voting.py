@@ -16,7 +16,7 @@ from kernel.policy.voting import ProposalOpened, ProposalState, Undecided, count
 from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote
 from kernel.rule.view import ProposalView
 from kernel.store import run_outcomes
-from kernel.store.page import WHOLE, Page
+from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import AgentKey, place_of
 from protocol.voting import (

@@ -8,9 +8,8 @@ from types import MappingProxyType
 from typing import Final
 
 from kernel.agents.catalog import Catalog
-from kernel.source.diagnostics import Diagnostics
+from kernel.source.diagnostics import Diagnostics, suggest
 from kernel.source.files import FileMissing, inside, read_tree
-from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import Node
 from kernel.workflows.checkouts import Checkout
 from protocol.errors import Refused

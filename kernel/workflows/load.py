@@ -40,7 +40,7 @@ from kernel.workflows.params import check_params, text_defaults
 from kernel.workflows.variables import check_texts
 from kernel.workflows.workspace import check_workspace
 from protocol.agent import AgentDefinition
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition

@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.diagnostics import Diagnostics, Location, suggest
 from kernel.source.scalars import Mismatch, read_bool, read_float, read_int
-from kernel.source.suggest import suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.errors import Refused
 from protocol.workflow import Param

@@ -17,15 +17,14 @@ from kernel.agents.resources import resources_of
 from kernel.agents.schedule import wakes_text
 from kernel.agents.trust import GrantSource, TrustRequest, agent_units, require_trust
 from kernel.rule.draft import RunSpec
-from kernel.source.diagnostics import BadDefinition
-from kernel.source.suggest import suggest
+from kernel.source.diagnostics import BadDefinition, suggest
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
 from kernel.workflows.workspace import check_branch_tag, tree_demands, wants_worktrees, workspace_settings
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget

@@ -4,8 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from kernel.source.diagnostics import Diagnostics, Location
-from kernel.source.suggest import suggest
+from kernel.source.diagnostics import Diagnostics, Location, suggest
 from kernel.source.yaml_tree import ListNode, MapNode, Node
 from kernel.workflows.params import Value, show_value
 from kernel.workflows.templates import variables

@@ -1,6 +1,8 @@
-"""Base types of all requests and answers of the REST API."""
+"""Base types of all requests and answers of the REST API, and problem documents (RFC 9457) in place of an answer."""
 
 import msgspec
+
+from protocol.trust import Demand
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,3 +30,30 @@ class Page(Document, frozen=True, kw_only=True):
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request of a client: a field that is not known is refused."""
+
+
+class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """RFC 9457 problem+json. ``code`` is stable; ``hint`` says what to do."""
+
+    title: str
+    status: int
+    code: str
+    detail: str
+    hint: str | None = None
+    errors: tuple["FileError", ...] = ()
+    wants: tuple[Demand, ...] = ()
+    """Of ``untrusted``: what to ask the user about."""
+    type: str = "about:blank"
+
+
+class FileError(Body, frozen=True, kw_only=True):
+    """One mistake in a file a user wrote. ``where`` is the path of keys (``agents.bob.ref``)."""
+
+    path: str
+    line: int
+    column: int
+    where: str
+    message: str
+    hint: str | None = None
+    source: str = ""
+    """The line itself."""

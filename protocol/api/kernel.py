@@ -1,13 +1,14 @@
-"""The kernel itself: its health, its state, its record, its end."""
+"""The kernel itself: its health, state, discovery record and end; the usage of its work; providers and backends."""
 
 from typing import Annotated, Literal
 
 import msgspec
 
 from protocol.api.agents import AgentCondition
-from protocol.api.document import Ask, Body, Document
-from protocol.api.problem import FileError
+from protocol.api.document import Ask, Body, Document, FileError
 from protocol.api.workflows import WorkflowRow
+from protocol.backends import Ability
+from protocol.instruction import Usage
 
 
 class ShutdownRequest(Ask, frozen=True, kw_only=True):
@@ -78,3 +79,80 @@ class Discovery(Body, frozen=True, kw_only=True):
     project: str
     start_time: int
     boot_id: str
+
+
+class UsageRow(Body, frozen=True, kw_only=True):
+    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+
+    key: str
+    usage: Usage
+    """Its cost is of what has a known price; see ``unpriced``."""
+    instructions: int
+    failures: int
+    """Those that failed, or are dead."""
+    ended: dict[str, int]
+    """How many ended in which status; those that ended in none have not ended."""
+    steps: int
+    worked_seconds: float
+    """Of all attempts that have ended, as far as that is known. Waiting is no work."""
+    unpriced: int
+    """Instructions that used tokens of which nobody knows the price."""
+
+
+class UsageReport(Document, frozen=True, kw_only=True):
+    """GET /usage, ``awk stats``: a row for each agent that was ever given work, and the same work seen otherwise."""
+
+    rows: tuple[UsageRow, ...]
+    workflows: tuple[UsageRow, ...]
+    """By workspace (``review:main``), over all its runs. Direct messages are in none."""
+    models: tuple[UsageRow, ...]
+    """By the model of the last attempt, or the backend where that names none; without work that was never begun."""
+    total: UsageRow
+    schema: str = "awk/stats/1"
+
+
+class ProviderRow(Body, frozen=True, kw_only=True):
+    """One provider. ``key_set``: whether one of ``key_variables`` is set where the kernel runs; never the key."""
+
+    name: str
+    dialect: Literal["anthropic", "openai", "cursor", "mock"]
+    base_url: str | None
+    key_variables: tuple[str, ...]
+    key_set: bool
+    source: Literal["builtin", "project"]
+
+
+class ProviderList(Document, frozen=True, kw_only=True):
+    """``awk providers``. ``aliases`` are short names of models."""
+
+    providers: tuple[ProviderRow, ...]
+    aliases: dict[str, str]
+    schema: str = "awk/providers/1"
+
+
+class BackendRow(Body, frozen=True, kw_only=True):
+    """One backend, and whether an agent can use it here. ``missing`` says why not, and how to get it.
+
+    ``path`` and ``version`` are its program's, where it has one. What ``weaker`` and ``no`` mean is in ``notes``.
+    """
+
+    name: str
+    title: str
+    available: bool
+    path: str | None = None
+    version: str | None = None
+    missing: str | None = None
+    steps: Ability
+    resume: Ability
+    permission_prompt: Ability
+    budget: Ability
+    system_prompt: Ability
+    daemon_check: Ability
+    notes: tuple[str, ...] = ()
+
+
+class BackendList(Document, frozen=True, kw_only=True):
+    """``awk backends``."""
+
+    backends: tuple[BackendRow, ...]
+    schema: str = "awk/backends/1"

@@ -1,4 +1,4 @@
-"""Messages: sent, waited for, read in channels and inboxes, and their receipts."""
+"""Messages: sent, waited for, read in channels and inboxes, and their receipts; feedback on the tools."""
 
 import msgspec
 
@@ -103,3 +103,33 @@ class Inbox(Page, frozen=True, kw_only=True):
     space: str
     deliveries: tuple[InboxRow, ...]
     schema: str = "awk/inbox/1"
+
+
+class FeedbackRow(Body, frozen=True, kw_only=True):
+    """Something that was said about the work. ``author`` is an agent in ``space``, or the user."""
+
+    id: str
+    at: str
+    author: str
+    space: str | None
+    text: str
+
+
+class FeedbackAdded(Document, frozen=True, kw_only=True):
+    """``awk feedback add``."""
+
+    feedback: FeedbackRow
+    schema: str = "awk/feedback-add/1"
+
+
+class FeedbackList(Page, frozen=True, kw_only=True):
+    """``awk feedback list``: the newest, oldest first. ``next`` goes into ``before``."""
+
+    feedback: tuple[FeedbackRow, ...]
+    schema: str = "awk/feedback-list/1"
+
+
+class FeedbackRequest(Ask, frozen=True, kw_only=True):
+    """POST /feedback."""
+
+    text: str

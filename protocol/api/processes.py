@@ -2,7 +2,7 @@
 
 from protocol.api.agents import AgentCondition
 from protocol.api.document import Body, Document
-from protocol.api.worktrees import DiffStat
+from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
 
 

@@ -36,7 +36,7 @@ from kernel.store.transitions.lease import lease
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
-from protocol.api.worktrees import DiffStat, WorktreeDiff
+from protocol.api.runs import DiffStat, WorktreeDiff
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from protocol.api.agents import AgentList, AgentRow
+from protocol.api.document import FileError
 from protocol.api.instructions import (
     AskedApproval,
     AttemptInfo,
@@ -18,15 +19,11 @@ from protocol.api.instructions import (
     QueueRow,
     StepInfo,
 )
-from protocol.api.kernel import HeldAgent, KernelInfo, StatusReport
+from protocol.api.kernel import BackendList, BackendRow, HeldAgent, KernelInfo, StatusReport, UsageReport, UsageRow
 from protocol.api.messages import Channel, Inbox, InboxRow
-from protocol.api.problem import FileError
 from protocol.api.processes import Ps, PsRow
-from protocol.api.providers import BackendList, BackendRow
-from protocol.api.runs import RunList, RunReport, RunRow
-from protocol.api.usage import UsageReport, UsageRow
+from protocol.api.runs import DiffCommit, DiffFile, DiffReport, DiffStat, RunList, RunReport, RunRow, WorktreeDiff
 from protocol.api.workflows import WorkflowRow
-from protocol.api.worktrees import DiffCommit, DiffFile, DiffReport, DiffStat, WorktreeDiff
 from protocol.instruction import Usage
 from protocol.message import Message
 

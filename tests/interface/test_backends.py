@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from protocol.api.providers import BackendList
+from protocol.api.kernel import BackendList
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 from tests.interface.samples import backend_row

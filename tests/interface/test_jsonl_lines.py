@@ -3,7 +3,7 @@
 import json
 
 from interface.cli.commands.send import as_line, as_result
-from interface.sse import ServerEvent
+from interface.client import ServerEvent
 from protocol.instruction import Usage
 
 WALL = 1_700_000_000.25

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocol.api.runs import RunReport
-from protocol.api.worktrees import DiffReport, DiffStat, WorktreeDiff
+from protocol.api.runs import DiffReport, DiffStat, RunReport, WorktreeDiff
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Asked, KernelDouble, Stream, problem, sse
 from tests.interface.samples import event, message, message_event, report

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interface.cli.runner_log import RunnerStream, is_read_by_runner, neutral_json
+from interface.cli.output import RunnerStream, is_read_by_runner, neutral_json
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, read_answers

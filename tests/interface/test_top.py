@@ -18,7 +18,7 @@ from rich.console import Console
 from interface.cli.live_table import fitting, process_table
 from interface.cli.process_table import COLUMNS, age, cells, size
 from protocol.api.processes import Ps, PsRow, Queue
-from protocol.api.worktrees import DiffStat
+from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed

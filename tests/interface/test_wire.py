@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interface.client import PING, ServerEvent, server_events
 from interface.failure import Unreachable
 from interface.http_client import Address, Connection, parse_address
-from interface.sse import PING, ServerEvent, server_events
 
 
 @contextmanager

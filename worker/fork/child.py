@@ -20,7 +20,7 @@ from os import closerange, dup2, setpgid, setsid, umask
 from typing import Final
 
 from protocol.ipc import COOKIE_VARIABLE, Fork
-from worker.signals import restore
+from worker.process_setup import restore
 
 Stdio = tuple[int, int, int]
 Work = Callable[[Fork, int, int], int]

@@ -17,9 +17,8 @@ from typing import Final
 from protocol.ipc import Bound, Exited, Fork, Kill, Rusage, Started
 from protocol.ndjson import FrameReader, encode
 from worker import process_tree
-from worker.descriptors import receive_descriptors
 from worker.fork.child import NotStarted, Stdio, Work, start
-from worker.process_title import set_title
+from worker.process_setup import receive_descriptors, set_title
 from worker.process_tree import ChildSignal, Cost, reap
 
 ROUND_MS: Final = 5

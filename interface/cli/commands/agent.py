@@ -20,8 +20,7 @@ from interface.cli.subcommands import Subcommand, Subcommands, name_argument
 from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name, find_agent
 from interface.context.memory import find
-from interface.context.notes import read_notes
-from interface.context.todo import read_todos
+from interface.context.notes import read_notes, read_todos
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent_files import ContextCounts

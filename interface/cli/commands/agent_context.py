@@ -12,8 +12,7 @@ from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.subcommands import AgentArguments, name_argument, text_of
 from interface.context.agent_dir import AgentDir
 from interface.context.memory import StoredEntry, delete, find, set_, unknown
-from interface.context.notes import add_note, read_notes
-from interface.context.todo import change_todos, read_todos
+from interface.context.notes import add_note, change_todos, read_notes, read_todos
 from interface.failure import Failure
 from protocol.agent_files import MemoryReport, MemoryRow, NoteRow, NotesReport, TodoReport, TodoRow
 from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without

@@ -20,9 +20,9 @@ import msgspec
 
 from interface import offline
 from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
-from interface.cli.confirm import agrees, can_ask
 from interface.cli.context import Context
 from interface.cli.output import one_line
+from interface.cli.prompts import agrees, can_ask
 from interface.cli.subcommands import name_argument
 from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name

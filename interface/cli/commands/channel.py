@@ -5,10 +5,10 @@ import json
 
 from interface.cli import channel_view
 from interface.cli.act import act
-from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line
 from interface.cli.parsing import json_flag, target_argument
+from interface.cli.prompts import can_ask
 from interface.cli.targets import target, workflow_target
 from interface.client import quoted
 from interface.failure import Failure

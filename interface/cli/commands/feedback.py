@@ -38,7 +38,7 @@ def run_list(context: Context) -> int:
 
 def feedback_lines(body: bytes, screen: Screen) -> list[str]:
     """A line with its id, author, space and time for each, and below it the text."""
-    from protocol.api.feedback import FeedbackList  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.messages import FeedbackList  # noqa: PLC0415  (JSON needs no types)
 
     lines: list[str] = []
     for one in decode(body, FeedbackList).feedback:
@@ -60,6 +60,6 @@ def run_add(context: Context) -> int:
 
 def feedback_added_lines(body: bytes, _screen: Screen) -> list[str]:
     """Its id."""
-    from protocol.api.feedback import FeedbackAdded  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.messages import FeedbackAdded  # noqa: PLC0415  (JSON needs no types)
 
     return [one_line(decode(body, FeedbackAdded).feedback.id)]

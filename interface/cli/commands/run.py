@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from interface.cli.commands.send import as_line, as_result, retry_notes
-from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
@@ -26,12 +25,12 @@ from interface.cli.parsing import (
     update_flag,
     usd,
 )
+from interface.cli.prompts import can_ask
 from interface.cli.run_stream import Run
 from interface.cli.signals import interruptible
-from interface.client import quoted
+from interface.client import ServerEvent, quoted
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
-from interface.sse import ServerEvent
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""

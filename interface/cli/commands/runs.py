@@ -235,7 +235,7 @@ def run_diff(context: Context) -> int:
 
 def diff_lines(body: bytes, screen: Screen) -> list[str]:
     """Each working tree, of the newest run first: its branch, commits, files and, where asked for, every line."""
-    from protocol.api.worktrees import DiffReport  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.runs import DiffReport  # noqa: PLC0415  (JSON needs no types)
 
     lines: list[str] = []
     for tree in decode(body, DiffReport).worktrees:

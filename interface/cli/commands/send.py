@@ -13,18 +13,16 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.exits import Exit, worst
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import duration, json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.prompts import can_ask, with_trust
 from interface.cli.targets import target
-from interface.cli.trust_prompt import with_trust
-from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, Stream, new_key
+from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEvent, Stream, new_key
 from interface.event_follow import Expired, Follower
 from interface.failure import Failure, Unreachable
 from interface.instruction_wait import TURNS, InstructionWait
-from interface.sse import ServerEvent
 
 _KEYLESS: Final = "restart --kernel, from a shell where it is set, hands it on"
 """A kernel has the environment of whoever started it, for as long as it lives."""

@@ -14,7 +14,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
 from interface.cli.parsing import continue_flag, tag_flag, trust_flag, update_flag
-from interface.cli.trust_prompt import with_trust
+from interface.cli.prompts import with_trust
 from interface.client import Client, new_key
 from interface.failure import Failure, Unreachable
 

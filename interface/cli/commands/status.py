@@ -15,7 +15,7 @@ from interface.cli.targets import target_query
 from interface.failure import Unreachable
 
 if TYPE_CHECKING:
-    from protocol.api.usage import UsageReport, UsageRow
+    from protocol.api.kernel import UsageReport, UsageRow
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
@@ -103,7 +103,7 @@ def stats_lines(body: bytes, screen: Screen) -> list[str]:
 
     On a screen that is too narrow outcomes that nothing had are left out first.
     """
-    from protocol.api.usage import UsageReport  # noqa: PLC0415  (JSON needs no types)
+    from protocol.api.kernel import UsageReport  # noqa: PLC0415  (JSON needs no types)
 
     report = decode(body, UsageReport)
     if not report.total.instructions:

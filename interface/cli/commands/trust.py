@@ -10,12 +10,11 @@ from typing import Final
 
 import msgspec
 
-from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
-from interface.cli.trust_prompt import unit_lines
+from interface.cli.prompts import can_ask, unit_lines
 from interface.failure import Failure
 from interface.offline import run_inspect
 from interface.trust_file import TrustFile

@@ -5,7 +5,7 @@ from kernel.api.http.route import Request, once, page_of
 from kernel.api.responses import Response
 from kernel.store import feedback
 from kernel.store.transaction import Transaction
-from protocol.api.feedback import FeedbackAdded, FeedbackList, FeedbackRequest
+from protocol.api.messages import FeedbackAdded, FeedbackList, FeedbackRequest
 from protocol.errors import Refused
 
 

@@ -6,7 +6,7 @@ from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import known_space
 from kernel.api.responses import Response
-from kernel.source.suggest import suggest
+from kernel.source.diagnostics import suggest
 from kernel.store import voting
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import voting as transitions

@@ -13,7 +13,7 @@ import msgspec
 
 from kernel.api.responses import Response
 from kernel.store.idempotency import RequestKey, find_response, record_response
-from kernel.store.page import LONGEST, Page
+from kernel.store.rows import LONGEST, Page
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.names import number_of

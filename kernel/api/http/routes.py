@@ -28,7 +28,6 @@ from protocol.api.agents import (
     Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
-from protocol.api.feedback import FeedbackAdded, FeedbackList, FeedbackRequest
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -38,14 +37,21 @@ from protocol.api.instructions import (
     QueueReport,
     RetryRequest,
 )
-from protocol.api.kernel import Health, Ready, ShutdownRequest, StatusReport
-from protocol.api.messages import Channel, Inbox, MessageReport, SendReceipt, SendReport, SendRequest
+from protocol.api.kernel import BackendList, Health, ProviderList, Ready, ShutdownRequest, StatusReport, UsageReport
+from protocol.api.messages import (
+    Channel,
+    FeedbackAdded,
+    FeedbackList,
+    FeedbackRequest,
+    Inbox,
+    MessageReport,
+    SendReceipt,
+    SendReport,
+    SendRequest,
+)
 from protocol.api.processes import Ps
-from protocol.api.providers import BackendList, ProviderList
-from protocol.api.runs import RunList, RunReport, RunRequest
-from protocol.api.usage import UsageReport
+from protocol.api.runs import DiffReport, RunList, RunReport, RunRequest
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
-from protocol.api.worktrees import DiffReport
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 

@@ -8,8 +8,8 @@ from kernel.api.responses import Response
 from kernel.store import agents, messages, workflows
 from kernel.store.transitions.clear import clear as clear_spaces
 from protocol.api.messages import Channel
+from protocol.api.runs import DiffReport
 from protocol.api.workflows import MemberList, MemberRow
-from protocol.api.worktrees import DiffReport
 from protocol.errors import Refused
 from protocol.names import AgentKey, SpaceId, inline_key, is_personal, place_of, split_space
 

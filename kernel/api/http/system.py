@@ -21,9 +21,18 @@ from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
 from kernel.store import agents, spending
 from kernel.workflows.load import broken
-from protocol.api.kernel import Health, HeldAgent, KernelInfo, Ready, ShutdownRequest, StatusReport
-from protocol.api.providers import BackendList, ProviderList, ProviderRow
-from protocol.api.usage import UsageReport
+from protocol.api.kernel import (
+    BackendList,
+    Health,
+    HeldAgent,
+    KernelInfo,
+    ProviderList,
+    ProviderRow,
+    Ready,
+    ShutdownRequest,
+    StatusReport,
+    UsageReport,
+)
 from protocol.errors import Refused
 from protocol.names import place_of
 from protocol.proof import prove

@@ -13,7 +13,7 @@ from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, Stor
 from kernel.api.http.route import Request, once
 from kernel.api.responses import Response
 from kernel.policy.restart import WAY_OUT
-from kernel.source.suggest import suggest
+from kernel.source.diagnostics import suggest
 from kernel.store import agents, workflows, worktrees
 from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader

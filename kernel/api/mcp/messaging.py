@@ -13,7 +13,7 @@ from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes
 from kernel.store.feedback import add_feedback
 from kernel.store.messages import acknowledge
-from kernel.store.page import Page
+from kernel.store.rows import Page
 from kernel.store.transitions.append import append
 from protocol.api.messages import InboxRow
 from protocol.errors import Refused

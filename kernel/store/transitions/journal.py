@@ -9,8 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from kernel.store.attempts import Beginning, started, tell_started
-from kernel.store.blobs import put, store_body
-from kernel.store.entries import FrozenPrompt
+from kernel.store.entries import FrozenPrompt, put, store_body
 from kernel.store.fence import held, stale
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, cast
 import msgspec
 
 from kernel.store import waits
-from kernel.store.blobs import store_body
-from kernel.store.entries import of
+from kernel.store.entries import of, store_body
 from kernel.store.transaction import Transaction
 from protocol.instruction import ENDED, LIVE, Status
 from protocol.ipc import Entry

@@ -9,7 +9,7 @@ import pytest
 from kernel.agents.backends import command_of, probe_backends
 from kernel.agents.providers import CauseError
 from protocol.agent import AgentDefinition, Backend
-from protocol.api.providers import BackendRow
+from protocol.api.kernel import BackendRow
 from protocol.backends import BACKENDS
 
 

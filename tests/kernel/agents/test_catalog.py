@@ -10,7 +10,7 @@ from kernel.agents.catalog import Catalog, context_dir
 from kernel.source import files
 from kernel.source.diagnostics import BadDefinition
 from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsage, Rule
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
 

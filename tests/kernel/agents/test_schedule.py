@@ -10,7 +10,7 @@ from kernel.source.cron import Cron
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol.agent import Schedule
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 
 AGENT = "backend: mock\nmock: [{text: hi}]\n"
 

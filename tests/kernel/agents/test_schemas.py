@@ -22,7 +22,7 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol import yaml_writer
 from protocol.agent import AgentDefinition
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition
 from tests.kernel.agents.schemas import FREE, TEXTS, Site, Special, sites, values

@@ -10,10 +10,9 @@ import trio
 
 from kernel.procs import procfs
 from kernel.procs.fork import ForkLauncher
-from kernel.procs.handle import Handle
+from kernel.procs.handle import VERIFY_SECONDS, Handle, stop
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
-from kernel.procs.stop import VERIFY_SECONDS, stop
 from tests.kernel.procs.trees import ENV, STAYS, gone, left_in, read_pids
 
 
@@ -55,7 +54,7 @@ async def test_a_keeper_that_does_not_answer_is_killed_at_last(
     forking: ForkLauncher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stop returns within grace + 7 s, whatever happens."""
-    monkeypatch.setattr("kernel.procs.stop.VERIFY_SECONDS", 0.3)
+    monkeypatch.setattr("kernel.procs.handle.VERIFY_SECONDS", 0.3)
     async with await start(forking, *STAYS) as handle:
         pids = await read_pids(handle.stdout)
         os.kill(handle.keeper_pid, signal.SIGSTOP)

@@ -9,8 +9,8 @@ import trio
 import trio.testing
 
 from kernel.procs.fork import ForkLauncher
+from kernel.procs.handle import stop
 from kernel.procs.spec import Spec
-from kernel.procs.stop import stop
 from kernel.services import worker_session
 from kernel.services.completion import Ending
 from kernel.services.worker_link import Link, StderrTail

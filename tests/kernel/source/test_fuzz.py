@@ -12,7 +12,7 @@ from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import tree_of
 from protocol.agent import AgentDefinition
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.project import ProjectDefinition
 
 _KEYS = [info.encode_name for info in msgspec.structs.fields(AgentDefinition)]

@@ -5,7 +5,7 @@ import pytest
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import tree_of
 from kernel.source.yaml_tree import MAX_NODES, ListNode, MapNode, Node, ScalarNode
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 
 
 def tree(text: str) -> Node:

@@ -4,7 +4,7 @@ import pytest
 
 from kernel.store import feedback
 from kernel.store.feedback import add_feedback
-from kernel.store.page import Page
+from kernel.store.rows import Page
 from tests.kernel.store.house import House
 
 

@@ -7,7 +7,7 @@ import apsw
 import pytest
 
 from kernel.rule.draft import Draft
-from kernel.store import blobs, entries, feed, instructions, messages
+from kernel.store import entries, feed, instructions, messages
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, emit_log
@@ -149,11 +149,11 @@ async def test_a_body_is_kept_once(house: House) -> None:
     """Content-addressed blobs."""
 
     def put_twice(tx: object) -> list[bytes]:
-        return [blobs.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
+        return [entries.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
 
     first, second = await house.writer.commit(put_twice)
     assert first == second
-    assert house.reader.now(blobs.get, first) == b"x" * 100_000
+    assert house.reader.now(entries.get, first) == b"x" * 100_000
     assert house.database.writer().execute("SELECT count(*) FROM blobs").get == 1
 
 

@@ -3,8 +3,7 @@
 import pytest
 
 from kernel.store import entries
-from kernel.store.blobs import INLINE_BYTES
-from kernel.store.entries import FrozenPrompt
+from kernel.store.entries import INLINE_BYTES, FrozenPrompt
 from kernel.store.transitions.append import continue_work
 from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.journal import PromptSnapshot, journal

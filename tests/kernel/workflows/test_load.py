@@ -9,7 +9,7 @@ from kernel.agents.catalog import Catalog
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from protocol.agent import Action, AgentDefinition, Prompt, Rule, Timeouts
-from protocol.api.problem import FileError
+from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.workflow import Param, Ref, RefPrompt, RunLimits, SetupStep
 

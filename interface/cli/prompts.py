@@ -1,4 +1,4 @@
-"""The question whether files may do what they would: put once, where somebody is there to answer.
+"""Questions to the user, put only where somebody is there to answer: to go on (``--yes``), and to trust files.
 
 A request that the kernel refused as untrusted is sent again with the digests of exactly what was shown: where the
 files changed in between, it is refused again.
@@ -7,11 +7,24 @@ files changed in between, it is refused again.
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
-from interface.cli.confirm import can_ask
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line
 from interface.discovery import URL
 from interface.failure import Failure
+
+
+def can_ask(context: Context) -> bool:
+    """Return whether a person can read a question and answer it."""
+    return not context.out.unattended and context.stdin.isatty() and context.out.is_terminal
+
+
+def agrees(context: Context, question: str) -> bool:
+    """Return whether the user wants it: said with ``--yes``, asked where somebody can answer, else taken as meant."""
+    if context.args.yes or not can_ask(context):
+        return True
+    context.out.ask(f"{question} [y/N] ")
+    return context.stdin.readline().strip().lower() in {"y", "yes"}
+
 
 T = TypeVar("T")
 Request = Mapping[str, object]

@@ -1,1 +1,0 @@
-"""The core proposals, one file each. A proposal decides; it changes nothing."""
