@@ -1,6 +1,6 @@
 """Causes of failure and codes of refusal: two closed tables that server, client and docs read.
 
-A *cause* says why an attempt ended (decisions.md, Failure). A *code* says why a request was refused;
+A *cause* says why an attempt ended. A *code* says why a request was refused;
 it fixes the HTTP status and the exit code once, for every route, tool and command.
 """
 

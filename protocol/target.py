@@ -1,10 +1,7 @@
-"""The target grammar: ``alice`` · ``@review`` / ``@review:pr-123`` · ``alice@review[:tag]``.
+"""Targets and mentions: ``alice`` · ``@review`` / ``@review:pr-123`` · ``alice@review[:tag]``, and ``@name`` in prose.
 
-The @mention grammar.
-
-A mention is ``@name`` in prose. Code spans, fenced code, e-mail addresses, URLs and paths are not prose
-(promises T52): waking a colleague costs money, so doubt means no mention. Linear in the length of the text,
-because agents and diffs write it.
+Code spans, fenced code, e-mail addresses, URLs and paths are not prose: waking a colleague costs money, so doubt means
+no mention. Linear in the length of the text, because agents and diffs write it.
 """
 
 import re

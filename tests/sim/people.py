@@ -125,7 +125,7 @@ class People:
 
     async def _poll(self, poll: Poll) -> None:
         ask = self.world.ask
-        await ask(create, TEAM, msgspec.structs.replace(POLLS[poll.kind], name=poll.label))
+        await ask(create, TEAM, msgspec.structs.replace(POLLS[poll.kind], id=poll.label))
         choice = by_person(poll.kind, poll.label)
         steps = sorted((at, what) for at, what in ((poll.vote, "vote"), (poll.cancel, "cancel")) if at is not None)
         for at, what in steps:

@@ -230,7 +230,7 @@ class World:
             if tool == "team_vote":
                 voted = await commit(vote, start.space, args["proposal"], args["choice"], author=author, call_key=key)
                 return Outcome(f"{voted.ballot.id} is {voted.ballot.state} {voted.message_id}")
-            asked = msgspec.structs.replace(POLLS[int(args["kind"])], name=args["id"])
+            asked = msgspec.structs.replace(POLLS[int(args["kind"])], id=args["id"])
             put = await commit(create, start.space, asked, author=author, call_key=key)
         except Refused as refused:
             return Outcome(refused.text, is_error=True)
