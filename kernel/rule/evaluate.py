@@ -34,10 +34,10 @@ class Sink(Protocol):
 
 
 class EvaluationOverrun(Exception):
-    """Proposals that answer each other without end: a bug, so the append fails and nothing is kept."""
+    """Rules that answer each other without end: a bug, so the append fails and nothing is kept."""
 
 
-def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
+def evaluate(first: Fact, rules: Table, view: View, sink: Sink) -> None:
     """Record ``first`` and everything that follows from it. Raises Refused, EvaluationOverrun."""
     waiting = [(first, 0)]
     for evaluated, (fact, depth) in enumerate(waiting, start=1):  # it grows on the way
@@ -46,39 +46,28 @@ def evaluate(first: Fact, proposals: Table, view: View, sink: Sink) -> None:
                 f"more than {MAX_MESSAGES} messages or {MAX_DEPTH} levels from one {first.draft.kind}"
             )
         # What is to be recorded with the fact, and what is to be appended after it. Raises Refused.
-        decide_effects: list[Deliver | Assign | WriteRow] = []
-        decide_drafts: list[Draft] = []
-        for proposal in proposals.get(fact.draft.kind, ()):
-            for effect in proposal.decide(fact, view):
+        effects: list[Deliver | Assign | WriteRow] = []
+        drafts: list[Draft] = []
+        for rule in rules.get(fact.draft.kind, ()):
+            for effect in rule.decide(fact, view):
                 if type(effect) is Append:
-                    decide_drafts.append(effect.draft)
+                    drafts.append(effect.draft)
                 elif type(effect) is Refuse:
                     raise Refused(effect.code, effect.text, effect.hint)
                 else:
-                    decide_effects.append(effect)
-        effects, drafts = decide_effects, decide_drafts
+                    effects.append(effect)
         sink.record(fact, tuple(effects))
-        if drafts:
-            waiting += [
-                (
-                    Fact(
-                        draft,
-                        hops=fact.hops if draft.hops is None else draft.hops,
-                        cause=fact.cause,
-                        speaker=fact.speaker,
-                    ),
-                    depth + 1,
-                )
-                for draft in drafts
-            ]
+        for draft in drafts:
+            hops = fact.hops if draft.hops is None else draft.hops
+            waiting.append((Fact(draft, hops=hops, cause=fact.cause, speaker=fact.speaker), depth + 1))
 
 
 CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING)
 
 
-def by_kind(proposals: Iterable[Rule]) -> Table:
-    """The same proposals by the kind they listen to, in their order."""
-    known = tuple(proposals)
+def by_kind(rules: Iterable[Rule]) -> Table:
+    """The same rules by the kind they listen to, in their order."""
+    known = tuple(rules)
     return MappingProxyType(
         {kind: tuple(one for one in known if kind in one.kinds) for kind in MESSAGE_KINDS},
     )

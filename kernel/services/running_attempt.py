@@ -333,6 +333,8 @@ class RunningAttempt:
         """
         services, leased = self._services, self.leased
         self._deltas.flush()
+        if self._telling.locked():
+            await self._tell_started()  # a notice that is being written comes first
         fault_point("attempt.entry")
         if entry.usage is not None:
             entry = msgspec.structs.replace(entry, usage=services.budgets.priced(entry.usage, leased.instruction))

@@ -184,6 +184,7 @@ class SessionHandlers(Protocol):
 
     async def on_entry(self, entry: Entry, /) -> Go | Yield | Stop:
         """Commit ``entry`` and return what its worker may do next. May raise Refused."""
+        ...
 
     async def on_log(self, log: Log, /) -> None:
         """Log one line, of the worker or about what it printed."""

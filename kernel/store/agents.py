@@ -13,7 +13,7 @@ import msgspec
 from kernel.policy.agent_status import AgentState, AgentWork, agent_status
 from kernel.policy.restart import Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
-from kernel.store import rows, waits
+from kernel.store import circuit_breakers, rows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.api.processes import PsRow, Queue
@@ -361,7 +361,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         if held is not None:
             release_agent(tx, spec.key)
         over_budget = cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall())
-        waits.wake(tx, (number for (number,) in over_budget))
+        circuit_breakers.wake(tx, (number for (number,) in over_budget))
 
 
 OPEN: Final = """

@@ -81,7 +81,8 @@ class _Row(NamedTuple):
 
 
 def _of(row: _Row) -> Breaker:
-    return Breaker(**(row._asdict() | {"failures": _failures.decode(row.failures)}))
+    failures = _failures.decode(row.failures)
+    return Breaker(row.key, row.reason, row.state, row.open_until_ms, row.opens, failures, row.probe)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def probe(tx: Transaction, key: str) -> None:
         return
     number, agent = row
     _put(tx, policy.probing(found, number))
-    _wake(tx, (number,))
+    wake(tx, (number,))
     _release(tx, agent, tx.now_ms)
 
 
@@ -147,7 +148,7 @@ def close(tx: Transaction, key: str) -> None:
     tx.conn.execute(DELETE, (key,))
     waiters = waits.waiting_for(tx, key)
     order = list(dict.fromkeys([*(waiter.agent for waiter in waiters), *waits.held_by(tx, key)]))
-    _wake(tx, (waiter.number for waiter in waiters))
+    wake(tx, (waiter.number for waiter in waiters))
     for agent, at_ms in zip(order, policy.release_times(len(order), tx.now_ms), strict=True):
         _release(tx, agent, at_ms)
 
@@ -157,7 +158,7 @@ def _release(tx: Transaction, agent: AgentKey, at_ms: int) -> None:
     tx.emit("agent.changed", agent=name_of(agent), data={"state": "active", "reason": None})
 
 
-def _wake(tx: Transaction, numbers: Iterable[int]) -> None:
+def wake(tx: Transaction, numbers: Iterable[int]) -> None:
     """Wake instructions; those that wait on because their workflow is paused probe nothing."""
     for number in waits.wake(tx, numbers):
         release_probe(tx, number)
@@ -242,6 +243,6 @@ def release_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]
             tx.conn.execute(TRY, {"key": key, "id": first, "now": tx.now_ms})
         elif (found := breaker(tx.conn, key)) is None or found.open_until_ms == 0:
             close(tx, key)  # nothing is there to be tried, and no time would ever open it
-    _wake(tx, (number for number, _key in waiting))
+    wake(tx, (number for number, _key in waiting))
     waits.release(tx, agent)
     return tuple(instruction_id(number) for number, _key in waiting)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
@@ -40,11 +41,19 @@ def _maker(cursor: apsw.Cursor, statement: str, type_: type[Any]) -> Callable[[A
     fields = plain._fields if is_tuple else plain.__struct_fields__
     if sorted(columns) != sorted(fields):
         raise TypeError(f"{type_.__qualname__} does not have the columns {', '.join(columns)}")
-    make: Callable[[Any], Any] = plain._make if is_tuple else lambda row: plain(*row)
+    make: Callable[[Any], Any] = plain._make if is_tuple else partial(_call, plain)
     pick = itemgetter(*(columns.index(field) for field in fields))
-    maker = make if columns == fields else lambda row: make(pick(row))
+    maker = make if columns == fields else partial(_call_picked, make, pick)
     _MAKERS[statement, type_] = maker
     return maker
+
+
+def _call_picked(make: Callable[[Any], Any], pick: Callable[[Any], Any], row: tuple[Any, ...]) -> Any:
+    return make(pick(row))
+
+
+def _call(type_: Callable[..., Any], row: tuple[Any, ...]) -> Any:
+    return type_(*row)
 
 
 LONGEST: Final = 1000

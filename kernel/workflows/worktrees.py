@@ -57,13 +57,15 @@ def plan_trees(
     taken = frozenset({*branches, *paths})
     trees: list[PlannedTree] = []
     for member in members:
-        for number in itertools.count(1):
+        number = 1
+        while True:
             # No agent's name has a dot in it, so no other member is called alice.2.
             name = member.name if number == 1 else f"{member.name}.{number}"
             branch = f"{PREFIX}/{definition.name}/{tag}/{name}"
             path = str(place / definition.name / tag / name)
             if not {f"refs/heads/{branch}", path} & taken:
                 break
+            number += 1
         tree = PlannedTree(
             name=member.name,
             repository=base.repository,

@@ -190,7 +190,7 @@ def read(fields: Fields, body: bytes) -> DirectCall | Response | None:
             }
         case _Ping():
             result = {}
-        case _List():
+        case _:  # a list
             result = {"tools": listed_to(fields)}
     return result_reply(message.id, result)
 
@@ -268,6 +268,6 @@ def modern_read(fields: Fields, body: bytes) -> DirectCall | Response | None:
             return DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
         case _ModernList():
             result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields)}
-        case _Discover():
+        case _:  # a discovery
             result = _DISCOVERY
     return result_reply(request.id, result)

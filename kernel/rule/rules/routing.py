@@ -1,13 +1,11 @@
-"""A failure is told once, in the space the work came from, as the system's words and never the agent's.
-
-What a schedule wakes fails again and again while its cause lasts: that is told the first time only.
-
-What an agent says when its work is done becomes a reply in the space the work came from.
-
-Who hears a message, and who is woken by it.
+"""Routing: who hears a message and who is woken by it; the reply that work leaves, and the notice of its failure.
 
 A message without a direct addressee and without a mention wakes nobody. Nobody wakes itself. Where a limit of the
 workflow holds, whoever would be woken gets the work all the same, but it waits until somebody continues the workflow.
+
+What an agent says when its work is done becomes a reply in the space the work came from. A failure is told once, there,
+as the system's words and never the agent's; of what a schedule wakes, which fails again and again while its cause
+lasts, the first time only.
 """
 
 from collections.abc import Mapping

@@ -5,7 +5,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.policy.circuit_breaker import HALF_OPEN_MS
-from kernel.store import waits
+from kernel.store import circuit_breakers
 from kernel.store.circuit_breakers import probe, release_probe
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.approvals import expire
@@ -68,7 +68,7 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
         data = {"status": state, "lane": "immediate", "not_before": None}
         tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
     over = cast("list[tuple[int]]", tx.conn.execute(OVER, (tx.now_ms,)).fetchall())
-    waits.wake(tx, (number for (number,) in over))
+    circuit_breakers.wake(tx, (number for (number,) in over))
     for number, free_ms in _places(tx.conn):
         if free_ms <= tx.now_ms:
             release_probe(tx, number)
