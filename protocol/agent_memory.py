@@ -1,21 +1,20 @@
-"""The memory of an agent: keys and what is known of them, in YAML files of its folder ``memory/``. Pure.
+"""The memory, notes and todo list of an agent in its files: their text to entries, and entries to text. Pure.
 
-A file is a mapping. ``auth: JWT with refresh tokens`` is an entry for the agent alone; one that says more is a
-mapping itself, with ``value`` and any of ``visibility``, ``tier`` and ``source`` (who wrote it, if not a person).
-``core.yaml``, ``working.yaml`` and ``archive.yaml`` hold the entries of their tier; a file of another name is a topic
-that people keep together, whose entries are ``working`` unless they say otherwise.
+Memory is keys and what is known of them, in YAML files of the folder ``memory/``. A file is a mapping. ``auth: JWT
+with refresh tokens`` is an entry for the agent alone; one that says more is a mapping itself, with ``value`` and any
+of ``visibility``, ``tier`` and ``source`` (who wrote it, if not a person). ``core.yaml``, ``working.yaml`` and
+``archive.yaml`` hold the entries of their tier; a file of another name is a topic that people keep together, whose
+entries are ``working`` unless they say otherwise.
 
-Knows nothing of YAML's syntax: a document comes as mappings, lists and texts (every scalar a text).
+Nothing here knows YAML's syntax: a document comes as mappings, lists and texts (every scalar a text).
 
-Notes of an agent: Markdown files in its folder ``notes/``, named by when and what. Pure.
-
+Notes are Markdown files in the folder ``notes/``, named by when and what:
 ``2026-11-21-143805-learned-about-auth.md``; the time may be missing in files that people make. A title is the first
 line, ``# Learned about auth``; without one the first line of the text stands for it.
 
-The todo list of an agent: a Markdown checklist, in which people may write what they like between the items. Pure.
-
-Every line ``- [ ] text`` is an item, at any indentation; ``- [x] text`` is one that is done. Items count from 1, in
-the order of the file. What is no item is kept as it is.
+The todo list is a Markdown checklist, in which people may write what they like between the items. Every line ``- [ ]
+text`` is an item, at any indentation; ``- [x] text`` is one that is done. Items count from 1, in the order of the
+file. What is no item is kept as it is.
 """
 
 import json

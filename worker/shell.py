@@ -83,9 +83,9 @@ class Shell:
         finally:
             os.close(read)
         code = command.code or 0
-        outcome_output = bytes(output.kept)
-        text = outcome_output[:OUTPUT_LIMIT_BYTES].decode("utf-8", "replace")
-        if len(outcome_output) > OUTPUT_LIMIT_BYTES:
+        kept = bytes(output.kept)
+        text = kept[:OUTPUT_LIMIT_BYTES].decode("utf-8", "replace")
+        if len(kept) > OUTPUT_LIMIT_BYTES:
             text += f"\n[... output over {OUTPUT_LIMIT_BYTES} bytes left out ...]"
         return Outcome(text if code == 0 else f"{text}[exit {code}]", code != 0)
 

@@ -55,18 +55,14 @@ async def run_setup(
         fault = command_fault(result, step.timeout, OUTPUT_LIMIT_BYTES)
         if fault is not None:
             raise _failed(index, step, fault, result.stderr_tail)
-        if step.bind is None:
-            output = ""
-        else:
+        if step.bind is not None:
             try:
-                decode_text = result.stdout.decode("utf-8")
+                printed = result.stdout.decode("utf-8")
             except UnicodeDecodeError as error:
                 raise _failed(index, step, "what it printed is not UTF-8 text") from error
-            if "\0" in decode_text:
+            if "\0" in printed:
                 raise _failed(index, step, "what it printed is not text: it holds a NUL")
-            output = decode_text.rstrip("\n")
-        if step.bind is not None:
-            known[step.bind] = output
+            known[step.bind] = printed.rstrip("\n")
     return known
 
 

@@ -20,7 +20,7 @@ LEAF: Final = "protocol"
 """Shared wire types: everything may import them, so these imports are not counted in the density."""
 EMPTY_PACKAGE: Final = 8
 """An ``__init__.py`` of fewer lines only marks its package and counts as no file."""
-CLAUSE: Final = re.compile(r"^(What|Whether|Who|Whom|Whose|Where|How|Why|When|Which)\b")
+CLAUSE: Final = re.compile(r"^(TODO|What|Whether|Who|Whom|Whose|Where|How|Why|When|Which)\b")
 FIGURATIVE_MODULES: Final = frozenset(
     """
     ancestry appearance approval_words asking assembled ballot ballots ballot_rows ballot_terms ballot_words

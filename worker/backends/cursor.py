@@ -1,14 +1,14 @@
 """cursor-agent, headless, by its documented format: it runs with an account of Cursor's only, so nothing was measured.
 
-All it knows lies below HOME, so it has one of its own: there its permissions are written, and a link into the attempt's
-folder leads to its MCP servers, so that the token goes with the attempt. It has no place for a system prompt, which
-opens the first message instead; nobody can be asked before a tool runs, so what would be asked about is refused.
+All it knows lies below HOME, so it has one of its own: there its permissions are written, and a link into the
+attempt's folder leads to its MCP servers, so that the token goes with the attempt. It has no place for a system
+prompt, which opens the first message instead; nobody can be asked before a tool runs, so what would be asked about is
+refused.
 
-What a project would bring into cursor-agent, which takes it as it comes: it has no option that leaves it alone.
-
-``--trust --approve-mcps``, without which it does not begin, agree to servers and hooks of ``.cursor`` in the working
-directory and its parents, and rules there speak to the model. A repository's files are not trusted here to do either,
-so such a project is not opened with it. What lies in the user's own home, and above that, is the user's.
+It takes what a project brings along, without an option that leaves it alone. ``--trust --approve-mcps``, without
+which it does not begin, agree to servers and hooks of ``.cursor`` in the working directory and its parents, and rules
+there speak to the model. A repository's files are not trusted here to do either, so such a project is not opened with
+it. What lies in the user's own home, and above that, is the user's.
 """
 
 import os

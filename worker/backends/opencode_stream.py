@@ -157,14 +157,14 @@ class Replies:
                 text = state.error if is_error else state.output
                 self._ended.append(ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error))
             case "step_finish":
-                finished_part = line.part
-                self.reason = finished_part.reason
+                part = line.part
+                self.reason = part.reason
                 told: list[Event] = [
-                    Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(finished_part.tokens)),
+                    Turn(text="\n\n".join(self._texts), calls=tuple(self._calls), usage=_usage(part.tokens)),
                     *self._ended,
                 ]
                 self._texts, self._calls, self._ended = [], [], []
-                yield from (told if finished_part.reason == GOES_ON else [*told, LastEvent()])
+                yield from (told if part.reason == GOES_ON else [*told, LastEvent()])
             case "error" if line.error is not None:
                 self.failure = failed(line.error)
                 yield LastEvent()

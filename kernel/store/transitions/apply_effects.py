@@ -76,7 +76,7 @@ class EffectWriter:
                 self._put(effect.row)
         run = self._run_of(fact.draft.space)
         tx = self._tx
-        to = tuple([message_one.name for message_one in deliveries])
+        to = tuple([one.name for one in deliveries])
         row = (
             fact.draft.kind,
             fact.draft.space,

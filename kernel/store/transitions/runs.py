@@ -184,20 +184,19 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
     # What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked.
     held: dict[int, Literal["budget", "limit"]] = {}
-    for held_back_one in reversed(rows):
-        held_back_limit = held_back_one.limit or held.get(held_back_one.asked or 0)
-        if held_back_limit is not None:
-            held[held_back_one.number] = held_back_limit
-    held_back = held
+    for row in reversed(rows):
+        by = row.limit or held.get(row.asked or 0)
+        if by is not None:
+            held[row.number] = by
     for one in rows:
-        limit = held_back.get(one.number)
+        limit = held.get(one.number)
         if limit is None:
             close_cancelled(tx, one.number, one.epoch)
         else:
             close_incomplete(tx, one.number, one.epoch, limit)
     return Stopped(
-        cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held_back),
-        incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held_back),
+        cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held),
+        incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held),
         live=tuple(attempt_id(instruction_id(one.number), one.epoch) for one in rows if one.live),
     )
 

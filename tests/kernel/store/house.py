@@ -62,9 +62,9 @@ class House:
         return leased
 
     async def workflow(
-        self, *names: str, kickoff: str | None = None, limits: bytes = b"{}", attended: bool = False
+        self, *members: str | MemberSpec, kickoff: str | None = None, limits: bytes = b"{}", attended: bool = False
     ) -> str:
-        """``review:main`` with these members, all inline."""
+        """``review:main`` with these members, inline where only a name is given."""
         space = workflow_space("review")
         payload = RunSpec(
             name="review",
@@ -72,7 +72,7 @@ class House:
             mode="run",
             file=".workflows/review.yaml",
             definition=b'{"name":"review","agents":{},"limits":' + limits + b"}",
-            members=tuple(member(name, space) for name in names),
+            members=tuple(member(one, space) if isinstance(one, str) else one for one in members),
             kickoff=kickoff,
             options=RunOptions(attended=attended),
         )

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kernel.policy.agent_status import Readiness
+from kernel.rule.draft import MemberSpec
 from kernel.store import circuit_breakers, instructions
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.circuit_breakers import ProviderFailure, move_probe, record_answer
@@ -100,6 +101,27 @@ async def test_whose_workflow_holds_it_back_leaves_its_place_to_the_next(house: 
         await house.writer.commit(limit, 1, "budget")
     await settle(house)
     assert ready(house) == ["i2"]
+
+
+async def test_an_edit_during_a_pause_and_a_limit_leaves_no_probe_behind(
+    house: House,
+) -> None:
+    """What waited for the budget waits for the end of the pause, and the next who meets the provider may try."""
+    await house.agents("alice", "bob")
+    alice = MemberSpec(name="alice", key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
+    space = await house.workflow(alice)
+    await house.said(space, "@alice x")
+    await house.take("i1")
+    await house.writer.commit(requeue, "i1", 1, refused())
+    house.clock.now_ms += 10_000
+    await settle(house)
+    assert ready(house) == ["i1"]
+    await house.writer.commit(limit, 1, "budget")
+    await house.writer.commit(pause_workflow, space)
+    changed = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m","max_steps":9}')
+    await house.writer.commit(put_agents, [changed])
+    await settle(house)
+    assert house.reader.now(circuit_breakers.closed_for, (KEY,), "bob") is None, "nobody is on the way to try"
 
 
 async def test_who_never_gets_its_turn_is_waited_for_a_minute(house: House) -> None:
