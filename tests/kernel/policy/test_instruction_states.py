@@ -75,6 +75,13 @@ def test_every_state_can_come_to_an_end_and_be_reached() -> None:
     assert reached == set(STATUSES)
 
 
+@pytest.mark.promise("P3")
+def test_what_waits_is_woken_before_anybody_gets_it() -> None:
+    """A lease takes what is ready and nothing else; what waits becomes ready by one step, and ends by no worker's."""
+    assert set(sources("lease")) == {"queued", "yielded"}
+    assert TRANSITIONS["waiting"] == {"resume": "queued", "incomplete": "incomplete", "cancel": "cancelled"}
+
+
 @pytest.mark.promise("P5")
 def test_only_what_is_held_can_write() -> None:
     """Only what is held can write."""
