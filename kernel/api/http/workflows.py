@@ -105,7 +105,7 @@ async def launch(
 ) -> StartedRun:
     """Check, set up and start a workflow, once for ``key``; with the options of a ``run``, where it is one.
 
-    Raises Refused and BadDefinition; then nothing was started.
+    The caller has asked ``check_works`` first. Raises Refused and BadDefinition; then nothing was started.
     """
 
     def before(key: RequestKey) -> StartedRun | None:
