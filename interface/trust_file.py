@@ -1,23 +1,24 @@
 """The file of grants, by which the user keeps to trust a project: read, added to and taken from, by commands alone.
 
 It lies in the user's state directory, never in the project, so that no repository can bring its own. What an
-agent runs cannot change it by these commands; a shell that is not confined can write the file itself.
+agent runs cannot change it by these commands; a shell that is not confined can write the file itself. What
+agents run is known by its ancestors, the kernel of the project among them; what lets another process act for it (cron,
+ssh to itself) is not, and where there is no /proc nobody can tell.
 """
 
 import fcntl
 import os
 import stat
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from interface.autostart import make_private
 from interface.discovery import HOME, Project, recorded_endpoint
 from interface.failure import Failure
-from interface.process_ancestry import Running, is_below
 from protocol.trust import TRUST, TRUST_LIMIT_BYTES, TRUST_LOCK, Grant, Grants, digest_of
 
 _decode: Final = msgspec.json.Decoder(Grants).decode
@@ -116,3 +117,28 @@ class TrustFile:
     def _refused(self, why: str) -> Failure:
         hint = f"look at it, and remove it to begin anew (or set {HOME})"
         return Failure("kernel_configuration", f"{self._path} is not believed: {why}", hint)
+
+
+class Running(NamedTuple):
+    """A process of this boot. ``start_time`` is in clock ticks since boot; 0 where it is not known."""
+
+    pid: int
+    start_time: int
+
+
+def is_below(other: Running) -> bool:
+    """Return whether ``other`` is this process, or one that it comes from."""
+    return any(one.pid == other.pid and other.start_time in (0, one.start_time) for one in _line())
+
+
+def _line() -> Iterator[Running]:
+    """This process, what it was started by, and so on up."""
+    pid = os.getpid()
+    while pid > 0:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+        except OSError:
+            return
+        yield Running(pid, int(fields[19]))
+        pid = int(fields[1])

@@ -91,7 +91,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("trust", "keep to trust what files would run or reach", "Set up"),
     Command("providers", "list model providers and whether their keys are set", "Set up"),
     Command("backends", "list what can run an agent", "Set up", file="providers"),
-    Command("version", "print the version", "Set up"),
+    Command("version", "print the version", "Set up", file="help"),
     Command("help", "explain a command, or a topic: targets, exit-codes, environment", "Set up"),
 )
 

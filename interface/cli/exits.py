@@ -1,8 +1,10 @@
-"""Exit codes: one enum, and how the kernel's words map to it (contracts 7)."""
+"""Exit codes: one enum, how the kernel's words map to it (contracts 7), and signals as an exception with their code."""
 
-from collections.abc import Iterable, Mapping
+import signal
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
 from enum import IntEnum
-from types import MappingProxyType
+from types import FrameType, MappingProxyType
 from typing import Final
 
 
@@ -120,3 +122,26 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, exit_code: Exit) -> None:
         super().__init__()
         self.exit_code = exit_code
+
+
+_EXITS: Final = {
+    signal.SIGINT: Exit.INTERRUPTED,
+    signal.SIGTERM: Exit.TERMINATED,
+    signal.SIGHUP: Exit.HANGUP,
+}
+
+
+@contextmanager
+def interruptible() -> Generator[None]:
+    """Within, the first of these signals raises Interrupted; so does each that follows. ``nohup`` keeps its sense."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(_EXITS[signal.Signals(number)])
+
+    ignored = signal.SIGHUP if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else None
+    before = {number: signal.signal(number, interrupt) for number in _EXITS if number != ignored}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -9,19 +9,19 @@ import logging
 import resource
 import socket
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import trio
 from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.utils import wrap_app
 
+from kernel.api.asgi import App, Receive, Scope, Send
 from kernel.api.authentication import ADMIN_NAME, Authenticator
 from kernel.api.connection import Connection
 from kernel.api.context import Services
 from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.http.events import goodbye
-from kernel.api.lazy_app import LazyQuart
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
 from kernel.policy.connections import STRANGER, Shares, gives_way, shares
@@ -200,3 +200,25 @@ def authorities(listener: socket.socket) -> frozenset[str]:
     host, port = listener.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     return frozenset({f"{shown}:{port}", f"localhost:{port}"})
+
+
+class LazyQuart:
+    """The Quart application, imported and built when the first request needs it: that takes a fifth of a second."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._building = trio.Lock()
+        self._app: App | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. The first has the application built, in a thread; the others wait for the same."""
+        if self._app is None:
+            async with self._building:
+                if self._app is None:
+                    self._app = await trio.to_thread.run_sync(self._build)
+        await self._app(scope, receive, send)
+
+    def _build(self) -> App:
+        from kernel.api.quart_app import build_app  # noqa: PLC0415  (takes a fifth of a second)
+
+        return cast(App, build_app(self._services))

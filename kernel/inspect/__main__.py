@@ -132,7 +132,7 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             document = tools_in(args.name, sys.stdin.buffer.read())
         case "skills":
-            from kernel.inspect.skills import skill_list
+            from kernel.inspect.tools import skill_list
 
             document = skill_list(args.project)
         case "fetch-skills":

@@ -1,9 +1,13 @@
-"""Tools that agents of a project can have, and whether a text would be its project file. Reads files, runs nothing."""
+"""Tools and skills that agents of a project can have, and whether a text would be its project file.
+
+Files are read, and nothing is run.
+"""
 
 from pathlib import Path
 from typing import Final
 
 from kernel.agents.project import PROJECT_SHAPES, ProjectFile, check_tools, parse_project
+from kernel.agents.skills import HOME, FoundSkill, home_skills, skills_of
 from kernel.inspect.agents import PartialCatalog
 from kernel.source.convert import Converter
 from kernel.source.diagnostics import BadDefinition, fail
@@ -11,7 +15,7 @@ from kernel.source.files import tree_of
 from kernel.source.yaml_tree import MapNode
 from protocol.inspection import CheckedFile, Validation
 from protocol.project import ProjectDefinition
-from protocol.tool_documents import ToolList, ToolRow
+from protocol.tool_documents import SkillList, SkillRow, ToolList, ToolRow
 from protocol.tools import BUILT_IN, ON_DEMAND, BuiltIn, ProjectTool
 
 _ABOUT: Final = {
@@ -91,3 +95,36 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
     problems.check()
     assert definition is not None
     return definition.tools
+
+
+def skill_list(root: Path) -> SkillList:
+    """Those in ``.agents/skills``, and those that agents name, each with its agents; a mistake hides no other."""
+    named = {one.definition.name: one.definition for one in PartialCatalog(root).survey().loaded}
+    skipped: list[str] = []
+    found: dict[str, FoundSkill] = {}
+    users: dict[str, set[str]] = {}
+    folders = {HOME, *(folder for one in named.values() for folder in one.skills)}
+    for folder in sorted(folders):
+        try:
+            here = home_skills(root) if folder == HOME else skills_of((folder,), root)
+        except BadDefinition as error:
+            skipped.append(error.text)
+            continue
+        for one in here:
+            found[one.path] = one
+            for name, definition in named.items():
+                takes = folder in definition.skills or (
+                    folder == HOME and "skills" in definition.tools and not definition.skills
+                )
+                users.setdefault(one.path, set()).update({name} if takes else ())
+    rows = (
+        SkillRow(
+            name=one.skill.name,
+            description=one.skill.description,
+            path=one.path,
+            digest=one.digest,
+            agents=tuple(sorted(users.get(one.path, set()))),
+        )
+        for one in found.values()
+    )
+    return SkillList(skills=tuple(sorted(rows, key=lambda row: (row.name, row.path))), skipped=tuple(skipped))

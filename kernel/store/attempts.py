@@ -1,6 +1,7 @@
-"""Attempts: their tokens, start, working time and end. All but ``identify`` is part of another commit, never a job.
+"""Attempts: the fence, their tokens, start, working time and end.
 
-The working time is booked minute by minute with the budget of the agent.
+Only the attempt that holds an instruction's epoch may touch it (``held``). The working time is booked minute by minute
+with the budget of the agent. All but ``identify`` is part of another commit, never a job.
 """
 
 from dataclasses import dataclass
@@ -9,11 +10,43 @@ from typing import Final
 import apsw
 import msgspec
 
-from kernel.store.fence import held
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
-from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, attempt_id, instruction_id
+from protocol.errors import Refused
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, attempt_id, instruction_id, number_of
 from protocol.text import encode_json
+
+
+class Held(msgspec.Struct, frozen=True):
+    """An instruction that a live attempt holds."""
+
+    number: int
+    agent: AgentKey
+    name: AgentName
+    space: str
+    message: int
+    hops: int
+    lane: int
+    entries: int
+
+
+HELD: Final = """
+SELECT id, agent, name, space, message, hops, lane, entries FROM instructions
+WHERE id = ? AND epoch = ? AND state IN ('leased', 'running')
+"""
+
+
+def held(conn: apsw.Connection, instruction: str, epoch: int) -> Held:
+    """The instruction, if ``epoch`` still holds it. Raises Refused (stale_attempt)."""
+    row = conn.execute(HELD, (number_of(instruction, "i"), epoch)).fetchone()
+    if row is None:
+        raise stale(instruction, epoch)
+    return Held(*row)
+
+
+def stale(instruction: str, epoch: int) -> Refused:
+    """The refusal of an attempt that has ended."""
+    return Refused("stale_attempt", f"attempt {instruction}-{epoch} has ended", "its instruction goes on without it")
 
 
 class Identity(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.rule.draft import Author
-from kernel.store.fence import held
+from kernel.store.attempts import held
 from kernel.store.quotas import use
 from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, rfc3339

@@ -14,8 +14,8 @@ import apsw
 import msgspec
 
 from kernel.rule.draft import Author
+from kernel.store.attempts import Held
 from kernel.store.entries import of
-from kernel.store.fence import Held
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
 from protocol.tools import SENDING

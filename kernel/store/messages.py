@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from kernel.rule.draft import Author
-from kernel.store.fence import held
+from kernel.store.attempts import held
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transition_sql import delivery_sql
 from protocol.api.messages import InboxRow, MessageReport, Receipt

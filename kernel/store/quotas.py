@@ -11,7 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from kernel.rule.draft import Author
-from kernel.store.fence import Held, held
+from kernel.store.attempts import Held, held
 from kernel.store.transaction import Transaction
 from protocol.agent import AgentLimits
 from protocol.errors import Refused

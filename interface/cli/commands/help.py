@@ -1,12 +1,17 @@
-"""``awk help [COMMAND|TOPIC]``: the overview, a command's own help, or a topic."""
+"""``awk help`` and ``awk version``: the overview, a command's own help or a topic, and the version of this command.
+
+That of the kernel is in ``awk status``.
+"""
 
 import argparse
+import json
 
 from interface.cli.command_table import BY_WORD, COMMANDS, meant_command
 from interface.cli.context import Context
 from interface.cli.help import TOPICS, overview
-from interface.cli.parsing import parser_for
+from interface.cli.parsing import json_flag, parser_for
 from interface.failure import Failure
+from protocol.version import VERSION
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:
@@ -34,4 +39,18 @@ def run_help(context: Context) -> int:
         topics = f"{context.program} help lists the commands; topics: {', '.join(TOPICS)}"
         advice = f"did you mean {context.program} help {meant}?" if meant else topics
         raise Failure("usage", f"there is no command or topic {words[0][:100]!r}", advice)
+    return 0
+
+
+def configure_version(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+    json_flag(parser)
+
+
+def run_version(context: Context) -> int:
+    """Print it."""
+    if context.args.json:
+        context.out.document(json.dumps({"schema": "awk/version/1", "version": VERSION}))
+    else:
+        context.out.lines([f"agent-worker {VERSION}"])
     return 0

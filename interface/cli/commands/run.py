@@ -12,7 +12,7 @@ from typing import Final
 
 from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
-from interface.cli.exits import Exit, Interrupted
+from interface.cli.exits import Exit, Interrupted, interruptible
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
 from interface.cli.parsing import (
     continue_flag,
@@ -27,7 +27,6 @@ from interface.cli.parsing import (
 )
 from interface.cli.prompts import can_ask
 from interface.cli.run_stream import Run
-from interface.cli.signals import interruptible
 from interface.client import ServerEvent, quoted
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable

@@ -12,10 +12,9 @@ from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.api.http.agents import check_known
+from kernel.api.http.agents import check_known, untrusted_notice
 from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
-from kernel.api.http.trust_notice import untrusted_notice
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT

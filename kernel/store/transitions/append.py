@@ -6,7 +6,7 @@ import msgspec
 
 from kernel.rule.draft import Author, Draft, Fact
 from kernel.store import idempotency
-from kernel.store.fence import Held, held
+from kernel.store.attempts import Held, held
 from kernel.store.idempotency import RequestKey, find, find_response, record_response
 from kernel.store.quotas import use
 from kernel.store.rule_view import TransactionView

@@ -8,7 +8,7 @@ import msgspec
 from kernel.policy.approvals import State
 from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Author, Draft, Fact
 from kernel.store.approvals import Named, tell_request, update_wait
-from kernel.store.fence import Held, held
+from kernel.store.attempts import Held, held
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append

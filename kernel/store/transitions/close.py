@@ -14,10 +14,9 @@ from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.store import rows, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
-from kernel.store.attempts import Ending, end_attempt
+from kernel.store.attempts import Ending, end_attempt, stale
 from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.entries import store_body
-from kernel.store.fence import stale
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
 from kernel.store.transaction import Transaction

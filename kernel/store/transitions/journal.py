@@ -8,9 +8,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from kernel.store.attempts import Beginning, started, tell_started
+from kernel.store.attempts import Beginning, held, stale, started, tell_started
 from kernel.store.entries import FrozenPrompt, put, store_body
-from kernel.store.fence import held, stale
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
 from kernel.store.transition_sql import delivery_sql, instruction_sql

@@ -7,9 +7,8 @@ from kernel.policy.scheduling import lane_after
 from kernel.store import waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import awaited
-from kernel.store.attempts import Ending, end_attempt
+from kernel.store.attempts import Ending, end_attempt, stale
 from kernel.store.circuit_breakers import ProviderFailure, breaker, record_failure, release_probe
-from kernel.store.fence import stale
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transition_sql import instruction_sql
 from kernel.store.transitions.threads import compact, take_answers

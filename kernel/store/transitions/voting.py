@@ -20,7 +20,7 @@ from kernel.rule.draft import (
 from kernel.rule.rules.voting import announced, cancelled, may_break, unknown, voted
 from kernel.rule.view import ProposalView
 from kernel.store import idempotency, run_outcomes, voting
-from kernel.store.fence import Held, held
+from kernel.store.attempts import Held, held
 from kernel.store.idempotency import UnkeyedCall, Words, find
 from kernel.store.quotas import use
 from kernel.store.rule_view import TransactionView

@@ -14,7 +14,7 @@ from kernel.agents.registration import register
 from kernel.services import reload
 from kernel.services.reload import CannotWatch, DirectoryWatch, Reload
 from kernel.store import agents
-from kernel.workflows.member_definition import definition_for
+from kernel.workflows.members import definition_for
 from protocol.agent import AgentDefinition
 from protocol.events import Event
 from tests.kernel.store.house import House, open_house
