@@ -3,7 +3,6 @@
 The working time is booked minute by minute with the budget of the agent.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
@@ -50,8 +49,7 @@ SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id 
 SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS NOT ?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a worker that has begun. ``manifest`` is what its prompt was made of."""
 
     pid: int
@@ -110,8 +108,7 @@ def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> N
     tx.conn.execute(FORGET, {"agent": agent, "oldest": oldest, "most": most})
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
 
     outcome: str

@@ -1,7 +1,5 @@
 """Members of a workflow: refs and inline agents as specs for the rule, and what a ref's agent is with overrides on."""
 
-from dataclasses import dataclass
-
 import msgspec
 
 from kernel.rule.draft import MemberSpec
@@ -27,8 +25,7 @@ _OVERRIDES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One member with its definition as it is now: overrides applied.
 
     ``ref`` and ``base``, what the agent's own file says, are None for an inline agent.
