@@ -7,11 +7,11 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
@@ -77,8 +77,7 @@ INTERRUPT_SECONDS: Final = 2.0
 """Time to leave for a worker whose agent a person restarts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Kernel:
+class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a kernel that run."""
 
     services: Services
@@ -103,8 +102,7 @@ class Kernel:
     dispatcher: Dispatcher
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Foundation:
+class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     """The parts that everything else stands on."""
 
     boot: Boot

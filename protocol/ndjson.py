@@ -8,7 +8,6 @@ it was meant to be where that is one that counts: those are never lost without a
 import json
 import re
 from collections.abc import Hashable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, Generic, TypeVar
 
@@ -30,8 +29,7 @@ class DuplicateKey(ValueError):
     """An object that gives a key twice: two readers would see two objects."""
 
 
-@dataclass(frozen=True, slots=True)
-class Noise:
+class Noise(msgspec.Struct, frozen=True):
     """A line that was no frame: ``why`` it was not, and its first bytes as text.
 
     ``meant``: the kind of frame that it was to be, if that is one that counts.

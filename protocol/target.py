@@ -7,8 +7,9 @@ no mention. Linear in the length of the text, because agents and diffs write it.
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from protocol.names import (
     DEFAULT_TAG,
@@ -22,8 +23,7 @@ from protocol.names import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(msgspec.Struct, frozen=True):
     """The target of a message. At least one of ``agent`` and ``workflow`` is set."""
 
     agent: str | None

@@ -6,7 +6,6 @@ repeat ids.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -22,16 +21,15 @@ SHORT_RESULT_BYTES: Final = 500
 """What is left of a tool's result in the steps before those."""
 
 
-@dataclass(slots=True)
-class Step:
+class Step(msgspec.Struct):
     """One reply, the results of its calls so far, and what others added before the next reply.
 
     A note that came while calls were pending is shown after all of their results: no call is parted from its own.
     """
 
     reply: Entry
-    results: list[Entry] = field(default_factory=list)
-    notes: list[Entry] = field(default_factory=list)
+    results: list[Entry] = msgspec.field(default_factory=list)
+    notes: list[Entry] = msgspec.field(default_factory=list)
 
     @property
     def pending(self) -> ToolCall | None:

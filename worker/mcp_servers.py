@@ -12,7 +12,6 @@ import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from hashlib import sha256
 from subprocess import PIPE
 from types import TracebackType
@@ -325,8 +324,7 @@ def tool_name(server: str, tool: str) -> str:
     return f"{fit[: NAME_LIMIT - 9]}_{sha256(plain.encode()).hexdigest()[:8]}"
 
 
-@dataclass(frozen=True, slots=True)
-class _ServerToolRunner:
+class _ServerToolRunner(msgspec.Struct, frozen=True):
     server: Server
     tool: str
     idempotency_key: str
@@ -335,8 +333,7 @@ class _ServerToolRunner:
         return await self.server.call(self.tool, args, f"{self.idempotency_key}:{key}")
 
 
-@dataclass(frozen=True, slots=True)
-class _AbsentServer:
+class _AbsentServer(msgspec.Struct, frozen=True):
     why: str
 
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:

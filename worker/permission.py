@@ -5,7 +5,6 @@ attempt asks again by the same key. What an answer means is read here, what it i
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -31,8 +30,7 @@ class _Answer(msgspec.Struct, frozen=True):
 _decode: Final = msgspec.json.Decoder(_Answer).decode
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True):
     """Asks ``kernel`` about calls, as far as ``policy`` wants that."""
 
     policy: Approval

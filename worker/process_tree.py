@@ -19,8 +19,9 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+import msgspec
 
 from protocol.ipc import Bound
 
@@ -49,8 +50,7 @@ class ChildSignal:
         os.close(self._write)
 
 
-@dataclass(slots=True)
-class Cost:
+class Cost(msgspec.Struct):
     """The resources that reaped processes had used: seconds of CPU in all, peak resident memory of the largest."""
 
     user_seconds: float = 0.0

@@ -4,7 +4,6 @@ Nothing a tool does ends the attempt: bad arguments, an error and a timeout are 
 """
 
 from collections.abc import Coroutine, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -26,8 +25,7 @@ EXCERPT_BYTES: Final = 200
 """How much of unusable arguments the model is shown again."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """The result of a call, as text for the model."""
 
     text: str
@@ -38,8 +36,7 @@ class Outcome:
     """It was not run, for want of an approval."""
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
+class Permit(msgspec.Struct, frozen=True):
     """A call may be run. ``first``: nobody was told so before, so that it has not begun."""
 
     first: bool
@@ -61,8 +58,7 @@ class ToolSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     input_schema: Json = Json(b'{"type":"object"}')
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuiltinTool:
+class BuiltinTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool that is the worker's own. Without a ``spec`` no model is told of it, and nobody asked (a script's shell).
 
     ``read_only``: a call changes nothing, so it may be run again, and without asking.
@@ -93,8 +89,7 @@ class Caller(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRunners:
+class ToolRunners(msgspec.Struct, frozen=True):
     """All tools of a worker: its own by name, everything else at the kernel.
 
     ``doubtful`` is the key of a call that an earlier attempt may have begun.
@@ -134,7 +129,7 @@ class ToolRunners:
         hand = self.kernel if own is None else own.hand
         outcome = await self.waits.within(self.seconds, hand.run(call.name, args, key))
         if outcome is not None:
-            return replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))
+            return msgspec.structs.replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))
         return Outcome(f"no answer within {self.seconds:g} s: {UNKNOWN}", True)
 
     def _changes(self, name: str) -> bool:

@@ -6,7 +6,6 @@ at run time (``awk new``, POST /agents) is checked by the rules of the agent fil
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -32,16 +31,14 @@ AGENTS: Final = ".agents"
 SUFFIX: Final = ".yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedAgent:
+class LoadedAgent(msgspec.Struct, frozen=True):
     """A definition and the file it came from, as seen from the project's root."""
 
     definition: AgentDefinition
     path: str
 
 
-@dataclass(frozen=True, slots=True)
-class AgentScan:
+class AgentScan(msgspec.Struct, frozen=True):
     """All agent files at once: those that are sound, and what is wrong with the others."""
 
     loaded: tuple[LoadedAgent, ...]
@@ -50,8 +47,7 @@ class AgentScan:
     """``errors`` by the name of the agent that they keep from being had."""
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedAgent:
+class _CachedAgent(msgspec.Struct, frozen=True):
     """An agent file that was read: its stat from before, its bytes, and the agent in it."""
 
     seen: FileStat

@@ -6,7 +6,6 @@ an agent with mistakes in some keys, the rules between the others are checked at
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -43,7 +42,7 @@ def full_approval(node: Node) -> Node:
     """The value as it is kept."""
     if not isinstance(node, ScalarNode) or node.text not in _MEANT:
         return node
-    return replace(node, text=_MEANT[node.text])
+    return msgspec.structs.replace(node, text=_MEANT[node.text])
 
 
 NOT_YET: Final = "is not supported in this version"
@@ -80,8 +79,7 @@ AGENT_SHAPES: Final = TypeRules(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NameSource:
+class NameSource(msgspec.Struct, frozen=True):
     """The name an agent must have, and what gives it: the file's name, or a key of a workflow."""
 
     name: str

@@ -4,9 +4,10 @@ A key that nobody would be told of is a fault of the file: an agent that was to 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from kernel.agents.providers import Route
 from protocol.agent import AgentDefinition, Backend
@@ -34,8 +35,7 @@ _WARMEST: Final[Mapping[str, float]] = MappingProxyType({"anthropic": 1.0})
 """The highest temperature of a dialect, where that is not 2."""
 
 
-@dataclass(frozen=True, slots=True)
-class Untaken:
+class Untaken(msgspec.Struct, frozen=True):
     """A key that cannot be told, why, and what to do."""
 
     key: str

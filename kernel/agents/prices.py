@@ -3,9 +3,10 @@
 The list is part of the package: nothing is fetched. It is imported when the first price is asked for (0.2 s).
 """
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+import msgspec
 
 from kernel.agents.providers import MOCK, PROVIDERS, calls_models, route
 from protocol.agent import AgentDefinition
@@ -22,8 +23,7 @@ _SAMPLE: Final = 1_000
 """Tokens by which the price of one is found: below every tier of a price list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """USD for one token of input and of output, for calls of ordinary size."""
 
     input_usd: float

@@ -9,7 +9,6 @@ whether each went well, and a little of what went in and came out, as quoted lin
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -28,8 +27,7 @@ MESSAGE_CHARACTERS: Final = 400_000
 """Of the message that is to be answered: what JSON makes of it still fits in one frame."""
 
 
-@dataclass(frozen=True, slots=True)
-class Prompt:
+class Prompt(msgspec.Struct, frozen=True):
     """The prompt that ``start`` carries.
 
     System text, earlier turns (alternating, the first is the user's), the message.
@@ -43,8 +41,7 @@ class Prompt:
     manifest: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptContext:
+class PromptContext(msgspec.Struct, frozen=True):
     """The place that an agent works in: its name there, the space, and its members.
 
     ``alone``: nobody there hears it. ``answer_schema``: JSON Schema that its final answer has to fit. ``verdict``: the
@@ -59,7 +56,7 @@ class PromptContext:
     answer_schema: str = ""
     verdict: str = ""
     electors: tuple[str, ...] = ()
-    in_hand: Mapping[int, str] = field(default_factory=dict[int, str])
+    in_hand: Mapping[int, str] = msgspec.field(default_factory=dict[int, str])
 
 
 def assemble(

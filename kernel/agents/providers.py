@@ -6,10 +6,11 @@ key that is named beside it, or none.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kernel.source.diagnostics import nearest
 from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
@@ -24,8 +25,7 @@ MOCK: Final = "mock"
 _KEY_REFERENCE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]{0,99})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
+class Preset(msgspec.Struct, frozen=True):
     """A provider we know: how it is spoken to, where, and which variables may hold its key (first set wins)."""
 
     dialect: Dialect
@@ -89,8 +89,7 @@ _MODEL: Final = re.compile(r"[A-Za-z0-9@/_.~][A-Za-z0-9@/_.~:+=,()\[\]-]{0,199}"
 option: it does not begin with a dash."""
 
 
-@dataclass(frozen=True, slots=True)
-class Resolved:
+class Resolved(msgspec.Struct, frozen=True):
     """The destination of an attempt's model calls. ``provider`` is None where the kernel knows of none."""
 
     provider: Provider | None
@@ -115,8 +114,7 @@ class CauseError(Exception):
         self.text = text
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """A model resolved as far as files go. ``keys`` are variables of which the first one set is the key."""
 
     name: str

@@ -1,8 +1,9 @@
 """Schedules of agents: their intervals and cron lines, the mistakes in them, and the demands they make."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from kernel.source.scalars import GRAMMAR, DurationRejected, parse_duration, show_duration
 from protocol.agent import Schedule
@@ -21,8 +22,7 @@ DEFAULT_PROMPT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Every:
+class Every(msgspec.Struct, frozen=True):
     """An interval."""
 
     period_ms: int

@@ -10,7 +10,6 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -56,8 +55,7 @@ class Untrusted(Refused):
         self.wants = wants
 
 
-@dataclass(frozen=True, slots=True)
-class TrustRequest:
+class TrustRequest(msgspec.Struct, frozen=True):
     """The trust that counts for one request: in ``everything``, or in units by digest, beside the user's grants."""
 
     everything: bool = False

@@ -6,8 +6,9 @@ is remembered between requests, so a token is worthless the moment its attempt e
 
 import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel.api.asgi import Fields
 from kernel.store import attempts
@@ -21,13 +22,11 @@ ADMIN_NAME: Final = "admin"
 _SCHEME: Final = b"bearer "
 
 
-@dataclass(frozen=True, slots=True)
-class Admin:
+class Admin(msgspec.Struct, frozen=True):
     """The holder of the project's token: the command line, and what it is given to."""
 
 
-@dataclass(frozen=True, slots=True)
-class Worker:
+class Worker(msgspec.Struct, frozen=True):
     """A running attempt, as its token says."""
 
     identity: Identity

@@ -7,10 +7,10 @@ Everything is handed in and nothing is looked up. A handler names the records th
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, Protocol
 
+import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
@@ -44,8 +44,7 @@ class BackendHomes(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreAccess:
+class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The log: written by one, read by many, followed as it grows; and the copies that follow when words are erased."""
 
     writer: Writer
@@ -59,8 +58,7 @@ class StoreAccess:
     """Another text each time, by chance: nobody can guess it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectTrust:
+class ProjectTrust(msgspec.Struct, frozen=True, kw_only=True):
     """The trust in the project's files: for all of them (``awk start --trust``), and as granted (``awk trust``)."""
 
     everything: bool
@@ -85,8 +83,7 @@ class WorktreeDiffs(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectFiles:
+class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
     catalog: Catalog
@@ -102,16 +99,14 @@ class ProjectFiles:
     """Directories that setup commands do not get to see on their PATH."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptActivity:
+class AttemptActivity(msgspec.Struct, frozen=True, kw_only=True):
     """A live attempt: the pid of its worker once it runs, and what it last said it was doing."""
 
     pid: int | None
     doing: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptControl:
+class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """The live attempts, as far as requests may look at them and act on them."""
 
     activity: Callable[[], Mapping[str, AttemptActivity]]
@@ -124,8 +119,7 @@ class AttemptControl:
     """The attempt of an instruction has come to Daemon MCP."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessControl:
+class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     """The processes of this kernel: started, asked, measured, and told from those of others."""
 
     launcher: Launcher
@@ -139,8 +133,7 @@ class ProcessControl:
     resources: ResourceSampler
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelIdentity:
+class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel's own description. ``project`` is the root's path; ``url`` ends without a slash."""
 
     pid: int
@@ -165,8 +158,7 @@ class ShutdownControl(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelControl:
+class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel itself: its identity, its state, and its end."""
 
     identity: KernelIdentity
@@ -182,8 +174,7 @@ class KernelControl:
     shutdown: ShutdownControl
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Services:
+class Services(msgspec.Struct, frozen=True, kw_only=True):
     """The four records together."""
 
     store: StoreAccess
@@ -200,4 +191,4 @@ class Services:
 def records_of(handler: Callable[..., object]) -> tuple[str, ...]:
     """The names of the records that ``handler`` takes."""
     parameters = inspect.signature(handler).parameters
-    return tuple(record.name for record in fields(Services) if record.name in parameters)
+    return tuple(name for name in Services.__struct_fields__ if name in parameters)

@@ -3,19 +3,18 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUsage:
+class ResourceUsage(msgspec.Struct, frozen=True):
     """CPU and memory of one tree. ``cpu_percent`` is of one core, since the last measurement or else since it began."""
 
     cpu_percent: float = 0.0
     rss_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
+class _Sample(msgspec.Struct, frozen=True):
     at_ms: int
     cpu_seconds: float
 

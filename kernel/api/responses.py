@@ -1,7 +1,6 @@
 """Responses that are complete and in memory, and refusals as problem+json (RFC 9457), by one mapping for all routes."""
 
 import logging
-from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -30,8 +29,7 @@ LINGER_SECONDS: Final = 2.0
 """Of an unread body so much is thrown away, for so long, so that the client gets to read why it was refused."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True):
     """Status, body and the headers beyond the common ones."""
 
     status: int

@@ -5,9 +5,9 @@ the workflow has begun, the key is in the transaction that began it.
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
+import msgspec
 import trio
 
 from kernel.store.idempotency import RequestKey
@@ -16,12 +16,11 @@ from protocol.errors import Refused
 T = TypeVar("T")
 
 
-@dataclass(slots=True)
-class _Launch:
+class _Launch(msgspec.Struct):
     """One request that has not been answered yet."""
 
     body_hash: bytes
-    over: trio.Event = field(default_factory=trio.Event)
+    over: trio.Event = msgspec.field(default_factory=trio.Event)
     failed: Exception | None = None
 
 

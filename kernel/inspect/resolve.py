@@ -4,7 +4,6 @@ A mock script is one value: its short forms have been written out, and no line o
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,8 +30,7 @@ from protocol.remote_ref import is_remote
 DEFAULT: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(msgspec.Struct, frozen=True):
     """A file, as far as it speaks of the thing: its name and the node. ``note`` says how it gets a word in."""
 
     file: str
@@ -55,12 +53,11 @@ class Layer:
         return f"{self.file}:{self.node.place.line}{f' ({self.note})' if self.note else ''}"
 
 
-@dataclass(slots=True)
-class Resolving:
+class Resolving(msgspec.Struct):
     """Values on their way out. ``origins`` grows as they are written. ``hidden`` are keys no file may have."""
 
     hidden: frozenset[tuple[type, str]] = frozenset()
-    origins: dict[str, str] = field(default_factory=dict[str, str])
+    origins: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
     def struct(
         self, value: msgspec.Struct, layers: Sequence[Layer], where: str, skip: frozenset[str] = frozenset()

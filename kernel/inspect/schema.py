@@ -4,7 +4,6 @@ An editor sees one file and no environment, so a file that passes here may still
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -52,8 +51,7 @@ _TITLES: Final[Mapping[Kind, str]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(msgspec.Struct, frozen=True):
     """One sort of file: its Struct, and the rules that its types cannot express."""
 
     struct: type[msgspec.Struct]
@@ -107,12 +105,11 @@ def needed(struct: type[msgspec.Struct], one: Field) -> bool:
 _NAMED: Final = frozenset({(AgentDefinition, "name"), (WorkflowDefinition, "name")})
 
 
-@dataclass(slots=True)
-class _Writing:
+class _Writing(msgspec.Struct):
     """One schema on its way. ``definitions`` grows by every Struct that is met."""
 
     rules: TypeRules
-    definitions: dict[str, Schema] = field(default_factory=dict[str, Schema])
+    definitions: dict[str, Schema] = msgspec.field(default_factory=dict[str, Schema])
 
     def body(self, struct: type[msgspec.Struct]) -> Schema:
         """The object that ``struct`` is in a file."""

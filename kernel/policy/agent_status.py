@@ -4,8 +4,9 @@ An instruction can go on now, by itself at some time, or only once a person does
 of its work comes to.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 from protocol.instruction import ENDED, LIVE, Status, WaitReason
 
@@ -18,8 +19,7 @@ AgentState = Literal["active", "paused", "stopped", "error"]
 """Nothing of an agent's queue is leased unless it is active; only a person changes the others."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readiness:
+class Readiness(msgspec.Struct, frozen=True):
     """How an instruction stands. ``reason`` says what keeps it, ``until_ms`` when it goes on by itself (kind time)."""
 
     kind: Kind
@@ -27,8 +27,7 @@ class Readiness:
     until_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Wait:
+class _Wait(msgspec.Struct, frozen=True):
     reason: Reason
     until_ms: int
     """0: nobody knows."""
@@ -95,8 +94,7 @@ def _kept_waiting(wait: _Wait, now_ms: int) -> Readiness:
 Shown = Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentWork:
+class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
     """An agent and its work. Times are the kernel's, 0 for none; ``due_ms`` None: nothing is in its lanes.
 
     ``parked_for`` is what the first of its waiting instructions waits for.
@@ -115,8 +113,7 @@ class AgentWork:
     """What a call of its live attempt is kept waiting for."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentStatus:
+class AgentStatus(msgspec.Struct, frozen=True):
     """A state, why, and until when; ``until_ms`` None: nobody knows, or nothing is waited for."""
 
     state: Shown

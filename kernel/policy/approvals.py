@@ -4,9 +4,10 @@ What neither answers waits for a person, and is refused where nobody decides in 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
+
+import msgspec
 
 from protocol.agent import Approval
 
@@ -21,8 +22,7 @@ ANY: Final = "*"
 """In a pattern: any text, also none. Everything else stands for itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """An approval rule: it grants calls whose whole input has ``pattern``."""
 
     number: int

@@ -5,8 +5,9 @@ are under way are cut to what those leave over. So the limit is overshot by one 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 ScopeName = Literal["instruction", "agent", "workflow", "run"]
 Measure = Literal["tokens", "usd", "seconds"]
@@ -15,8 +16,7 @@ SMALLEST_ANSWER: Final = 256
 """Tokens a call is always allowed to answer with: fewer would be paid for and say nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
+class Account(msgspec.Struct, frozen=True):
     """One limit, and what is gone of it. ``reserved`` is what calls under way may still use.
 
     ``until_ms`` is when there will be some left again by itself; None: only once a person grants more.
@@ -30,8 +30,7 @@ class Account:
     until_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """The next call, as far as it can be foreseen. Prices in USD for each token; None where unknown."""
 
     input_tokens: int
@@ -41,8 +40,7 @@ class Call:
     output_usd: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True):
     """The call may be made. ``tokens`` caps its answer, None where nothing is limited."""
 
     tokens: int | None
@@ -50,8 +48,7 @@ class Allowance:
     reserved_usd: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Exhausted:
+class Exhausted(msgspec.Struct, frozen=True):
     """No further call. ``until_ms`` is when to try again, None where a person has to grant more."""
 
     scope: ScopeName

@@ -5,9 +5,10 @@ that would ask the same. Failures of overload and network have to add up first. 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
+
+import msgspec
 
 from kernel.policy.retry import grown, half_by_chance, sensible_seconds
 from protocol.errors import Cause
@@ -27,8 +28,7 @@ RAMP_MS: Final = 500
 """Between two releases: two a second."""
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """The endpoint of model calls. ``credential`` is a hash of the key, never the key."""
 
     provider: str
@@ -36,8 +36,7 @@ class Endpoint:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
-class Breaker:
+class Breaker(msgspec.Struct, frozen=True):
     """One breaker. ``open_until_ms`` is 0 where only a person can help; ``opens`` counts in a row.
 
     ``failures`` are times of failures that may add up, while it is closed; ``probe`` is the number of the one
@@ -53,8 +52,7 @@ class Breaker:
     probe: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerFailure:
+class BreakerFailure(msgspec.Struct, frozen=True):
     """The effect of a cause on a breaker. ``adds_up``: it takes FAILURES of them. ``by_model``: other models go on."""
 
     reason: WaitReason
@@ -105,11 +103,11 @@ def failed(
         if was.open_until_ms == 0:
             return was
         if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
-            return replace(was, reason=trigger.reason, open_until_ms=0)
-        return replace(was, open_until_ms=max(was.open_until_ms, now_ms + _ceil_ms(told or 0.0)))
+            return msgspec.structs.replace(was, reason=trigger.reason, open_until_ms=0)
+        return msgspec.structs.replace(was, open_until_ms=max(was.open_until_ms, now_ms + _ceil_ms(told or 0.0)))
     failures = (*(at for at in was.failures if now_ms - WINDOW_MS < at <= now_ms), now_ms)[-FAILURES:]
     if was.state == "closed" and trigger.adds_up and len(failures) < FAILURES:
-        return replace(was, failures=failures)
+        return msgspec.structs.replace(was, failures=failures)
     told = sensible_seconds(retry_after_seconds)
     if trigger.reason == "credentials" or (trigger.reason == "quota" and not told):
         until_ms = 0
@@ -132,7 +130,7 @@ def _ceil_ms(seconds: float) -> int:
 
 def probing(breaker: Breaker, instruction: int) -> Breaker:
     """Half open: ``instruction`` may try, and nobody else."""
-    return replace(breaker, state="half_open", probe=instruction)
+    return msgspec.structs.replace(breaker, state="half_open", probe=instruction)
 
 
 def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
@@ -142,7 +140,7 @@ def abandoned(breaker: Breaker, instruction: int, now_ms: int) -> Breaker:
     """
     if breaker.probe != instruction:
         return breaker
-    return replace(breaker, state="open", open_until_ms=max(breaker.open_until_ms, now_ms), probe=None)
+    return msgspec.structs.replace(breaker, state="open", open_until_ms=max(breaker.open_until_ms, now_ms), probe=None)
 
 
 def hold_until_ms(breaker: Breaker, now_ms: int) -> int:

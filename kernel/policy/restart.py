@@ -9,8 +9,9 @@ nothing was done.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel.policy.retry import grown, half_by_chance
 
@@ -23,8 +24,7 @@ BUDGET: Final = ((5, 60_000), (20, HOUR_MS))
 """Crashes, and the milliseconds within which the last of so many stops the agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class CrashRecord:
+class CrashRecord(msgspec.Struct, frozen=True):
     """The record of an agent's crashes before the one at hand.
 
     ``streak`` counts crashes since the delays began at the first; ``last_ms`` is when the last one was (0: none);
@@ -37,16 +37,14 @@ class CrashRecord:
     recent_ms: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """Nothing of the agent is leased for ``seconds``. ``streak`` is to be stored."""
 
     seconds: float
     streak: int
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(msgspec.Struct, frozen=True):
     """The budget is used up: the agent is in ``error``, its queue kept, until a person resets it."""
 
     reason: str
@@ -75,16 +73,14 @@ WAY_OUT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PastBoot:
+class PastBoot(msgspec.Struct, frozen=True):
     """A start of an earlier kernel. ``clean``: somebody asked it to stop."""
 
     at_ms: int
     clean: bool
 
 
-@dataclass(frozen=True, slots=True)
-class BootFailures:
+class BootFailures(msgspec.Struct, frozen=True):
     """Kernel deaths in a row that met an instruction where it still was: after ``mark`` entries and effects."""
 
     count: int

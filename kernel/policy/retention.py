@@ -5,15 +5,15 @@ is removed does not come back; so age is the time that is known to have passed, 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 UNSEEN_MS: Final = 7 * 24 * 3600 * 1000
 """So much counts at most of what a clock says has passed while its machine was off: nobody can vouch for more."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClockJump:
+class ClockJump(msgspec.Struct, frozen=True):
     """At ``at_ms`` a kernel took over whose clock is ``by_ms`` ahead of what is known to have passed; or behind."""
 
     at_ms: int

@@ -6,9 +6,10 @@ agent; their delays and this one are combined by max().
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
+
+import msgspec
 
 from protocol.agent import Retry
 from protocol.errors import Cause
@@ -24,16 +25,14 @@ _MOST_DOUBLINGS: Final = 64
 """Clamped before the power is taken, so that no setting can overflow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """The failure of an attempt. ``retry_after_seconds`` is what the provider said, sense or nonsense."""
 
     cause: Cause
     retry_after_seconds: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class History:
+class History(msgspec.Struct, frozen=True):
     """Earlier attempts of the instruction.
 
     ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those before this one.
@@ -49,8 +48,7 @@ class History:
     unstarted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Again:
+class Again(msgspec.Struct, frozen=True):
     """Back into its lane, to be leased in ``delay_seconds`` at the earliest."""
 
     delay_seconds: float
@@ -59,16 +57,14 @@ class Again:
     """Show the conversation shortened: it did not fit the model."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(msgspec.Struct, frozen=True):
     """Parked without a worker, uncharged, for ``delay_seconds``. None: until somebody does something about it."""
 
     reason: WaitReason
     delay_seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """No further attempt: the instruction ends with ``status``."""
 
     status: EndStatus
@@ -80,8 +76,7 @@ Pace = Literal["none", "agent", "between", "doubling", "told"]
 doubling: from ``least``, doubled each time up to ``most``, half of it by chance. told: the provider's word alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetryRule:
+class RetryRule(msgspec.Struct, frozen=True):
     """The rule for one cause. The plain row ends the instruction as failed: nothing is tried again.
 
     ``tries`` bounds the charged tries (of all causes that share the counter), the first included; None: they are not

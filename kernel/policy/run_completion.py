@@ -9,9 +9,10 @@ what comes of it could be used: a limit keeps everybody asleep, or a person is w
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
+
+import msgspec
 
 from kernel.policy.agent_status import Reason
 from protocol.api.runs import RunOptions
@@ -22,8 +23,7 @@ RunStatus = Literal["done", "failed", "incomplete", "timeout", "rejected"]
 FOREVER_MS: Final = 3_600_000
 
 
-@dataclass(frozen=True, slots=True)
-class RunWaits:
+class RunWaits(msgspec.Struct, frozen=True):
     """Waits of a run that end at a known time, and those that a person ends; each with its reason.
 
     ``votes``: when what is put to the vote in it ends, if no vote ends it before.
@@ -34,8 +34,7 @@ class RunWaits:
     votes: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RunProgress:
+class RunProgress(msgspec.Struct, frozen=True):
     """One snapshot of a run. Counts are of its instructions; times are the kernel's milliseconds.
 
     ``waits`` is None while something can go on at once: then nothing else matters.
@@ -56,8 +55,7 @@ class RunProgress:
     options: RunOptions = RunOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class RunCompletion:
+class RunCompletion(msgspec.Struct, frozen=True):
     """The run is over. ``reason`` is for people."""
 
     status: RunStatus
@@ -172,8 +170,7 @@ def _worst(found: Iterable[RunCompletion]) -> RunCompletion | None:
 Choice = Literal["yes", "no"]
 
 
-@dataclass(frozen=True, slots=True)
-class ExitChoice:
+class ExitChoice(msgspec.Struct, frozen=True):
     """The agent whose work gives the run's exit code. ``status`` is that of its last instruction; None: it had none."""
 
     name: str
@@ -182,8 +179,7 @@ class ExitChoice:
     ended: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class FinalAnswer:
+class FinalAnswer(msgspec.Struct, frozen=True):
     """The answer of the approval called ``name``, which decides over a run. ``choice`` None: none; ``why`` tells."""
 
     name: str
@@ -224,4 +220,4 @@ def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
         return over
     if answer.choice is None:
         return RunCompletion("incomplete", 6, f"there is no verdict: {answer.why}")
-    return replace(over, reason=f"{over.reason}, and the verdict ({answer.name}) is yes")
+    return msgspec.structs.replace(over, reason=f"{over.reason}, and the verdict ({answer.name}) is yes")

@@ -5,8 +5,9 @@ Only age and preemption raise an instruction, or a person: never its text.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from protocol.instruction import LANES
 from protocol.names import AgentKey, InstructionId
@@ -32,8 +33,7 @@ def may_yield(promoted: bool, steps_in_attempt: int) -> bool:
     return not promoted or steps_in_attempt >= 1
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """An instruction that could be leased. ``lane`` is an index into LANES, ``number`` the order of arrival.
 
     ``provider`` is whose limit its worker counts against; "" where it is not known, which no limit is about.
@@ -46,12 +46,11 @@ class Candidate:
     provider: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """Limits of workers that live at once: in all, and for a provider: as named, else ``each_provider``."""
 
     workers: int
-    per_provider: Mapping[str, int] = field(default_factory=dict[str, int])
+    per_provider: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
     each_provider: int | None = None
 
     @property

@@ -9,7 +9,6 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -37,8 +36,7 @@ from protocol.voting import (
 from protocol.workflow import VERDICT_SECONDS, VerdictTerms
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalState:
+class ProposalState(msgspec.Struct, frozen=True):
     """One ballot, as it is counted. ``seed`` is what ``random`` draws its lots from. Times are the kernel's."""
 
     type: BallotType
@@ -53,15 +51,13 @@ class ProposalState:
     """Nobody wins without the quorum, also once its time is up."""
 
 
-@dataclass(frozen=True, slots=True)
-class Undecided:
+class Undecided(msgspec.Struct, frozen=True):
     """It stays open. ``tied``: all are there, and its creator may choose one of these."""
 
     tied: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True):
     """It is over. ``winner`` None: nobody wins. ``tied``: between which options it was a tie, broken or not."""
 
     winner: str | None

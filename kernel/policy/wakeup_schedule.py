@@ -4,8 +4,9 @@ An interval goes by the kernel's clock and counts from when its agent was last a
 clock, whatever the agent does. All that was missed, for whatever reason, counts as one (promise P21).
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
+
+import msgspec
 
 LARGEST_CORRECTION_MS: Final = 3 * 3600 * 1000
 """A wall clock that was put back by less corrected itself: a time that was kept already does not come again."""
@@ -14,8 +15,7 @@ Decision = Literal["early", "active", "coalesced", "due"]
 """Not yet; the agent was active meanwhile; the wakeup before still waits for its turn; now."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wakeup:
+class Wakeup(msgspec.Struct, frozen=True, kw_only=True):
     """A timer and its agent, seen when it seems to be due.
 
     ``following_ms``: when it comes next if it comes now. ``period_ms`` is None for cron. ``active_ms``: when an attempt
@@ -31,8 +31,7 @@ class Wakeup:
     pending: bool
 
 
-@dataclass(frozen=True, slots=True)
-class WakeupDecision:
+class WakeupDecision(msgspec.Struct, frozen=True):
     """The thing to do now, and the time to look again."""
 
     decision: Decision

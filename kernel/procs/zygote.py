@@ -7,9 +7,9 @@ import sys
 from array import array
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
 import trio
 
 from kernel.procs.descriptors import under_first_limit
@@ -32,25 +32,24 @@ END_SECONDS: Final = 4.0
 """For a zygote whose socket was closed: a second of grace for its keepers, then it kills them and ends."""
 
 
-@dataclass(eq=False, slots=True)
-class Zygote:
+class Zygote(msgspec.Struct, eq=False):
     """One zygote. Orders may be sent from the start: they wait in its socket until it has loaded its modules."""
 
     process: trio.Process
     control: trio.socket.SocketType
     modules: frozenset[str]
-    preloaded: trio.Event = field(default_factory=trio.Event)
+    preloaded: trio.Event = msgspec.field(default_factory=trio.Event)
     retired: bool = False
     lost: bool = False
     """An order could not be sent: it is dead, or about to be seen so."""
-    spares: KeeperPool = field(default_factory=KeeperPool)
+    spares: KeeperPool = msgspec.field(default_factory=KeeperPool)
     """Its keepers that may serve again."""
-    standby: StandbyWorker = field(default_factory=StandbyWorker)
-    _sending: trio.Lock = field(default_factory=trio.Lock)
+    standby: StandbyWorker = msgspec.field(default_factory=StandbyWorker)
+    _sending: trio.Lock = msgspec.field(default_factory=trio.Lock)
     _awaited: int = 0
-    _ordered: trio.Event = field(default_factory=trio.Event)
+    _ordered: trio.Event = msgspec.field(default_factory=trio.Event)
     _pinged: int = 0
-    _ponged: trio.Event = field(default_factory=trio.Event)
+    _ponged: trio.Event = msgspec.field(default_factory=trio.Event)
 
     @contextmanager
     def awaited(self) -> Generator[None]:

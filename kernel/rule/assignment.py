@@ -7,9 +7,10 @@ who waits for its answer would only be asked again.
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, LimitRun, Refuse, WriteRow
@@ -91,8 +92,7 @@ def assign_mentioned(fact: Fact, workspace: Workspace, whom: Iterable[tuple[Agen
     return (*woken, *(limited(fact.draft.space, workspace, limit) if called and limit is not None else ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(msgspec.Struct, frozen=True):
     """A limit that holds: which, what the work it holds back waits for, and how it is told.
 
     To wait for ``hops`` is to wait for any limit but money: somebody has to continue the workflow.

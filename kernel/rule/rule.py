@@ -1,7 +1,8 @@
 """A proposal: logic as data. The kinds it listens to, and a pure decision."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from kernel.rule.draft import Fact
 from kernel.rule.effects import Effect
@@ -11,8 +12,7 @@ from protocol.message import MessageKind
 Decide = Callable[[Fact, View], tuple[Effect, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """One rule. ``decide`` may ask the view and must not change anything."""
 
     name: str

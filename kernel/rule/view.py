@@ -1,8 +1,9 @@
 """The view: what a proposal may ask. Typed, limited questions about the state before the message."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from kernel.policy.approvals import Rule, State
 from kernel.policy.voting import ProposalState
@@ -11,8 +12,7 @@ from protocol.names import AgentKey
 from protocol.voting import BallotState, Option
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(msgspec.Struct, frozen=True):
     """A running workflow's space. ``file`` is its definition's path, ``assigned`` its instructions so far.
 
     ``limited``: it has been told already that a limit is reached. ``limited_by`` says which (kernel.rule.effects).
@@ -33,24 +33,21 @@ class Workspace:
     options: RunOptions = RunOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Membership:
+class Membership(msgspec.Struct, frozen=True):
     """An agent's place in the space of a running workflow, and what it is called there."""
 
     space: str
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndedInstruction:
+class EndedInstruction(msgspec.Struct, frozen=True):
     """The end of an instruction."""
 
     status: str
     cause: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class PendingApproval:
+class PendingApproval(msgspec.Struct, frozen=True):
     """A request for approval: what is to be called, by whom, and what became of it."""
 
     agent: AgentKey
@@ -62,8 +59,7 @@ class PendingApproval:
     """Of the decision."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalView:
+class ProposalView(msgspec.Struct, frozen=True):
     """A ballot of the run of a space, and how it stands."""
 
     number: int

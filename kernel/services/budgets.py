@@ -5,7 +5,6 @@ that dies loses nothing but reservations, and with them the calls they were for.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
@@ -40,8 +39,7 @@ _MOCK: Final = "mock"
 _UNPRICED: Final = "it has a limit in USD, and what it has used has no known price"
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """An attempt under way. ``input_tokens`` is what its next call is guessed to send."""
 
     leased: Leased
@@ -51,7 +49,7 @@ class _Open:
     input_tokens: int
     opened_ms: int
     worked_ms: int
-    reserved: Allowance = field(default_factory=lambda: Allowance(None))
+    reserved: Allowance = msgspec.field(default_factory=lambda: Allowance(None))
     unpriced: bool = False
     """It used tokens of which nobody knows the price."""
 

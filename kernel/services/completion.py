@@ -13,9 +13,9 @@ import logging
 import math
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
 
+import msgspec
 import trio
 
 from kernel.policy.circuit_breaker import Endpoint, key_for
@@ -37,8 +37,7 @@ EndedAs = Literal["done", "incomplete", "yielded", "failed", "stopped"]
 """``stopped``: we ended it; the text says whether it was cancelled or the kernel shuts down."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """The end of an attempt, before policy decides what follows. ``text`` is the reply or the reason."""
 
     ended_as: EndedAs
@@ -126,8 +125,7 @@ async def commit_with_retry(
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptResult:
+class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of an attempt beside its ending. ``endpoint`` is None where it never learned whom to call."""
 
     retry: Retry = Retry()
@@ -210,12 +208,14 @@ class Completer:
             trip=failure,
         )
         if isinstance(decision, Again):
-            left = tries_left(cause, replace(history, unstarted=self._unstarted), result.retry)
+            left = tries_left(cause, msgspec.structs.replace(history, unstarted=self._unstarted), result.retry)
             retried = Retried(n=leased.n, left=left, text=ending.text)
-            back = replace(back, charge=decision.charge, compact=decision.compact, retry=retried)
+            back = msgspec.structs.replace(back, charge=decision.charge, compact=decision.compact, retry=retried)
         else:
             wait_key = failure.key if failure else f"agent:{leased.agent}"
-            back = replace(back, status="waiting", waits_for=decision.reason, wait_key=wait_key, holds=True)
+            back = msgspec.structs.replace(
+                back, status="waiting", waits_for=decision.reason, wait_key=wait_key, holds=True
+            )
         await self.put_back(leased, back)
 
     async def _close(

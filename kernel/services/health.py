@@ -5,10 +5,10 @@ import logging
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
 import trio
 
 logger = logging.getLogger(__name__)
@@ -83,8 +83,7 @@ def _free_in(group: Path) -> float | None:
 _MICROSECONDS: Final = 1_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class SystemdNotifier:
+class SystemdNotifier(msgspec.Struct, frozen=True):
     """Tells the service manager (systemd) how the kernel is, as sd_notify(3) does; without an ``address`` nobody.
 
     ``watchdog_seconds``: so often ``WATCHDOG=1`` is expected; without it the kernel would be killed.

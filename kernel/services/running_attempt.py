@@ -10,7 +10,6 @@ import logging
 import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
@@ -65,8 +64,7 @@ STARTED_NOTICE_SECONDS: Final = 0.02
 """Time for the first entry to tell, in its own commit, that its worker runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AttemptServices:
+class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     """The services that every attempt of a kernel uses."""
 
     writer: Writer

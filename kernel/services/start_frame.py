@@ -10,7 +10,6 @@ anew, with a ledger of what was done.
 
 import hashlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -42,8 +41,7 @@ from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
 from protocol.project import ProjectDefinition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FirstPrompt:
+class FirstPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt and the entries that answer it. ``source_text`` is what mock rules match on.
 
     ``first_k`` is the number that the first of them has; ``earlier_steps`` of them were another instruction's.
@@ -116,8 +114,7 @@ class CannotStart(Exception):
         self.cause: Cause = cause
 
 
-@dataclass(frozen=True, slots=True)
-class StartFrame:
+class StartFrame(msgspec.Struct, frozen=True):
     """Everything that an attempt needs to start, and what its prompt was made of."""
 
     definition: AgentDefinition

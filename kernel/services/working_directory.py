@@ -12,7 +12,6 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -82,8 +81,7 @@ def folder_name(name: str) -> str:
     return _NOT_PLAIN.sub("+", name)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkingDirectory:
+class WorkingDirectory(msgspec.Struct, frozen=True):
     """``cwd`` is the agent's working directory; ``top`` the folder it is free to change, which holds ``cwd``.
 
     ``tree`` is its working tree, where it has one of its own.

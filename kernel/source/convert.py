@@ -5,7 +5,6 @@ by the owner of the Struct, after conversion.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, TypeVar, cast
 
@@ -40,15 +39,14 @@ _INVALID: Final = _Invalid()
 _EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class TypeRules:
+class TypeRules(msgspec.Struct, frozen=True):
     """Rules for the keys of files that types cannot express, by (Struct type, key of the file)."""
 
-    short_forms: Mapping[tuple[type, str], Callable[[Node], Node]] = field(default_factory=lambda: _EMPTY)
+    short_forms: Mapping[tuple[type, str], Callable[[Node], Node]] = _EMPTY
     """Rewrites a short spelling to the full one before it is converted."""
-    refused: Mapping[tuple[type, str], tuple[str, str]] = field(default_factory=lambda: _EMPTY)
+    refused: Mapping[tuple[type, str], tuple[str, str]] = _EMPTY
     """Keys that are not taken, fields among them: message and hint."""
-    refused_values: Mapping[tuple[type, str], Mapping[str, str]] = field(default_factory=lambda: _EMPTY)
+    refused_values: Mapping[tuple[type, str], Mapping[str, str]] = _EMPTY
     """Values of a closed set that are known but not taken: value -> hint."""
 
 

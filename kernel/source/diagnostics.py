@@ -5,9 +5,10 @@ Where a word is not known, the nearest known one is suggested.
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final
+
+import msgspec
 
 from protocol.api.document import FileError
 from protocol.errors import Refused
@@ -24,8 +25,7 @@ _LINE_BREAK: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 """What ends a line for libyaml, whose line numbers we report."""
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(msgspec.Struct, frozen=True):
     """A place in a file: both count from 1, columns in characters."""
 
     line: int = 1

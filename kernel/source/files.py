@@ -14,7 +14,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -145,8 +144,7 @@ class BadFolder(ValueError):
     """A folder that is not taken: it is too large, or has something else in it than files. The text says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderFile:
+class FolderFile(msgspec.Struct, frozen=True):
     """A file, or a link with where it points to. ``name`` is as seen from the folder."""
 
     name: str

@@ -11,7 +11,6 @@ order of the source.
 import ast
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
@@ -21,13 +20,11 @@ import msgspec
 from kernel.source.scalars import Quantity, quantity_of
 
 
-@dataclass(frozen=True, slots=True)
-class Anything:
+class Anything(msgspec.Struct, frozen=True):
     """A value that nothing is known of."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(msgspec.Struct, frozen=True):
     """A text, number or truth value. ``quantity`` is set for a number that is written with a unit."""
 
     kind: type
@@ -37,36 +34,31 @@ class Scalar:
     quantity: Quantity | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """One of a closed set of words, in the order of the source."""
 
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Items:
+class Items(msgspec.Struct, frozen=True):
     """A list of values of one type."""
 
     item: "ValueType"
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(msgspec.Struct, frozen=True):
     """A mapping of names to values of one type."""
 
     value: "ValueType"
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(msgspec.Struct, frozen=True):
     """A value that is a Struct; ``model_of`` has its fields."""
 
     struct: type[msgspec.Struct]
 
 
-@dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOf(msgspec.Struct, frozen=True):
     """A value of one of several types; ``nullable``: or none at all."""
 
     options: "tuple[ValueType, ...]"
@@ -76,8 +68,7 @@ class OneOf:
 ValueType = Anything | Scalar | Choice | Items | Entries | Nested | OneOf
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a Struct. ``key`` is its name in a file; ``default`` is NODEFAULT where it has none, or makes one."""
 
     name: str
@@ -93,8 +84,7 @@ class Field:
         return next((one.quantity for one in options if isinstance(one, Scalar) and one.quantity is not None), None)
 
 
-@dataclass(frozen=True, slots=True)
-class StructModel:
+class StructModel(msgspec.Struct, frozen=True):
     """The fields of a Struct in the order of the source, and by the key of the file."""
 
     struct: type[msgspec.Struct]

@@ -6,9 +6,9 @@ reading, so no input costs more than a bounded time (faults CF01-CF06).
 """
 
 from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+import msgspec
 import yaml
 
 from kernel.source.diagnostics import Diagnostics, Location
@@ -16,8 +16,7 @@ from kernel.source.diagnostics import Diagnostics, Location
 _NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarNode:
+class ScalarNode(msgspec.Struct, frozen=True):
     """One value as text. ``plain``: it was written without quotes, so it may be a number or nothing."""
 
     text: str
@@ -31,8 +30,7 @@ class ScalarNode:
         return self.plain and self.text in _NULLS
 
 
-@dataclass(frozen=True, slots=True)
-class ListNode:
+class ListNode(msgspec.Struct, frozen=True):
     """A sequence."""
 
     items: tuple["Node", ...]
@@ -40,8 +38,7 @@ class ListNode:
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class MapNode:
+class MapNode(msgspec.Struct, frozen=True):
     """A mapping. Keys are unique texts, in the order of the file."""
 
     entries: tuple[tuple[ScalarNode, "Node"], ...]
@@ -131,16 +128,15 @@ def _reader_place(error: yaml.YAMLError, problems: Diagnostics) -> Location:
     return Location(text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset))
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A collection that has not ended."""
 
     place: Location
     anchor: str | None
     is_map: bool
-    children: list[Node] = field(default_factory=list[Node])
-    keys: dict[str, Location] = field(default_factory=dict[str, Location])
-    pairs: list[tuple[ScalarNode, Node]] = field(default_factory=list[tuple[ScalarNode, Node]])
+    children: list[Node] = msgspec.field(default_factory=list[Node])
+    keys: dict[str, Location] = msgspec.field(default_factory=dict[str, Location])
+    pairs: list[tuple[ScalarNode, Node]] = msgspec.field(default_factory=list[tuple[ScalarNode, Node]])
     key: ScalarNode | None = None
     skip_value: bool = False
     size: int = 1

@@ -4,7 +4,6 @@ Only the attempt that holds an instruction's epoch may touch it (``held``). The 
 with the budget of the agent. All but ``identify`` is part of another commit, never a job.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
@@ -83,8 +82,7 @@ SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id 
 SET_MODEL: Final = "UPDATE instructions SET model = ? WHERE id = ? AND model IS NOT ?"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
+class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a worker that has begun. ``manifest`` is what its prompt was made of."""
 
     pid: int
@@ -143,8 +141,7 @@ def book_work(tx: Transaction, agent: str, started_ms: int, worked_ms: int) -> N
     tx.conn.execute(FORGET, {"agent": agent, "oldest": oldest, "most": most})
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(msgspec.Struct, frozen=True):
     """End of an attempt. ``exit`` is a code or a signal's name; ``stderr_tail`` what its worker complained."""
 
     outcome: str

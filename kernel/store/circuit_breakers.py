@@ -6,7 +6,6 @@ are jobs.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -85,8 +84,7 @@ def _of(row: _Row) -> Breaker:
     return Breaker(row.key, row.reason, row.state, row.open_until_ms, row.opens, failures, row.probe)
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderFailure:
+class ProviderFailure(msgspec.Struct, frozen=True):
     """A failure of a provider, as one attempt met it. ``jitter`` is uniform in [0, 1)."""
 
     key: str

@@ -1,12 +1,12 @@
 """Rows of a query by the names of their columns; pages of lists, and the count of what is left out."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any, Final, TypeVar, cast
 
 import apsw
+import msgspec
 
 T = TypeVar("T")
 _MAKERS: Final[dict[tuple[str, type[Any]], Callable[[Any], Any]]] = {}
@@ -60,8 +60,7 @@ LONGEST: Final = 1000
 """Rows in one answer at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(msgspec.Struct, frozen=True):
     """``limit`` rows behind the one with the number ``after``, None: from the start.
 
     Ask for one more than ``limit``: it tells whether there are more.

@@ -9,7 +9,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,8 +21,7 @@ from protocol.errors import Refused
 from protocol.remote_ref import Remote, is_commit
 
 
-@dataclass(frozen=True, slots=True)
-class Checkout:
+class Checkout(msgspec.Struct, frozen=True):
     """The files of a ``commit`` in ``folder``. ``digest`` is the SHA-256 of all of them, their names and modes."""
 
     remote: Remote

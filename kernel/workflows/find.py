@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.source.diagnostics import Diagnostics, suggest
@@ -21,8 +22,7 @@ WORKFLOWS: Final = ".workflows"
 SUFFIXES: Final = (".yaml", ".yml")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A workflow's file. ``default_name`` is its name unless it says otherwise; ``bound``: it may not say so.
 
     ``source`` are the variables that tell where it came from (``source.dir``), and their values; ``checkout`` is what
@@ -34,7 +34,7 @@ class Found:
     node: Node
     problems: Diagnostics
     bound: bool
-    source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    source: Mapping[str, str] = MappingProxyType({})
     checkout: Checkout | None = None
 
 

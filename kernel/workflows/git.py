@@ -15,11 +15,12 @@ import base64
 import itertools
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import urlsplit
+
+import msgspec
 
 from kernel.agents.environment import worker_environment
 from kernel.procs.command import CommandResult, run_command
@@ -82,8 +83,7 @@ _numbers: Final = itertools.count(1)
 """Attempt directories are distinct for the life of a kernel, which sweeps older ones."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GitCommand:
+class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
     """A way to run git. ``path`` is where it is looked for."""
 
     launcher: Launcher

@@ -7,16 +7,16 @@ gets nothing of it.
 
 import os
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 _LINE_BYTES: Final = 8192
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class GitDirectory:
+class GitDirectory(msgspec.Struct, frozen=True):
     """``own`` holds HEAD and the index of the working tree ``top`` (where there is one); ``common`` the objects
     and refs of all trees.
     """

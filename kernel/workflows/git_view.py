@@ -11,9 +11,10 @@ import shutil
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
+
+import msgspec
 
 from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line
 from protocol.ipc import Sandbox
@@ -40,8 +41,7 @@ _IF_THERE: Final = ("lfs",)
 """Git LFS keeps its files there."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """``folder`` is the git directory, ``top`` the working tree. In a ``sandbox``, git runs over it in that."""
 
     folder: str
@@ -54,8 +54,7 @@ class View:
         return {"GIT_DIR": self.folder, "GIT_WORK_TREE": self.top}
 
 
-@dataclass(frozen=True, slots=True)
-class Manner:
+class Manner(msgspec.Struct, frozen=True):
     """The formats of a repository: of its configuration, all that is believed, in the words of a file of git's."""
 
     text: str
@@ -168,7 +167,7 @@ def make_closed_view(
 
     Blocks. Raises OSError.
     """
-    _begin(folder, replace(manner, text=manner.text + settings), tip, objects)
+    _begin(folder, msgspec.structs.replace(manner, text=manner.text + settings), tip, objects)
     os.mkdir(f"{folder}/refs", 0o700)
     _copy_shallow(seen.folder, folder)
     for name in ("index", "info/exclude", "info/attributes"):

@@ -9,7 +9,6 @@ import logging
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -141,8 +140,7 @@ _BRINGING: Final = frozenset({"params", "setup"})
 """Keys that bring variables along."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedWorkflow:
+class LoadedWorkflow(msgspec.Struct, frozen=True):
     """A sound workflow, with each member's definition as it is now. ``path`` is how to name the file."""
 
     definition: WorkflowDefinition
@@ -151,7 +149,7 @@ class LoadedWorkflow:
     project: ProjectDefinition
     root: Path
     kickoff_place: Location
-    source: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    source: Mapping[str, str] = MappingProxyType({})
     """Variables that tell where the file came from, and their values."""
     checkout: Checkout | None = None
 

@@ -3,7 +3,6 @@
 That is its file as it stands now, with what the workflow overrides (CF18).
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -35,8 +34,7 @@ _OVERRIDES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One member with its definition as it is now: overrides applied.
 
     ``ref`` and ``base``, what the agent's own file says, are None for an inline agent.

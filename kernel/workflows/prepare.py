@@ -4,7 +4,6 @@ It knows no event loop and no store, so that a process without a kernel can say 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -37,8 +36,7 @@ from protocol.workflow import RUN_SECONDS, WorkflowDefinition
 T = TypeVar("T", int, float)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(msgspec.Struct, frozen=True):
     """A workflow that can start: nothing in its files, parameters or credentials stands against it."""
 
     loaded: LoadedWorkflow

@@ -8,7 +8,6 @@ import itertools
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -110,7 +109,7 @@ class ProjectGit:
         """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient."""
         try:
             seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
-            return await replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
+            return await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
                 cwd or view.top,
                 *words,
                 settings=settings,

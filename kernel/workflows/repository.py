@@ -10,7 +10,6 @@ import shutil
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -38,8 +37,7 @@ _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty")
 _SUBMODULE: Final = "160000 "
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(msgspec.Struct, frozen=True):
     """The start of working trees: a commit, the repository, and the project's place in it ("": its top).
 
     ``changed`` files are not as they are in that commit: what was done to them stays behind.
@@ -51,8 +49,7 @@ class Base:
     changed: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changed:
+class Changed(msgspec.Struct, frozen=True):
     """One file that is not as it was; of a binary one lines are not counted."""
 
     path: str
@@ -60,8 +57,7 @@ class Changed:
     deleted: int
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(msgspec.Struct, frozen=True):
     """All that was done in a tree since its base, committed or not. ``commits`` are (hash, subject), newest first."""
 
     files: tuple[Changed, ...]

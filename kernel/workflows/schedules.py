@@ -5,7 +5,6 @@ A schedule in a workflow's file counts in that workflow's space while it runs. I
 
 import logging
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -21,8 +20,7 @@ from protocol.trust import Grant, workflow_subject
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Scheduled:
+class Scheduled(msgspec.Struct, frozen=True):
     """A schedule, whose it is, and its home: where it wakes the agent unless it names a workspace that runs.
 
     ``demands`` of ``subject`` need trust; ``vouched`` is what was agreed to with the start of its workflow.

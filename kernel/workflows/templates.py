@@ -8,16 +8,16 @@ part of the author's sentence. Where the author has put a fence around a variabl
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 _OPEN: Final = "${{"
 _VARIABLE: Final = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)?", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(msgspec.Struct, frozen=True):
     """One use of a variable: its ``name``, and how it is ``written`` with its braces."""
 
     name: str
@@ -46,8 +46,7 @@ def expand(text: str, values: Mapping[str, str]) -> str:
     return _replace(text, lambda variable: values[variable.name])
 
 
-@dataclass(frozen=True, slots=True)
-class ShellText:
+class ShellText(msgspec.Struct, frozen=True):
     """A command whose variables became shell variables, and the environment that holds their values."""
 
     command: str
@@ -105,8 +104,7 @@ def write_kickoff(template: str, values: Mapping[str, str], outputs: Collection[
     return "".join(_write(block, values, outputs) for block in _blocks(template))
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(msgspec.Struct, frozen=True):
     """Lines of the template: prose, or all of a fence with its marks."""
 
     text: str

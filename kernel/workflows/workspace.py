@@ -4,9 +4,10 @@ It is looked at as far as files tell; git and processes are not known here.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
+
+import msgspec
 
 from kernel.agents.definition import place_at
 from kernel.source.diagnostics import Diagnostics
@@ -46,8 +47,7 @@ FOLDER_VARIABLES: Final = ("workflow.name", "workflow.tag", "workflow.instance")
 _HINT: Final = "write a folder as seen from the project's root, such as data/review"
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceSettings:
+class WorkspaceSettings(msgspec.Struct, frozen=True):
     """``folder`` is the workspace's, as seen from the root; None where there is no workspace. ``mirror``: it is
     written to. ``bound``: what is said there is kept for the runs that come.
     """

@@ -6,9 +6,10 @@ import shutil
 import stat
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
@@ -78,8 +79,7 @@ def plan_trees(
     return tuple(trees)
 
 
-@dataclass(frozen=True, slots=True)
-class WorktreeSetup:
+class WorktreeSetup(msgspec.Struct, frozen=True):
     """The agent that works in a tree, as its commands are told."""
 
     tree: Worktree

@@ -6,7 +6,6 @@ entries are a record only: a later attempt names its session, and says what is n
 
 import traceback
 from collections.abc import Mapping
-from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Final
@@ -99,7 +98,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     async with metered(address, start.limits, teller.may_ask) as meter:
         teller.meter = meter
         try:
-            program = module.open(replace(job, endpoint=meter.url))
+            program = module.open(msgspec.structs.replace(job, endpoint=meter.url))
             outcome = await _run(program, spec, program.launch(), start, teller)
         except (Failed, LinkLost, TooLarge) as error:
             outcome = error  # raised outside of the meter's nursery, which would wrap it

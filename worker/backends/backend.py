@@ -7,9 +7,10 @@ feeds it and ends it. So each program's file is a translation, tested on recorde
 import re
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
+
+import msgspec
 
 from protocol import ipc
 from protocol.errors import UNSERVED
@@ -20,8 +21,7 @@ from worker.entry_limits import shorten
 from worker.models.errors import Failed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackendJob:
+class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
     """The work of one attempt, as a backend needs it.
 
     ``message`` is what the program reads: the instruction with its thread, or, where ``session`` is resumed, what was
@@ -42,8 +42,7 @@ class BackendJob:
     """Where its requests to its provider go; None: where the provider is."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """A process to run in ``start.cwd``. ``env`` is all of its environment; ``stdin`` is written, then closed.
 
     ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
@@ -60,30 +59,26 @@ class Launch:
     log: re.Pattern[bytes] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStarted:
+class SessionStarted(msgspec.Struct, frozen=True):
     """The id under which it can be resumed; made durable before anything else."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyText:
+class ReplyText(msgspec.Struct, frozen=True):
     """Text as it comes. Shown, not kept."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityChanged:
+class ActivityChanged(msgspec.Struct, frozen=True):
     """The activity that it is in now. ``tool``: a tool runs until the next event."""
 
     what: str
     tool: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One reply of its model, whole: a step. ``usage`` is of this reply alone, never counted before or again.
 
     Each of ``calls`` is followed by a ``ToolEnded`` in time; one without calls is its last, as a rule.
@@ -94,8 +89,7 @@ class Turn:
     usage: Usage | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolEnded:
+class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
     """A tool came back: kept, so that a fresh start can be told what was done. Between two turns, it may be stopped."""
 
     call_id: str
@@ -104,35 +98,30 @@ class ToolEnded:
     is_error: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(msgspec.Struct, frozen=True):
     """Model calls that were no turn of its own (agents below it): what they cost, and no turn told."""
 
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class DaemonConnected:
+class DaemonConnected(msgspec.Struct, frozen=True):
     """It is connected to Daemon MCP."""
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     """It would not end by itself for long (a wrong key is retried for minutes): it is to be ended, for this reason."""
 
     why: Failed
 
 
-@dataclass(frozen=True, slots=True)
-class BackingOff:
+class BackingOff(msgspec.Struct, frozen=True):
     """It waits of its own accord; where nothing more is heard of it for so long, it is to be ended for this reason."""
 
     seconds: float
     why: Failed
 
 
-@dataclass(frozen=True, slots=True)
-class LastEvent:
+class LastEvent(msgspec.Struct, frozen=True):
     """Its last event: it should leave now, and is made to where it does not."""
 
 
@@ -150,8 +139,7 @@ Event = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """The end of the process: one of ``code`` and ``signal``. ``stderr`` is the end of what it said there.
 
     ``pushed``: it had said its last and stayed, so it was made to leave, and how it left says nothing.

@@ -11,7 +11,6 @@ session, over all processes, so its own count is not used.
 import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -68,8 +67,7 @@ _OURS: Final = (
 """What the kernel does for all agents alike, or what has nobody to answer it: not offered."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Permission:
+class _Permission(msgspec.Struct, frozen=True):
     """``asks``: about what is not allowed somebody is asked; otherwise it is refused."""
 
     asks: bool

@@ -11,7 +11,6 @@ that name it, and tokens are all told in the end.
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -57,8 +56,7 @@ _PROSE: Final[tuple[tuple[str, Cause], ...]] = (
 """Its own fixed sentences for what has no code but ``other``."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnFailure:
+class TurnFailure(msgspec.Struct, frozen=True):
     """A cause, with the HTTP status where one is known."""
 
     cause: Cause

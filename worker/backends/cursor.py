@@ -13,7 +13,6 @@ it. What lies in the user's own home, and above that, is the user's.
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -51,8 +50,7 @@ _CHANGING: Final = ("Shell(*)", "Write(*)", "WebFetch(*)")
 _READING: Final = ("Read(*)",)
 
 
-@dataclass(frozen=True, slots=True)
-class _Permission:
+class _Permission(msgspec.Struct, frozen=True):
     """Tools that are allowed, and refused by name: one that is merely not allowed makes it wait for half a minute."""
 
     allows: tuple[str, ...] = ()
@@ -162,7 +160,7 @@ class Cursor:
         """
         result = self._result
         if result is None:
-            ended = replace(ended, stderr=ended.stderr or self._prose)
+            ended = msgspec.structs.replace(ended, stderr=ended.stderr or self._prose)
             if not ended.code:  # 0 says nothing: with that it also refuses to begin in a directory it does not trust
                 raise unfinished_result(TITLE, ended)
             raise Failed("overloaded", f"{TITLE} ended with exit code {ended.code}: {ended.stderr}")

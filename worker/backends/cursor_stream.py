@@ -5,7 +5,6 @@ what lies between two returns. Its usage comes once, at the end, for all of them
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final, TypeVar
 
 import msgspec
@@ -130,7 +129,7 @@ class Replies:
         """The reply that ends the work, with what all of them cost. A call that never came back is passed over."""
         self._calls = []
         turn = self._turn(_usage(line.usage))
-        return turn if turn.text else replace(turn, text=line.result or "")
+        return turn if turn.text else msgspec.structs.replace(turn, text=line.result or "")
 
     def broke(self, line: Line) -> Iterator[Event]:
         """The end of a run that failed: what it cost all the same."""

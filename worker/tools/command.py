@@ -6,9 +6,9 @@ What left the group is the keeper's to end. Standard output and error are one st
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import trio
 
 from worker.subprocesses import Subprocesses, end
@@ -22,8 +22,7 @@ LINGER_SECONDS: Final = 1.0
 """How long the pipe may stay open after the command ended: a process that left the group may hold it for ever."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, frozen=True, kw_only=True):
     """A command to run. ``stdin`` is what it reads; ``env`` is added to what every program of the attempt sees."""
 
     words: Sequence[str]

@@ -3,9 +3,9 @@
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import trio
 
 from worker.tools.confined_files import ConfinedDir, Parts
@@ -19,8 +19,7 @@ SKIPPED: Final = frozenset(
 """Folders that are gone through only when they are asked for by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """A regular file. ``folder`` is a descriptor, open until the next one is asked for."""
 
     parts: Parts

@@ -3,10 +3,10 @@
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+import msgspec
 import trio
 
 from protocol.tools import BUILT_IN
@@ -25,8 +25,7 @@ class FileArguments(Arguments, frozen=True, kw_only=True):
 A = TypeVar("A", bound=FileArguments)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileTool(Generic[A]):
+class FileTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     """One of them. ``act`` may raise NotAllowed, BadPattern and OSError, which the model is told."""
 
     name: str
@@ -41,8 +40,7 @@ class FileTool(Generic[A]):
         return BuiltinTool(hand=hand, spec=spec(self.name, self.about, self.asks), read_only=read_only)
 
 
-@dataclass(frozen=True, slots=True)
-class _FileToolRunner(Generic[A]):
+class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
     tool: FileTool[A]
     place: ConfinedDir
     leaves: bool

@@ -1,7 +1,6 @@
 """A tool of the project's own: a command that reads its arguments as JSON and answers in text, or a canned answer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -27,8 +26,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = MappingProxyType(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProjectToolRunner:
+class ProjectToolRunner(msgspec.Struct, frozen=True, kw_only=True):
     """Runs one of them."""
 
     tool: ProjectTool

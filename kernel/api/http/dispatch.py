@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -34,14 +33,13 @@ class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The body of a request to a route that asks for nothing: ``{}``."""
 
 
-@dataclass(frozen=True, slots=True)
-class RawRequest:
+class RawRequest(msgspec.Struct, frozen=True):
     """A request as it came: header fields, query string, whole body, variables of the path."""
 
     fields: Fields
     query_string: bytes
     body: bytes
-    args: Mapping[str, str] = field(default_factory=lambda: _NO_ARGS)
+    args: Mapping[str, str] = _NO_ARGS
     client_port: int = 0
     """Where it came from on our own machine; 0: not known."""
 
@@ -62,9 +60,7 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
         return problem_reply(refusal_of(error))
     if route.method != "GET":
         fault_point("api.answer")
-    if isinstance(result, msgspec.Struct):
-        return json_reply(result, route.status)
-    return result
+    return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
 
 
 def vouches(body: object) -> bool:

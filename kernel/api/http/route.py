@@ -6,7 +6,6 @@ be done with ``?after=``.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeVar
 
 import msgspec
@@ -22,8 +21,7 @@ T = TypeVar("T")
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 
 
-@dataclass(frozen=True, slots=True)
-class Request(Generic[T]):
+class Request(msgspec.Struct, Generic[T], frozen=True):
     """One request, decoded. ``args`` are the variables of the path, ``body`` what the route asks for."""
 
     body: T
@@ -43,8 +41,7 @@ class Request(Generic[T]):
         return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(msgspec.Struct, frozen=True):
     """An answer in pieces: server-sent events."""
 
     pieces: AsyncGenerator[bytes, None]
@@ -54,8 +51,7 @@ Handler = Callable[..., Awaitable[msgspec.Struct | Response | Stream]]
 """Takes the request, and by name the records of the context that it uses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class Route(msgspec.Struct, frozen=True, kw_only=True):
     """One route. ``path`` has its variables in angle brackets, ``answers`` None stands for a stream."""
 
     method: Method

@@ -6,7 +6,6 @@ only followed.
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
@@ -149,8 +148,7 @@ TURNS: Final = frozenset(
 """Events after which the work may have ended, or come to where only a person can help."""
 
 
-@dataclass(frozen=True, slots=True)
-class StartedWork:
+class StartedWork(msgspec.Struct, frozen=True):
     """Some work that was accepted: the space of its events, and its report once it has ended."""
 
     accepted: Accepted

@@ -4,7 +4,6 @@ A refusal is a result with ``isError`` and a code, so that the model reads it an
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -31,8 +30,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hint: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """The structured result of a call, as JSON."""
 
     body: bytes

@@ -10,7 +10,6 @@ The handshake revisions (up to 2025-11-25) are read by ``read``, revision 2026-0
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import msgspec
@@ -69,15 +68,14 @@ def listed_to(fields: Fields) -> tuple[dict[str, Any], ...]:
 _INVALID_PARAMS: Final = -32602
 
 
-@dataclass(frozen=True, slots=True)
-class DirectCall:
+class DirectCall(msgspec.Struct, frozen=True):
     """A call that needs nothing of the SDK. ``extra`` is what the revision adds to every result."""
 
     id: int | str
     tool: Tool
     arguments: dict[str, Any]
     call_key: str | None
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
 def wants_json(fields: Fields) -> bool:

@@ -1,7 +1,6 @@
 """Rows of the table of tools: arguments, result and handler of what an agent may ask for."""
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -17,8 +16,7 @@ class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Arguments of a tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(msgspec.Struct, frozen=True):
     """The author of a call: an attempt, as its token says, and the key of this very call if the client has one."""
 
     identity: Identity
@@ -34,8 +32,7 @@ ToolHandler = Callable[..., Awaitable[msgspec.Struct]]
 """Takes the caller and the arguments, and by name the records of the context that it uses."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
     """One tool. ``mutating`` ones change something; ``idempotent`` ones may be repeated without harm."""
 
     name: str

@@ -6,8 +6,9 @@ a clock that was put back can be noticed: what waits keeps its wait (fault TF14)
 What has ended keeps its stamps, for they are shown; ``skipped`` says how they are to be read (kernel.policy.retention).
 """
 
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from kernel.policy.retention import unseen
 from kernel.store.transaction import Transaction
@@ -57,8 +58,7 @@ WHERE state = 'open' AND created_ms > :now
 ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS, BALLOTS)
 
 
-@dataclass(frozen=True, slots=True)
-class HostClock:
+class HostClock(msgspec.Struct, frozen=True):
     """Relation of a kernel's time to its machine: which boot of it, and what the kernel's time was then."""
 
     boot_id: str

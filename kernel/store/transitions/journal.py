@@ -3,7 +3,6 @@
 The prompt that the first entry answers is saved with it.
 """
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
@@ -28,8 +27,7 @@ WHERE id = :id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSnapshot:
+class PromptSnapshot(msgspec.Struct, frozen=True):
     """Prompt to keep with the first entry of an attempt. Entries before ``aside`` belong to another prompt."""
 
     prompt: FrozenPrompt

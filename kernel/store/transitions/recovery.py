@@ -7,7 +7,6 @@ credential or an empty account is tried once more, for whoever starts a kernel m
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Final, cast
 
 import msgspec
@@ -217,16 +216,15 @@ FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER
 SET_DEATHS: Final = "UPDATE instructions SET kernel_deaths = ?, progress_mark = ? WHERE id = ?"
 
 
-@dataclass
-class _Left:
+class _Left(msgspec.Struct):
     """Settles the instructions that the last kernel was working on, one by one. ``counts``: it died of itself."""
 
     tx: Transaction
     counts: bool
     in_flight: Collection[InstructionId] | None
-    requeued: list[InstructionId] = field(default_factory=list)
-    closed: list[InstructionId] = field(default_factory=list)
-    given_up: list[InstructionId] = field(default_factory=list)
+    requeued: list[InstructionId] = msgspec.field(default_factory=list)
+    closed: list[InstructionId] = msgspec.field(default_factory=list)
+    given_up: list[InstructionId] = msgspec.field(default_factory=list)
 
     def settle(self) -> None:
         rows = self.tx.conn.execute(LIVE).fetchall()

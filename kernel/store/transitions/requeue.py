@@ -1,7 +1,8 @@
 """Put an instruction back: to be tried again, to go on later, or to wait."""
 
-from dataclasses import dataclass, replace
 from typing import Final, Literal
+
+import msgspec
 
 from kernel.policy.scheduling import lane_after
 from kernel.store import waits
@@ -21,8 +22,7 @@ TOLD_CHARACTERS: Final = 500
 Charge = Literal["attempt", "crash", "none"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Requeue:
+class Requeue(msgspec.Struct, frozen=True, kw_only=True):
     """Return of an instruction from its attempt to its lane, or into a wait.
 
     ``not_before_ms`` is the kernel's time, 0 for at once (a waiting one: nobody knows when). ``charge`` says what the
@@ -53,8 +53,7 @@ class Requeue:
     """Set where an attempt failed and another one follows: what people are told of it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retried:
+class Retried(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt ``n`` failed with ``text``; ``left`` more may follow (None: they are not counted)."""
 
     n: int
@@ -151,12 +150,14 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     if parking.seen_shut:
         found = None if parking.wait_key is None else breaker(tx.conn, parking.wait_key)
         if found is None or found.state == "closed":
-            parking = replace(parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False)
+            parking = msgspec.structs.replace(
+                parking, status="queued", waits_for=None, wait_key=None, not_before_ms=0, holds=False
+            )
     # Once the breaker has counted the failure it may be open.
     failed = None if parking.trip is None else record_failure(tx, parking.trip)
     if failed is not None and failed.state != "closed":
         until_ms = max(parking.not_before_ms, failed.open_until_ms) if failed.open_until_ms else 0
-        parking = replace(
+        parking = msgspec.structs.replace(
             parking,
             status="waiting",
             waits_for=failed.reason,
@@ -167,10 +168,12 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     # Answers that are there are notes by now.
     still_open = take_answers(tx, number)
     if still_open is not None and parking.status != "waiting":
-        parking = replace(parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0)
+        parking = msgspec.structs.replace(
+            parking, status="waiting", waits_for="answer", wait_key=still_open, not_before_ms=0
+        )
     # Until an approval is decided it holds no worker; one that is tried again later looks then.
     if parking.status != "waiting" and not parking.not_before_ms and (request := awaited(tx, number)) is not None:
-        parking = replace(
+        parking = msgspec.structs.replace(
             parking,
             status="waiting",
             waits_for="approval",
@@ -180,5 +183,5 @@ def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:
     if parking.status != "waiting":
         row = tx.conn.execute(PAUSED, (number,)).fetchone()
         if row is not None and row[0]:
-            parking = replace(parking, status="waiting", waits_for="paused")
+            parking = msgspec.structs.replace(parking, status="waiting", waits_for="paused")
     return parking

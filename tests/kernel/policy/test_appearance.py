@@ -1,9 +1,9 @@
 """What the process table says that an agent is doing."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kernel.policy.agent_status import AgentStatus, AgentWork, agent_status
 

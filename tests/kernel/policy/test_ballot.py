@@ -1,13 +1,13 @@
 """What a ballot comes to: by whichever order of votes, once it is sure, and at its deadline in any case."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import combinations_with_replacement
 from typing import Final
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kernel.policy.voting import Decided, ProposalState, Undecided, counted, tally
 from protocol.voting import Method, TieBreaker, Why

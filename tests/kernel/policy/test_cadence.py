@@ -1,10 +1,9 @@
 """When a wakeup comes, whatever the agent and the clocks do."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kernel.policy.wakeup_schedule import (
     LARGEST_CORRECTION_MS,

@@ -1,9 +1,9 @@
 """The rule of ballots: what can be put to the vote, who is woken by what, and what is said."""
 
-from dataclasses import replace
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from kernel.policy.voting import Decided, ProposalOpened, ProposalState, with_defaults
 from kernel.rule.draft import (

@@ -1,10 +1,10 @@
 """One agent asks another: who asks waits without a worker, and is told the answer once, whatever comes first."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from kernel.policy.agent_status import Readiness
 from kernel.policy.run_completion import RunCompletion, run_completion

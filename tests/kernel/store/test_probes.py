@@ -1,8 +1,7 @@
 """A breaker that is half open never waits for somebody who cannot try."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from kernel.policy.agent_status import Readiness
 from kernel.rule.draft import MemberSpec
