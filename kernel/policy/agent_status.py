@@ -94,7 +94,7 @@ def _kept_waiting(wait: _Wait, now_ms: int) -> Readiness:
 Shown = Literal["idle", "running", "waiting", "backoff", "paused", "stopped", "error"]
 
 
-class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
+class AgentWork(msgspec.Struct, frozen=True):
     """An agent and its work. Times are the kernel's, 0 for none; ``due_ms`` None: nothing is in its lanes.
 
     ``parked_for`` is what the first of its waiting instructions waits for.
@@ -109,7 +109,7 @@ class AgentWork(msgspec.Struct, frozen=True, kw_only=True):
     hold_reason: WaitReason | None
     hold_until_ms: int
     resume_at_ms: int
-    kept_for: WaitReason | None = None
+    kept_for: WaitReason | None
     """What a call of its live attempt is kept waiting for."""
 
 

@@ -5,7 +5,7 @@ the restart policy in the commit that books the end (promise P13).
 """
 
 from collections.abc import Iterable
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, cast
 
 import apsw
 import msgspec
@@ -18,7 +18,7 @@ from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.api.processes import PsRow, Queue
 from protocol.errors import Refused
-from protocol.instruction import Usage, WaitReason
+from protocol.instruction import Usage
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, place_of
 
 
@@ -67,17 +67,17 @@ class Member(msgspec.Struct, frozen=True):
 
 
 MEMBERS: Final = """
-SELECT m.name, m.agent, CASE
+SELECT m.name, m.agent AS key, CASE
   WHEN EXISTS (SELECT 1 FROM instructions AS i WHERE i.agent = m.agent AND i.state IN ('leased', 'running'))
     THEN 'running'
-  WHEN a.state = 'active' THEN 'idle' ELSE a.state END
+  WHEN a.state = 'active' THEN 'idle' ELSE a.state END AS state
 FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent WHERE m.space = ? ORDER BY m.name
 """
 
 
 def members(conn: apsw.Connection, space: str) -> tuple[Member, ...]:
     """Return the members of ``space`` (also after its workflow has stopped)."""
-    return tuple(Member(*found) for found in conn.execute(MEMBERS, (space,)))
+    return tuple(rows.all_(conn.execute(MEMBERS, (space,)), MEMBERS, Member))
 
 
 WORKSPACES: Final = """
@@ -103,7 +103,8 @@ class Process(msgspec.Struct, frozen=True):
 PS: Final = """
 SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_space, place.space) AS space,
   a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
-  live.id AS number, live.epoch, coalesce(live.steps, 0) AS step, live.waits_for AS kept_for,
+  live.id IS NOT NULL AS live, live.id AS number, live.epoch, coalesce(live.steps, 0) AS step,
+  live.waits_for AS kept_for,
   a.hold_reason, a.hold_until_ms, a.resume_at_ms,
   parked.waits_for AS parked_for, coalesce(parked.not_before_ms, 0) AS parked_until_ms,
   (SELECT min(q.not_before_ms) FROM instructions AS q
@@ -156,14 +157,12 @@ def process(conn: apsw.Connection, key: str, now_ms: int) -> Process | None:
     return None if found is None else _process(found, now_ms)
 
 
-class _Row(NamedTuple):
+class _Row(AgentWork, frozen=True):
     """A row of PS."""
 
     key: AgentKey
     name: str
     space: str | None
-    state: AgentState
-    reason: str | None
     backend: str
     model: str
     restarts: int
@@ -172,12 +171,6 @@ class _Row(NamedTuple):
     number: int | None
     epoch: int | None
     step: int
-    hold_reason: WaitReason | None
-    hold_until_ms: int
-    resume_at_ms: int
-    parked_for: WaitReason | None
-    parked_until_ms: int
-    due_ms: int | None
     immediate: int
     normal: int
     background: int
@@ -188,25 +181,10 @@ class _Row(NamedTuple):
     cache_write_tokens: int
     ended_usd: float | None
     live_usd: float | None
-    kept_for: WaitReason | None
 
 
 def _process(row: _Row, now_ms: int) -> Process:
-    looks = agent_status(
-        AgentWork(
-            live=row.number is not None,
-            state=row.state,
-            reason=row.reason,
-            due_ms=row.due_ms,
-            parked_for=row.parked_for,
-            parked_until_ms=row.parked_until_ms,
-            hold_reason=row.hold_reason,
-            hold_until_ms=row.hold_until_ms,
-            resume_at_ms=row.resume_at_ms,
-            kept_for=row.kept_for,
-        ),
-        now_ms,
-    )
+    looks = agent_status(row, now_ms)
     tokens = Usage(
         input_tokens=row.input_tokens,
         output_tokens=row.output_tokens,

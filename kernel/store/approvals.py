@@ -11,7 +11,7 @@ import msgspec
 
 from kernel.policy.approvals import Decision, State
 from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule
-from kernel.store import waits
+from kernel.store import rows, waits
 from kernel.store.entries import store_body
 from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
@@ -20,21 +20,21 @@ from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, A
 from protocol.api.instructions import AskedApproval
 from protocol.ipc import Granted
 from protocol.message import SYSTEM
-from protocol.names import ApprovalId, approval_id, instruction_id, name_of, number_of, place_of, rule_id
+from protocol.names import AgentKey, ApprovalId, approval_id, instruction_id, name_of, number_of, place_of, rule_id
 
 SHOWN_BYTES: Final = 64 * 1024
 """Of an input in a list; the whole of it is shown with the request itself."""
 
 OPEN: Final = """
-SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
-  a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
+SELECT a.id AS number, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS given, a.why,
+  a.instruction, a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
 FROM approvals AS a INDEXED BY approvals_open LEFT JOIN blobs AS b ON b.hash = a.blob
 WHERE a.state = 'open' AND a.id > ? ORDER BY a.id LIMIT ?
 """
 COUNT_OPEN: Final = "SELECT count(*) FROM approvals INDEXED BY approvals_open WHERE state = 'open'"
 ONE: Final = """
-SELECT a.id, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END, a.why, a.instruction,
-  a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
+SELECT a.id AS number, a.name, a.space, a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS given, a.why,
+  a.instruction, a.requested_ms, a.expires_ms, a.state, a.decided_ms, a.decided_by, a.reason
 FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob WHERE a.id = ?
 """
 
@@ -59,14 +59,14 @@ class _Row(NamedTuple):
 
 def pending(conn: apsw.Connection, page: Page = WHOLE) -> Pending:
     """Return the open requests, the oldest first. Ask in a thread."""
-    found = [_Row(*row) for row in conn.execute(OPEN, (page.after or 0, page.limit + 1))]
-    rows, following = page.cut(found, lambda row: approval_id(row.number))
+    found = rows.all_(conn.execute(OPEN, (page.after or 0, page.limit + 1)), OPEN, _Row)
+    shown, following = page.cut(found, lambda row: approval_id(row.number))
     total = int(conn.execute(COUNT_OPEN).get)
-    return Pending(approvals=tuple(map(_listed, rows)), total=total, next=following)
+    return Pending(approvals=tuple(map(_listed, shown)), total=total, next=following)
 
 
 GRANTED: Final = """
-SELECT a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END
+SELECT a.tool, CASE WHEN a.blob IS NULL THEN a.input ELSE b.body END AS input
 FROM approvals AS a LEFT JOIN blobs AS b ON b.hash = a.blob
 WHERE a.instruction = ? AND a.state = 'granted' AND a.told = 0 ORDER BY a.id LIMIT 20
 """
@@ -74,8 +74,12 @@ WHERE a.instruction = ? AND a.state = 'granted' AND a.told = 0 ORDER BY a.id LIM
 
 def granted(conn: apsw.Connection, instruction: str) -> tuple[Granted, ...]:
     """Calls of an instruction that are approved, and whose attempt did not live to hear it."""
-    rows = conn.execute(GRANTED, (number_of(instruction, "i"),))
-    return tuple(Granted(tool=tool, input=msgspec.Raw(given or b"null")) for tool, given in rows)
+    found = conn.execute(GRANTED, (number_of(instruction, "i"),))
+    return tuple(rows.all_(found, GRANTED, Granted, input=_json))
+
+
+def _json(given: bytes | None) -> msgspec.Raw:
+    return msgspec.Raw(given or b"null")
 
 
 def _listed(row: _Row) -> ApprovalRow:
@@ -97,16 +101,15 @@ def _listed(row: _Row) -> ApprovalRow:
 
 def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
     """All about one request."""
-    found = conn.execute(ONE, (number_of(approval, "a"),)).fetchone()
-    if found is None:
+    row = rows.one(conn.execute(ONE, (number_of(approval, "a"),)), ONE, _Row)
+    if row is None:
         return None
-    row = _Row(*found)
     return ApprovalInfo(
         id=approval_id(row.number),
         agent=row.name,
         space=place_of(row.space),
         tool=row.tool,
-        input=msgspec.Raw(row.given or b"null"),
+        input=_json(row.given),
         reason=row.why,
         instruction_id=instruction_id(row.instruction),
         requested_at=rfc3339(row.requested_ms),
@@ -119,26 +122,20 @@ def info(conn: apsw.Connection, approval: str) -> ApprovalInfo | None:
 
 
 OF_INSTRUCTION: Final = """
-SELECT id, tool, state, told, requested_ms, decided_ms FROM approvals WHERE instruction = ? ORDER BY id
+SELECT id, tool, state, told AS heard, requested_ms AS requested_at, decided_ms AS decided_at
+FROM approvals WHERE instruction = ? ORDER BY id
 """
 
 
 def of_instruction(conn: apsw.Connection, number: int) -> tuple[AskedApproval, ...]:
     """Everything an instruction asked for, the first first."""
-    rows = cast(
-        "list[tuple[int, str, State, int, int, int | None]]", conn.execute(OF_INSTRUCTION, (number,)).fetchall()
-    )
+    found = conn.execute(OF_INSTRUCTION, (number,))
     return tuple(
-        AskedApproval(
-            id=approval_id(approval),
-            tool=tool,
-            state=state,
-            heard=bool(told),
-            requested_at=rfc3339(requested_ms),
-            decided_at=optional_rfc3339(decided_ms),
+        rows.each(
+            found, OF_INSTRUCTION, AskedApproval,
+            id=approval_id, heard=bool, requested_at=rfc3339, decided_at=optional_rfc3339,
         )
-        for approval, tool, state, told, requested_ms, decided_ms in rows
-    )
+    )  # fmt: skip
 
 
 EXPIRES: Final = "SELECT expires_ms FROM approvals WHERE id = ?"
@@ -150,25 +147,22 @@ def expires_at(conn: apsw.Connection, approval: str) -> str | None:
     return None if found is None else rfc3339(int(found[0]))
 
 
-RULES: Final = "SELECT id, agent, tool, pattern, created_ms FROM approval_rules WHERE id > ? ORDER BY id LIMIT ?"
+RULES: Final = """
+SELECT id, agent, tool, pattern, created_ms AS created_at FROM approval_rules WHERE id > ? ORDER BY id LIMIT ?
+"""
 COUNT_RULES: Final = "SELECT count(*) FROM approval_rules"
 
 
 def rules(conn: apsw.Connection, page: Page = WHOLE) -> ApprovalRules:
     """Return the approval rules, the oldest first."""
-    found = list(conn.execute(RULES, (page.after or 0, page.limit + 1)))
-    shown, following = page.cut(found, lambda row: rule_id(row[0]))
-    rows = tuple(
-        ApprovalRuleRow(
-            id=rule_id(number),
-            agent=None if agent is None else name_of(agent),
-            tool=tool,
-            pattern=pattern,
-            created_at=rfc3339(created_ms),
-        )
-        for number, agent, tool, pattern, created_ms in shown
-    )
-    return ApprovalRules(rules=rows, total=int(conn.execute(COUNT_RULES).get), next=following)
+    cursor = conn.execute(RULES, (page.after or 0, page.limit + 1))
+    found = rows.all_(cursor, RULES, ApprovalRuleRow, id=rule_id, agent=_optional_name, created_at=rfc3339)
+    shown, following = page.cut(found, lambda row: row.id)
+    return ApprovalRules(rules=shown, total=int(conn.execute(COUNT_RULES).get), next=following)
+
+
+def _optional_name(agent: AgentKey | None) -> str | None:
+    return None if agent is None else name_of(agent)
 
 
 OF_RUN: Final = """
@@ -248,10 +242,9 @@ WHERE id = :id AND state = 'open' RETURNING instruction, name, space, tool
 def put_decision(tx: Transaction, row: ApprovalDecision) -> None:
     """Decide an open request, and let who waits for it go on."""
     values = {"id": row.approval, "state": row.decision, "by": row.by, "reason": row.reason, "now": tx.now_ms}
-    found = tx.conn.execute(DECIDE, values).fetchone()
-    if found is None:
+    one = rows.one(tx.conn.execute(DECIDE, values), DECIDE, Named)
+    if one is None:
         return
-    one = Named(*found)
     _tell_decision(tx, row.approval, one, row.decision, row.by)
     update_wait(tx, one.instruction)
     if tx.conn.execute(WAITS, (one.instruction, approval_id(row.approval))).fetchone() is not None:
@@ -293,14 +286,13 @@ class Awaited(NamedTuple):
 
 
 FIRST_OPEN: Final = """
-SELECT id, waits_ms FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id LIMIT 1
+SELECT id AS approval, waits_ms FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id LIMIT 1
 """
 
 
 def awaited(tx: Transaction, number: int) -> Awaited | None:
     """Return the first open request of an instruction that is put back into its lane."""
-    row = tx.conn.execute(FIRST_OPEN, (number,)).fetchone()
-    return None if row is None else Awaited(approval_id(int(row[0])), int(row[1]))
+    return rows.one(tx.conn.execute(FIRST_OPEN, (number,)), FIRST_OPEN, Awaited, approval=approval_id)
 
 
 OPEN_OF: Final = "SELECT id FROM approvals WHERE instruction = ? AND state = 'open' ORDER BY id"
@@ -330,4 +322,4 @@ def put_rule(tx: Transaction, row: ApprovalRule) -> None:
     """Keep what was agreed to once for all."""
     tx.conn.execute(INSERT_RULE, (row.agent, row.tool, row.pattern, row.by, tx.now_ms))
     data = {"id": rule_id(tx.conn.last_insert_rowid()), "tool": row.tool, "state": "kept"}
-    tx.emit("approval.rule", agent=None if row.agent is None else name_of(row.agent), data=data)
+    tx.emit("approval.rule", agent=_optional_name(row.agent), data=data)

@@ -9,20 +9,19 @@ from typing import Final
 import apsw
 import msgspec
 
+from kernel.store import rows
+from kernel.store.instructions import AgentInSpace
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, attempt_id, instruction_id, number_of
+from protocol.names import InstructionId, attempt_id, instruction_id, number_of
 from protocol.text import encode_json
 
 
-class Held(msgspec.Struct, frozen=True):
+class Held(AgentInSpace, frozen=True):
     """An instruction that a live attempt holds."""
 
     number: int
-    agent: AgentKey
-    name: AgentName
-    space: str
     message: int
     hops: int
     lane: int
@@ -30,17 +29,17 @@ class Held(msgspec.Struct, frozen=True):
 
 
 HELD: Final = """
-SELECT id, agent, name, space, message, hops, lane, entries FROM instructions
+SELECT id AS number, agent, name, space, message, hops, lane, entries FROM instructions
 WHERE id = ? AND epoch = ? AND state IN ('leased', 'running')
 """
 
 
 def held(conn: apsw.Connection, instruction: str, epoch: int) -> Held:
     """The instruction, if ``epoch`` still holds it. Raises Refused (stale_attempt)."""
-    row = conn.execute(HELD, (number_of(instruction, "i"), epoch)).fetchone()
+    row = rows.one(conn.execute(HELD, (number_of(instruction, "i"), epoch)), HELD, Held)
     if row is None:
         raise stale(instruction, epoch)
-    return Held(*row)
+    return row
 
 
 def stale(instruction: str, epoch: int) -> Refused:
@@ -48,34 +47,24 @@ def stale(instruction: str, epoch: int) -> Refused:
     return Refused("stale_attempt", f"attempt {instruction}-{epoch} has ended", "its instruction goes on without it")
 
 
-class Identity(msgspec.Struct, frozen=True):
-    """The attempt a token was made for. ``name`` is what the agent is called in the space.
+class Identity(AgentInSpace, frozen=True):
+    """The attempt a token was made for. ``live`` False: it has ended, and the token is worth nothing."""
 
-    ``live`` False: it has ended, and the token is worth nothing.
-    """
-
-    agent: AgentKey
-    name: AgentName
-    space: SpaceId
     instruction: InstructionId
     epoch: int
     live: bool
 
 
 IDENTIFY: Final = """
-SELECT i.agent, i.name, i.space, i.id, a.epoch,
-  a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running')
+SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
+  a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
 """
 
 
 def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
     """Return the attempt that a token belongs to; None: no live one."""
-    row = conn.execute(IDENTIFY, (token_hash,)).fetchone()
-    if row is None:
-        return None
-    agent, name, space, number, epoch, live = row
-    return Identity(agent, name, space, instruction_id(number), epoch, bool(live))
+    return rows.one(conn.execute(IDENTIFY, (token_hash,)), IDENTIFY, Identity, instruction=instruction_id, live=bool)
 
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"

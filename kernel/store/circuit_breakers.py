@@ -6,17 +6,16 @@ are jobs.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 import apsw
 import msgspec
 
 from kernel.policy import circuit_breaker as policy
-from kernel.policy.circuit_breaker import Breaker, State
+from kernel.policy.circuit_breaker import Breaker
 from kernel.store import rows, waits
 from kernel.store.transaction import Transaction
 from protocol.errors import Cause
-from protocol.instruction import WaitReason
 from protocol.names import AgentKey, InstructionId, instruction_id, name_of
 
 ONE: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers WHERE key = ?"
@@ -26,8 +25,7 @@ _failures: Final = msgspec.json.Decoder(tuple[int, ...])
 
 def breaker(conn: apsw.Connection, key: str) -> Breaker | None:
     """The breaker of ``key``, if it ever failed since it was last closed."""
-    row = rows.one(conn.execute(ONE, (key,)), ONE, _Row)
-    return None if row is None else _of(row)
+    return rows.one(conn.execute(ONE, (key,)), ONE, Breaker, failures=_failures.decode)
 
 
 ALL: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe FROM breakers ORDER BY key"
@@ -35,7 +33,7 @@ ALL: Final = "SELECT key, reason, state, open_until_ms, opens, failures, probe F
 
 def breakers(conn: apsw.Connection) -> tuple[Breaker, ...]:
     """Every breaker that is not simply closed: a handful."""
-    return tuple(_of(row) for row in rows.all_(conn.execute(ALL), ALL, _Row))
+    return tuple(rows.all_(conn.execute(ALL), ALL, Breaker, failures=_failures.decode))
 
 
 PROBER: Final = """
@@ -65,23 +63,6 @@ WHERE b.state = 'half_open' AND i.agent = ?
 def probed_by(conn: apsw.Connection, agent: str) -> tuple[str, ...]:
     """The breakers that ``agent`` is trying whether they can be closed."""
     return tuple(str(key) for (key,) in conn.execute(PROBED_BY, (agent,)))
-
-
-class _Row(NamedTuple):
-    """A row of ONE or ALL."""
-
-    key: str
-    reason: WaitReason
-    state: State
-    open_until_ms: int
-    opens: int
-    failures: bytes
-    probe: int | None
-
-
-def _of(row: _Row) -> Breaker:
-    failures = _failures.decode(row.failures)
-    return Breaker(row.key, row.reason, row.state, row.open_until_ms, row.opens, failures, row.probe)
 
 
 class ProviderFailure(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.rule.draft import Author
+from kernel.store import rows
 from kernel.store.attempts import held
 from kernel.store.quotas import use
 from kernel.store.rows import WHOLE, Page
@@ -46,7 +47,7 @@ INSERT: Final = """
 INSERT INTO feedback (at_ms, author, space, instruction, call_key, text) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (instruction, call_key) WHERE call_key IS NOT NULL DO NOTHING RETURNING id
 """
-FIND: Final = "SELECT id, at_ms, author, space, text FROM feedback WHERE instruction = ? AND call_key = ?"
+FIND: Final = "SELECT id, at_ms AS at, author, space, text FROM feedback WHERE instruction = ? AND call_key = ?"
 
 
 def add_feedback(
@@ -65,7 +66,7 @@ def add_feedback(
         if holder is not None:
             use(tx, holder, feedback=1, text=text)
         return FeedbackRow(id=feedback_id(row[0]), at=tx.now, author=who, space=space, text=text)
-    number, at_ms, who, space, text = cast(
-        "tuple[int, int, str, str | None, str]", tx.conn.execute(FIND, (instruction, call_key)).fetchone()
-    )
-    return FeedbackRow(id=feedback_id(number), at=rfc3339(at_ms), author=who, space=space, text=text)
+    earlier = tx.conn.execute(FIND, (instruction, call_key))
+    found = rows.one(earlier, FIND, FeedbackRow, id=feedback_id, at=rfc3339)
+    assert found is not None, "its key is taken"
+    return found

@@ -1,21 +1,22 @@
 """Read models of instructions, as people see them: one with its steps and failed calls, and the queue of an agent."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections.abc import Mapping
+from typing import Final, cast
 
 import apsw
 import msgspec
 
+from kernel.store import rows
 from kernel.store.approvals import expires_at, of_instruction
-from kernel.store.instructions import missing_credentials, of_row, usage_of
-from kernel.store.rows import WHOLE, Page
+from kernel.store.instructions import AgentInSpace, Standing, missing_credentials, of_row, standing
+from kernel.store.rows import WHOLE, Page, SpentColumns
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
-from protocol.instruction import LANES, Status
+from protocol.instruction import LANES
 from protocol.ipc import Refusal
-from protocol.names import AgentKey, AgentName, SpaceId, instruction_id, message_id, name_of, number_of, place_of
+from protocol.names import instruction_id, message_id, name_of, number_of, place_of
 
 TEXT_CHARACTERS: Final = 500
 NAME_CHARACTERS: Final = 100
@@ -66,16 +67,15 @@ def failed_calls_of_run(conn: apsw.Connection, run: int) -> dict[str, int]:
 
 
 INFO: Final = """
-SELECT i.name, i.space, i.lane, i.result_text, i.error_class, i.cause, i.manifest,
-  i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message, i.attempts + i.crashes,
-  i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cache_write_tokens, i.cost_usd,
-  i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
-  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
-FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
+SELECT i.name, i.space, i.lane, i.result_text AS text, i.error_class, i.cause, i.manifest,
+  i.preempted, i.promoted, i.continues, i.enqueued_ms, i.message, i.attempts + i.crashes AS tried,
+  i.input_tokens, i.output_tokens, i.cache_read_tokens, i.cache_write_tokens, i.cost_usd
+FROM instructions AS i WHERE i.id = ?
 """
 
 ATTEMPTS: Final = """
-SELECT row_number() OVER (ORDER BY epoch), epoch, started_ms, ended_ms, outcome, exit, stderr_tail
+SELECT row_number() OVER (ORDER BY epoch) AS n, epoch, started_ms AS started_at, ended_ms AS ended_at, outcome, exit,
+  nullif(stderr_tail, '') AS stderr_tail
 FROM attempts WHERE instruction = ? ORDER BY epoch
 """
 
@@ -91,8 +91,8 @@ MESSAGES: Final = "SELECT message FROM deliveries WHERE instruction = ? ORDER BY
 _manifest: Final = msgspec.json.Decoder(tuple[str, ...])
 
 
-class _Row(NamedTuple):
-    """A row of INFO, without what its standing is told by."""
+class _Row(SpentColumns, frozen=True):
+    """A row of INFO."""
 
     name: str
     space: str
@@ -107,26 +107,17 @@ class _Row(NamedTuple):
     enqueued_ms: int
     message: int
     tried: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost_usd: float | None
-
-
-_WIDTH: Final = len(_Row._fields)
 
 
 def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     """All about one instruction, as it stands at ``now_ms``."""
     number = number_of(id, "i")
-    found = conn.execute(INFO, (number,)).fetchone()
-    if found is None:
+    row = rows.one(conn.execute(INFO, (number,)), INFO, _Row)
+    waiting = standing(conn, number)
+    if row is None or waiting is None:
         return None
-    row = _Row(*found[:_WIDTH])
-    stands = of_row(conn, found[_WIDTH:], now_ms)
-    _, waits_for, *_, wait_key = found[_WIDTH:]
-    approval = wait_key if waits_for == "approval" else None
+    stands = of_row(conn, waiting, now_ms)
+    approval = waiting.wait_key if waiting.waits_for == "approval" else None
     steps = cast("list[tuple[int, int, int]]", conn.execute(STEPS, (number,)).fetchall())
     failed = failed_calls(conn, number)
     joined = tuple(message_id(seq) for (seq,) in conn.execute(MESSAGES, (number,)))
@@ -134,26 +125,17 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         id=id,
         agent=row.name,
         space=place_of(row.space),
-        status=found[_WIDTH],
+        status=waiting.state,
         lane=LANES[row.lane],
         attempts=tuple(
-            AttemptInfo(
-                n=n,
-                epoch=epoch,
-                started_at=rfc3339(started_ms),
-                ended_at=optional_rfc3339(ended_ms),
-                outcome=outcome,
-                exit=exit_,
-                stderr_tail=stderr_tail or None,
+            rows.all_(
+                conn.execute(ATTEMPTS, (number,)), ATTEMPTS, AttemptInfo, started_at=rfc3339, ended_at=optional_rfc3339
             )
-            for n, epoch, started_ms, ended_ms, outcome, exit_, stderr_tail in conn.execute(ATTEMPTS, (number,))
         ),
         steps=tuple(
             StepInfo(n=n, attempt=attempt, at=rfc3339(at), failed=failed.get(n, ())) for n, attempt, at in steps
         ),
-        usage=usage_of(
-            row.input_tokens, row.output_tokens, row.cache_read_tokens, row.cache_write_tokens, row.cost_usd
-        ),
+        usage=row.usage,
         text=row.text,
         error_class=row.error_class,
         cause=row.cause,
@@ -174,12 +156,9 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
     )
 
 
-class Addressed(msgspec.Struct, frozen=True):
-    """The agent, space and messages of an instruction. ``agent`` is a key, ``name`` what it is called in the space."""
+class Addressed(AgentInSpace, frozen=True):
+    """The agent, space and messages of an instruction."""
 
-    agent: AgentKey
-    name: AgentName
-    space: SpaceId
     message_seq: int
     joined: tuple[int, ...]
     begun: bool
@@ -201,9 +180,9 @@ def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
 
 
 QUEUE: Final = """
-SELECT i.id, i.lane, i.state, i.attempts + i.crashes, i.steps, i.preempted, i.promoted, i.enqueued_ms, i.not_before_ms,
-  i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
-  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
+SELECT i.id AS number, i.lane, i.attempts + i.crashes AS attempt, i.steps AS step, i.preempted, i.promoted,
+  i.enqueued_ms, i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
+  coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
 -- one part for each partial index
 FROM (
   SELECT id FROM instructions
@@ -229,39 +208,34 @@ SELECT (SELECT count(*) FROM instructions WHERE agent = :agent AND state IN ('le
 LANE: Final = "SELECT lane FROM instructions WHERE id = ?"
 
 
-class _Queued(NamedTuple):
-    """A row of QUEUE, without what its standing is told by."""
+class _Queued(Standing, frozen=True):
+    """A row of QUEUE."""
 
     number: int
     lane: int
-    state: Status
     attempt: int
     step: int
     preempted: int
     promoted: int
     enqueued_ms: int
-    not_before_ms: int
-
-
-_QUEUED_WIDTH: Final = len(_Queued._fields)
 
 
 def queue(conn: apsw.Connection, agent: str, now_ms: int, page: Page = WHOLE) -> QueueReport:
     """Return the work of an agent, under way and queued, in the order it will be done."""
     lane = 0 if page.after is None else conn.execute(LANE, (page.after,)).get
     values = {"agent": agent, "limit": page.limit + 1, "after": page.after or 0, "lane": lane or 0}
-    rows, following = page.cut(list(conn.execute(QUEUE, values)), lambda row: instruction_id(row[0]))
+    found = rows.all_(conn.execute(QUEUE, values), QUEUE, _Queued)
+    shown, following = page.cut(found, lambda row: instruction_id(row.number))
     return QueueReport(
         agent=name_of(agent),
-        instructions=tuple(_queued(conn, row, now_ms) for row in rows),
+        instructions=tuple(_queued(conn, row, now_ms) for row in shown),
         total=int(conn.execute(QUEUED, {"agent": agent}).get),
         next=following,
     )
 
 
-def _queued(conn: apsw.Connection, found: Sequence[Any], now_ms: int) -> QueueRow:
-    row = _Queued(*found[:_QUEUED_WIDTH])
-    stands = of_row(conn, found[_QUEUED_WIDTH:], now_ms)
+def _queued(conn: apsw.Connection, row: _Queued, now_ms: int) -> QueueRow:
+    stands = of_row(conn, row, now_ms)
     return QueueRow(
         id=instruction_id(row.number),
         lane=LANES[row.lane],

@@ -4,14 +4,15 @@ Those that the dispatcher asks do not depend on how much is queued.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, cast
+from typing import Final
 
 import apsw
 import msgspec
 
 from kernel.policy.agent_status import AgentState, Readiness, readiness, readiness_of
 from kernel.policy.scheduling import Candidate
-from kernel.store.rows import WHOLE, Page
+from kernel.store import rows
+from kernel.store.rows import WHOLE, Page, SpentColumns
 from kernel.store.transaction import rfc3339
 from protocol.api.instructions import Dead, DeadRow
 from protocol.api.messages import InstructionResult
@@ -50,9 +51,9 @@ def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ..
 
     An instruction whose ``not_before`` has not come is passed over, not waited for.
     """
-    rows = conn.execute(READY, {"now": now_ms, "limit": limit})
+    found = conn.execute(READY, {"now": now_ms, "limit": limit})
     return tuple(
-        Candidate(instruction_id(number), agent, lane, number, provider) for number, agent, lane, provider in rows
+        Candidate(instruction_id(number), agent, lane, number, provider) for number, agent, lane, provider in found
     )
 
 
@@ -108,8 +109,8 @@ def blocking(conn: apsw.Connection, now_ms: int) -> frozenset[InstructionId]:
 
 
 DEAD: Final = """
-SELECT i.id, i.name, i.space, i.state, coalesce(i.error_class, 'permanent'), coalesce(i.cause, 'invalid'),
-  i.attempts + i.crashes, m.text, i.ended_ms
+SELECT i.id, i.name AS agent, i.space, i.state AS status, coalesce(i.error_class, 'permanent') AS error_class,
+  coalesce(i.cause, 'invalid') AS cause, i.attempts + i.crashes AS attempts, m.text, i.ended_ms AS died_at
 FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message
 WHERE i.state IN ('failed', 'dead') AND i.dismissed = 0
   AND (:before IS NULL OR (i.ended_ms, i.id) < (
@@ -121,45 +122,41 @@ COUNT_DEAD: Final = "SELECT count(*) FROM instructions WHERE state IN ('failed',
 
 def dead(conn: apsw.Connection, page: Page = WHOLE) -> Dead:
     """Return the instructions that were given up and not dismissed, newest first. ``text`` is what had been asked."""
-    found = list(conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1}))
-    shown, following = page.cut(found, lambda row: instruction_id(row[0]))
-    rows = (
-        DeadRow(
-            id=instruction_id(number),
-            agent=name,
-            space=place_of(space),
-            status=state,
-            error_class=error_class,
-            cause=cause,
-            attempts=attempts,
-            text=text,
-            died_at=rfc3339(ended),
-        )
-        for number, name, space, state, error_class, cause, attempts, text, ended in shown
-    )
-    return Dead(instructions=tuple(rows), total=int(conn.execute(COUNT_DEAD).get), next=following)
+    cursor = conn.execute(DEAD, {"before": page.after, "limit": page.limit + 1})
+    found = rows.all_(cursor, DEAD, DeadRow, id=instruction_id, space=place_of, died_at=rfc3339)
+    shown, following = page.cut(found, lambda row: row.id)
+    return Dead(instructions=shown, total=int(conn.execute(COUNT_DEAD).get), next=following)
+
+
+class _Result(SpentColumns, frozen=True):
+    """A row of RESULT."""
+
+    agent: AgentName
+    status: Status
+    text: str
+    cause: Cause | None
+    attempts: int
 
 
 RESULT: Final = """
-SELECT name, state, result_text, cause, attempts + crashes, input_tokens, output_tokens, cache_read_tokens,
-  cache_write_tokens,
-  cost_usd
+SELECT name AS agent, state AS status, result_text AS text, cause, attempts + crashes AS attempts, input_tokens,
+  output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 FROM instructions WHERE id = ?
 """
 
 
 def results(conn: apsw.Connection, ids: Sequence[str]) -> tuple[InstructionResult, ...]:
     """Return the results of instructions, in the order asked; unknown ids are left out."""
-    found = ((asked, conn.execute(RESULT, (number_of(asked, "i"),)).fetchone()) for asked in ids)
+    found = ((asked, rows.one(conn.execute(RESULT, (number_of(asked, "i"),)), RESULT, _Result)) for asked in ids)
     return tuple(
         InstructionResult(
             instruction_id=asked,
-            agent=row[0],
-            status=row[1],
-            text=row[2],
-            cause=row[3],
-            attempts=row[4],
-            usage=usage_of(*row[5:]),
+            agent=row.agent,
+            status=row.status,
+            text=row.text,
+            cause=row.cause,
+            attempts=row.attempts,
+            usage=row.usage,
         )
         for asked, row in found
         if row is not None
@@ -182,11 +179,19 @@ class RunCounts(msgspec.Struct, frozen=True):
     usage: Usage
 
 
+class _Count(SpentColumns, frozen=True):
+    """A row of COUNTS."""
+
+    state: Status
+    instructions: int
+
+
 COUNTS: Final = """
-SELECT state, count(*), CAST(min(total(input_tokens), :largest) AS INTEGER),
-  CAST(min(total(output_tokens), :largest) AS INTEGER), CAST(min(total(cache_read_tokens), :largest) AS INTEGER),
-  CAST(min(total(cache_write_tokens), :largest) AS INTEGER),
-  min(sum(cost_usd), :largest)
+SELECT state, count(*) AS instructions, CAST(min(total(input_tokens), :largest) AS INTEGER) AS input_tokens,
+  CAST(min(total(output_tokens), :largest) AS INTEGER) AS output_tokens,
+  CAST(min(total(cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens,
+  CAST(min(total(cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens,
+  min(sum(cost_usd), :largest) AS cost_usd
 FROM instructions WHERE run = :run GROUP BY state
 """
 
@@ -195,22 +200,21 @@ def counts(conn: apsw.Connection, run: int) -> RunCounts:
     """The instructions of a run, counted. Not limited: ask in a thread."""
     statuses: dict[str, int] = {}
     usage = Usage()
-    for state, count, *amounts in conn.execute(COUNTS, {"run": run, "largest": LARGEST}):
-        statuses[state] = count
-        usage = usage.plus(usage_of(*amounts))
+    for row in rows.all_(conn.execute(COUNTS, {"run": run, "largest": LARGEST}), COUNTS, _Count):
+        statuses[row.state] = row.instructions
+        usage = usage.plus(row.usage)
     return RunCounts(statuses, usage)
 
 
 ENDED: Final = """
-SELECT id, name, state, cause FROM instructions
+SELECT id AS instruction, name AS agent, state AS status, cause FROM instructions
 WHERE run = ? AND state NOT IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
 """
 
 
 def ended(conn: apsw.Connection, run: int) -> tuple[Ended, ...]:
     """The instructions of a run that have ended, in order of arrival. Not limited: ask in a thread."""
-    rows = conn.execute(ENDED, (run,))
-    return tuple(Ended(instruction_id(number), name, state, cause) for number, name, state, cause in rows)
+    return tuple(rows.all_(conn.execute(ENDED, (run,)), ENDED, Ended, instruction=instruction_id))
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -226,7 +230,8 @@ class Open(msgspec.Struct, frozen=True):
 
 
 OPEN: Final = """
-SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions INDEXED BY instructions_open
+SELECT id AS instruction, agent, space, state AS status, epoch, not_before_ms, waits_for
+FROM instructions INDEXED BY instructions_open
 WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > :after ORDER BY id LIMIT :limit
 """
 COUNT_OPEN: Final = """
@@ -241,8 +246,8 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 
 def open_anywhere(conn: apsw.Connection, limit: int = 1000, after: int = 0) -> tuple[Open, ...]:
     """Return all instructions that have not ended, the oldest first. It sorts them all: ask in a thread."""
-    rows = conn.execute(OPEN, {"limit": limit, "after": after})
-    return tuple(Open(instruction_id(number), *more) for number, *more in rows)
+    cursor = conn.execute(OPEN, {"limit": limit, "after": after})
+    return tuple(rows.all_(cursor, OPEN, Open, instruction=instruction_id))
 
 
 def count_open(conn: apsw.Connection, space: str | None) -> int:
@@ -251,7 +256,7 @@ def count_open(conn: apsw.Connection, space: str | None) -> int:
 
 
 OPEN_IN: Final = """
-SELECT id, agent, space, state, epoch, not_before_ms, waits_for FROM instructions
+SELECT id AS instruction, agent, space, state AS status, epoch, not_before_ms, waits_for FROM instructions
 WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > ? ORDER BY id LIMIT ?
 """
 
@@ -261,59 +266,74 @@ def open_in(conn: apsw.Connection, space: str, limit: int = 1000, after: int = 0
 
     Empty: nothing there runs, waits its turn or waits for time.
     """
-    rows = conn.execute(OPEN_IN, (space, after, limit))
-    return tuple(Open(instruction_id(number), *more) for number, *more in rows)
+    return tuple(rows.all_(conn.execute(OPEN_IN, (space, after, limit)), OPEN_IN, Open, instruction=instruction_id))
 
 
-def usage_of(
-    input_tokens: int | None,
-    output_tokens: int | None,
-    cache_read_tokens: int | None,
-    cache_write_tokens: int | None,
-    cost_usd: float | None,
-) -> Usage:
-    """Five columns as a Usage."""
-    return Usage(
-        input_tokens=input_tokens or 0,
-        output_tokens=output_tokens or 0,
-        cache_read_tokens=cache_read_tokens or 0,
-        cache_write_tokens=cache_write_tokens or 0,
-        cost_usd=cost_usd,
-    )
+class AgentInSpace(msgspec.Struct, frozen=True):
+    """The agent of an instruction: its key, what it is called in the space, and that space."""
 
-
-class Found(msgspec.Struct, frozen=True):
-    """An instruction as it is in the open transaction."""
-
-    number: int
     agent: AgentKey
     name: AgentName
     space: SpaceId
+
+
+class Found(AgentInSpace, frozen=True):
+    """An instruction as it is in the open transaction."""
+
+    number: int
     state: Status
     lane: int
     epoch: int
     cause: str | None
 
 
-FIND: Final = "SELECT id, agent, name, space, state, lane, epoch, cause FROM instructions WHERE id = ?"
+FIND: Final = "SELECT id AS number, agent, name, space, state, lane, epoch, cause FROM instructions WHERE id = ?"
 
 
 def find(conn: apsw.Connection, instruction: str) -> Found:
     """The instruction with this id. Raises Refused (not_found)."""
-    row = conn.execute(FIND, (number_of(instruction, "i"),)).fetchone()
+    row = rows.one(conn.execute(FIND, (number_of(instruction, "i"),)), FIND, Found)
     if row is None:
         raise Refused("not_found", f"there is no instruction {instruction[:40]!r}", "ids look like i7")
-    return Found(*row)
+    return row
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """The columns that say whether an instruction can go on."""
+
+    state: Status
+    waits_for: WaitReason | None
+    not_before_ms: int
+    agent_state: AgentState
+    hold_reason: WaitReason | None
+    hold_until_ms: int
+    resume_at_ms: int
+
+    def readiness(self, now_ms: int) -> Readiness:
+        """How it stands by itself."""
+        return readiness(
+            self.state,
+            self.waits_for,
+            self.not_before_ms,
+            self.agent_state,
+            self.hold_reason,
+            self.hold_until_ms,
+            self.resume_at_ms,
+            now_ms,
+        )
+
+
+class Standing(Waiting, frozen=True):
+    """The same, and the key of what it waits for: the instruction that it asked, an approval."""
+
+    wait_key: str | None
 
 
 STANDING: Final = """
-SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
-  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0), i.wait_key
+SELECT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
+  coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms, i.wait_key
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 """
-
-
-Row = tuple[Status, WaitReason | None, int, AgentState, WaitReason | None, int, int, str | None]
 CHAIN: Final = 256
 """So far who waits for an answer is followed to who is to give it."""
 ASKS: Final = Readiness("person", "answer")
@@ -321,20 +341,23 @@ ASKS: Final = Readiness("person", "answer")
 
 def of(conn: apsw.Connection, ids: Iterable[str], now_ms: int) -> dict[InstructionId, Readiness]:
     """Return the readiness of instructions at ``now_ms`` (the kernel's time); unknown ids are left out."""
-    found = ((one, conn.execute(STANDING, (number_of(one, "i"),)).fetchone()) for one in ids)
+    found = ((one, standing(conn, number_of(one, "i"))) for one in ids)
     return {InstructionId(one): of_row(conn, row, now_ms) for one, row in found if row is not None}
 
 
-def of_row(conn: apsw.Connection, row: object, now_ms: int) -> Readiness:
-    """Return the readiness of an instruction from a row with the columns of STANDING."""
-    known = cast(Row, row)
-    own = stands = readiness(*known[:-1], now_ms)
+def standing(conn: apsw.Connection, number: int | None) -> Standing | None:
+    """Read the columns of one instruction."""
+    return rows.one(conn.execute(STANDING, (number,)), STANDING, Standing)
+
+
+def of_row(conn: apsw.Connection, row: Standing, now_ms: int) -> Readiness:
+    """Return the readiness of an instruction: one that waits for an answer stands as whom it asked."""
+    own = stands = row.readiness(now_ms)
     for _ in range(CHAIN):
-        found = conn.execute(STANDING, (number_of(known[-1] or "", "i"),)).fetchone() if stands == ASKS else None
-        if found is None:
+        asked = standing(conn, number_of(row.wait_key or "", "i")) if stands == ASKS else None
+        if asked is None:
             break
-        known = cast(Row, found)
-        stands = readiness(*known[:-1], now_ms)
+        row, stands = asked, asked.readiness(now_ms)
     return readiness_of(own, stands)
 
 

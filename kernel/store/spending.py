@@ -3,13 +3,16 @@
 Queries for budgets are indexed, and bounded by the window, never by the queue.
 """
 
-from typing import Final, Literal, cast
+from collections.abc import Callable
+from typing import Final, Literal
 
 import apsw
 import msgspec
 
+from kernel.store import rows
+from kernel.store.rows import SpentColumns
 from protocol.api.kernel import UsageReport, UsageRow
-from protocol.instruction import ENDED, LARGEST, Usage
+from protocol.instruction import ENDED, LARGEST, Status, Usage
 from protocol.names import SpaceId, number_of, place_of
 
 MINUTE_MS: Final = 60_000
@@ -26,15 +29,16 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 OF_INSTRUCTION: Final = """
-SELECT input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, coalesce(cost_usd, 0.0)
+SELECT input_tokens + output_tokens + cache_read_tokens + cache_write_tokens AS tokens, coalesce(cost_usd, 0.0) AS usd,
+  0 AS worked_ms
 FROM instructions WHERE id = ?
 """
 
 
 def of_instruction(conn: apsw.Connection, instruction: str) -> Spent:
     """By one instruction, over all its attempts."""
-    row = conn.execute(OF_INSTRUCTION, (number_of(instruction, "i"),)).fetchone()
-    return Spent(0, 0.0) if row is None else Spent(*row)
+    found = conn.execute(OF_INSTRUCTION, (number_of(instruction, "i"),))
+    return rows.one(found, OF_INSTRUCTION, Spent) or Spent(0, 0.0)
 
 
 WORKED: Final = "SELECT coalesce(sum(worked_ms), 0) FROM attempts WHERE instruction = ?"
@@ -47,7 +51,8 @@ def worked_ms(conn: apsw.Connection, instruction: str) -> int:
 
 
 OF_AGENT: Final = """
-SELECT CAST(min(total(tokens), :largest) AS INTEGER), min(total(usd), :largest), coalesce(sum(worked_ms), 0)
+SELECT CAST(min(total(tokens), :largest) AS INTEGER) AS tokens, min(total(usd), :largest) AS usd,
+  coalesce(sum(worked_ms), 0) AS worked_ms
 FROM spending WHERE agent = :agent AND minute >= :since
 """
 
@@ -55,8 +60,7 @@ FROM spending WHERE agent = :agent AND minute >= :since
 def of_agent(conn: apsw.Connection, agent: str, since_ms: int) -> Spent:
     """By an agent since then, to the minute."""
     values = {"agent": agent, "since": since_ms // MINUTE_MS, "largest": LARGEST}
-    tokens, usd, worked_ms = conn.execute(OF_AGENT, values).fetchone() or (0, 0.0, 0)
-    return Spent(tokens, usd, worked_ms)
+    return rows.one(conn.execute(OF_AGENT, values), OF_AGENT, Spent) or Spent(0, 0.0)
 
 
 MINUTES: Final = """
@@ -89,20 +93,22 @@ SELECT mode, budget_tokens, budget_usd, spent_tokens, spent_usd, deadline_ms, wa
 
 def of_run(conn: apsw.Connection, run: int) -> RunMoney | None:
     """One run, by its number."""
-    row = conn.execute(OF_RUN, (run,)).fetchone()
-    return None if row is None else RunMoney(*row)
+    return rows.one(conn.execute(OF_RUN, (run,)), OF_RUN, RunMoney)
 
 
 # One pass over what was asked for. Rows are few: agents, workspaces and models, and how work of them ended.
 TOTALS: Final = """
-SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END, coalesce(i.model, ''), i.state, count(*),
-  CAST(min(total(i.input_tokens), :largest) AS INTEGER), CAST(min(total(i.output_tokens), :largest) AS INTEGER),
-  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER),
-  CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER), min(sum(i.cost_usd), :largest), sum(i.steps),
-  sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)),
+SELECT i.agent, CASE WHEN i.run IS NULL THEN '' ELSE i.space END AS place, coalesce(i.model, '') AS model, i.state,
+  count(*) AS instructions,
+  CAST(min(total(i.input_tokens), :largest) AS INTEGER) AS input_tokens,
+  CAST(min(total(i.output_tokens), :largest) AS INTEGER) AS output_tokens,
+  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens,
+  CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens,
+  min(sum(i.cost_usd), :largest) AS cost_usd, sum(i.steps) AS steps,
+  coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
   -- work whose price is not known, though it took tokens
   sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
-    + i.cache_write_tokens > 0)
+    + i.cache_write_tokens > 0) AS unpriced
 FROM instructions AS i
 -- a place stands for the spaces of all its runs, place#3
 WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
@@ -110,7 +116,19 @@ WHERE (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) +
 GROUP BY 1, 2, 3, 4
 """
 
-_Row = tuple[str, str, str, str, int, int, int, int, int, float | None, int, int | None, int]
+
+class _Row(SpentColumns, frozen=True):
+    """A row of TOTALS."""
+
+    agent: str
+    place: str
+    """Empty: in no workflow."""
+    model: str
+    state: Status
+    instructions: int
+    steps: int
+    worked_ms: int
+    unpriced: int
 
 
 def report(
@@ -122,17 +140,20 @@ def report(
     Reads every instruction: ask in a thread.
     """
     values = {"space": space, "name": name, "agent": agent, "largest": LARGEST}
-    found = [cast("_Row", row) for row in conn.execute(TOTALS, values)]
+    found = rows.all_(conn.execute(TOTALS, values), TOTALS, _Row)
     return UsageReport(
-        rows=_grouped(found, 0), workflows=_grouped(found, 1), models=_grouped(found, 2), total=_sum("", found)
+        rows=_grouped(found, lambda row: row.agent),
+        workflows=_grouped(found, lambda row: row.place),
+        models=_grouped(found, lambda row: row.model),
+        total=_sum("", found),
     )
 
 
-def _grouped(found: list[_Row], column: int) -> tuple[UsageRow, ...]:
+def _grouped(found: list[_Row], column: Callable[[_Row], str]) -> tuple[UsageRow, ...]:
     """A row for each value of ``column`` that says something, in order."""
     groups: dict[str, list[_Row]] = {}
     for row in found:
-        groups.setdefault(place_of(str(row[column])), []).append(row)
+        groups.setdefault(place_of(column(row)), []).append(row)
     return tuple(_sum(key, groups[key]) for key in sorted(groups) if key)
 
 
@@ -141,22 +162,14 @@ def _sum(key: str, found: list[_Row]) -> UsageRow:
     ended = dict.fromkeys(statuses, 0)
     usage = Usage()
     instructions = steps = worked_ms = unpriced = 0
-    for _agent, _space, _model, state, count, read, written, cached, kept, cost, stepped, worked, unknown in found:
-        if state in ended:
-            ended[state] += count
-        usage = usage.plus(
-            Usage(
-                input_tokens=read,
-                output_tokens=written,
-                cache_read_tokens=cached,
-                cache_write_tokens=kept,
-                cost_usd=cost,
-            )
-        )
-        instructions += count
-        steps += stepped
-        worked_ms += worked or 0
-        unpriced += unknown
+    for row in found:
+        if row.state in ended:
+            ended[row.state] += row.instructions
+        usage = usage.plus(row.usage)
+        instructions += row.instructions
+        steps += row.steps
+        worked_ms += row.worked_ms
+        unpriced += row.unpriced
     return UsageRow(
         key=key,
         usage=usage,

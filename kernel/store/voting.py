@@ -15,7 +15,7 @@ from kernel.policy.run_completion import Choice, FinalAnswer
 from kernel.policy.voting import ProposalOpened, ProposalState, Undecided, counted, tally
 from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote
 from kernel.rule.view import ProposalView
-from kernel.store import run_outcomes
+from kernel.store import rows, run_outcomes
 from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import AgentKey, place_of
@@ -41,7 +41,7 @@ _options: Final = msgspec.json.Decoder(tuple[Option, ...])
 
 
 class ProposalRow(msgspec.Struct, frozen=True):
-    """A row of ballots, as ONE, OF_SPACE and EVERYWHERE select it."""
+    """A row of ballots."""
 
     number: int
     space: str
@@ -64,7 +64,7 @@ def _row(
     hops: int, created_ms: int, expires_ms: int, state: BallotState, tie_told: int, winner: str | None, why: Why | None,
     reason: str, ended_ms: int | None, ended_by: str | None, salt: str, strict: int,
 ) -> ProposalRow:  # fmt: skip
-    """The columns of one row, in the order of the statements."""
+    """Make it of the columns of a row."""
     terms = ProposalTerms(
         type=type,
         title=title,
@@ -94,13 +94,13 @@ def _row(
 
 
 ONE: Final = """
-SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots
 WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 """
 OF_SPACE: Final = """
-SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots
 WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
@@ -112,13 +112,13 @@ SELECT count(*) FROM ballots
 WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 """
 EVERYWHERE: Final = """
-SELECT id, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
+SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots WHERE (state = 'open' OR NOT :open) AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit
 """
 COUNT: Final = "SELECT count(*) FROM ballots WHERE state = 'open' OR NOT :open"
 ELECTORS: Final = "SELECT name FROM electors WHERE ballot = ? ORDER BY name"
-VOTES: Final = "SELECT voter, choice, reason, at_ms FROM votes WHERE ballot = ? ORDER BY n"
+VOTES: Final = "SELECT voter, choice, reason, at_ms AS at FROM votes WHERE ballot = ? ORDER BY n"
 
 
 def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
@@ -130,21 +130,23 @@ def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
 def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
     """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
     values = {"space": space, "open": open_only, "limit": LISTED, "after": 0}
-    return _all(conn, [_row(*row) for row in conn.execute(OF_SPACE, values)])
+    return _all(conn, rows.each(conn.execute(OF_SPACE, values), OF_SPACE, _row))
 
 
 def of_run_there(conn: apsw.Connection, space: str, page: Page) -> ProposalList:
     """A page of the same, whatever became of them. ``next`` names a ballot as ``everywhere`` does."""
     values = {"space": space, "open": False, "limit": page.limit + 1, "after": page.after or 0}
-    rows, following = page.cut([_row(*row) for row in conn.execute(OF_SPACE, values)], _place)
-    return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following)
+    shown, following = page.cut(rows.all_(conn.execute(OF_SPACE, values), OF_SPACE, _row), _place)
+    return ProposalList(
+        proposals=_all(conn, shown), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following
+    )
 
 
 def everywhere(conn: apsw.Connection, *, open_only: bool, page: Page = WHOLE) -> ProposalList:
     """Ballots of all runs, newest first. Ask in a thread."""
     values = {"open": open_only, "limit": page.limit + 1, "before": page.after}
-    rows, following = page.cut([_row(*row) for row in conn.execute(EVERYWHERE, values)], _place)
-    return ProposalList(proposals=_all(conn, rows), total=int(conn.execute(COUNT, values).get), next=following)
+    shown, following = page.cut(rows.all_(conn.execute(EVERYWHERE, values), EVERYWHERE, _row), _place)
+    return ProposalList(proposals=_all(conn, shown), total=int(conn.execute(COUNT, values).get), next=following)
 
 
 def _place(row: ProposalRow) -> str:
@@ -194,27 +196,19 @@ OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name
 
 def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
     """Return the outcome of the proposal called ``name`` in one run."""
-    row = cast(
-        "tuple[BallotType, int, BallotState] | None",
-        conn.execute(OF_RUN, (run, name)).fetchone(),
-    )
-    return None if row is None else ProposalOutcome(row[0], bool(row[1]), row[2])
+    return rows.one(conn.execute(OF_RUN, (run, name)), OF_RUN, ProposalOutcome, binding=bool)
 
 
 def _one(conn: apsw.Connection, space: str, name: str) -> ProposalRow | None:
-    found = conn.execute(ONE, {"space": space, "name": name}).fetchone()
-    return None if found is None else _row(*found)
+    return rows.one(conn.execute(ONE, {"space": space, "name": name}), ONE, _row)
 
 
-def _all(conn: apsw.Connection, rows: Iterable[ProposalRow]) -> tuple[BallotInfo, ...]:
-    return tuple(_info(conn, row) for row in rows)
+def _all(conn: apsw.Connection, found: Iterable[ProposalRow]) -> tuple[BallotInfo, ...]:
+    return tuple(_info(conn, row) for row in found)
 
 
 def _votes(conn: apsw.Connection, number: int) -> tuple[Vote, ...]:
-    return tuple(
-        Vote(voter=voter, choice=choice, reason=reason, at=rfc3339(at_ms))
-        for voter, choice, reason, at_ms in conn.execute(VOTES, (number,))
-    )
+    return tuple(rows.each(conn.execute(VOTES, (number,)), VOTES, Vote, at=rfc3339))
 
 
 def _counting(conn: apsw.Connection, row: ProposalRow) -> ProposalState:

@@ -1,21 +1,20 @@
 """Questions about workflows. Each start is a row of its own: a *run*, by number inside, by its id outside."""
 
-from collections.abc import Iterator
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.policy.agent_status import AgentState, Readiness, Reason, readiness
+from kernel.policy.agent_status import Readiness, Reason
 from kernel.policy.run_completion import RunProgress, RunWaits
 from kernel.rule.effects import StartRun
 from kernel.rule.view import Workspace
-from kernel.store import voting
+from kernel.store import rows, voting
+from kernel.store.instructions import Waiting
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
-from protocol.instruction import Status, WaitReason
 from protocol.names import SpaceId, split_space, workflow_space
 
 
@@ -97,7 +96,8 @@ def _options(
 
 
 WORKSPACE: Final = """
-SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode, workspace <> 'none',
+SELECT name, tag, file, hops_limit, instructions_limit, assigned, limited, limited_by, mode,
+  workspace <> 'none' AS has_channel,
   budget_tokens, budget_usd, exit_from, approval, attended
 FROM workflows WHERE space = ? AND state = 'running'
 """
@@ -105,35 +105,34 @@ FROM workflows WHERE space = ? AND state = 'running'
 
 def workspace(conn: apsw.Connection, space: str) -> Workspace | None:
     """The workspace of the run that is running in ``space``, as rules see it."""
-    row = conn.execute(WORKSPACE, (space,)).fetchone()
-    if row is None:
-        return None
-    name, tag, file, hops, instructions, assigned, limited, limited_by, mode, has_channel, *options = row
-    return Workspace(
-        name=name,
-        tag=tag,
-        file=file,
-        hops_limit=hops,
-        instructions_limit=instructions,
-        assigned=assigned,
-        limited=limited,
-        limited_by=limited_by,
-        mode=mode,
-        has_channel=has_channel,
-        options=_options(*options),
-    )
+    return rows.one(conn.execute(WORKSPACE, (space,)), WORKSPACE, _workspace, limited=bool, has_channel=bool)
 
 
-RUNNING: Final = """
+def _workspace(
+    budget_tokens: int | None,
+    budget_usd: float | None,
+    exit_from: str | None,
+    approval: Approval | None,
+    attended: int,
+    **columns: Any,
+) -> Workspace:
+    options = _options(budget_tokens, budget_usd, exit_from, approval, attended)
+    return Workspace(**columns, options=options)
+
+
+RECORDS: Final = """
 SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
   limited_by
-FROM workflows WHERE state = 'running' ORDER BY space
+FROM workflows
+"""
+RUNNING: Final = f"""
+{RECORDS} WHERE state = 'running' ORDER BY space
 """
 
 
 def running(conn: apsw.Connection) -> tuple[WorkflowRecord, ...]:
     """Every workflow that runs."""
-    return tuple(WorkflowRecord(*row) for row in conn.execute(RUNNING))
+    return tuple(rows.all_(conn.execute(RUNNING), RUNNING, WorkflowRecord))
 
 
 # Used up for all: what a vote comes to is told one hop after what was put to the vote, and wakes whoever did that.
@@ -160,8 +159,8 @@ SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') AN
 # Distinct, and told as they are found: whether there is one that can go on is often known after the first.
 # Who waits for an answer goes on when another here has ended, so that one alone says whether the run can go on.
 OPEN_IN: Final = """
-SELECT DISTINCT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active'), a.hold_reason,
-  coalesce(a.hold_until_ms, 0), coalesce(a.resume_at_ms, 0)
+SELECT DISTINCT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
+  coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
 WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
   AND NOT (i.waits_for IS 'answer' AND EXISTS (SELECT 1 FROM instructions AS asked
@@ -171,8 +170,7 @@ WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'wai
 
 def running_runs(conn: apsw.Connection, now_ms: int, run: int | None = None) -> tuple[RunProgress, ...]:
     """Return the progress of runs that end by themselves: all, or the one ``run``. A verdict needs one transaction."""
-    rows = conn.execute(RUNS_UNDER_WAY, {"run": run})
-    return tuple(_progress(conn, now_ms, *row) for row in rows)
+    return tuple(_progress(conn, now_ms, *row) for row in conn.execute(RUNS_UNDER_WAY, {"run": run}))
 
 
 def _progress(
@@ -212,12 +210,8 @@ def _waits(conn: apsw.Connection, space: str, now_ms: int) -> RunWaits | None:
         return None
     timed: set[tuple[int, Reason | None]] = set()
     persons: set[Reason | None] = set()
-    rows = cast(
-        "Iterator[tuple[Status, WaitReason | None, int, AgentState, WaitReason | None, int, int]]",
-        conn.execute(OPEN_IN, (space,)),
-    )
-    for row in rows:
-        match readiness(*row, now_ms):
+    for row in rows.each(conn.execute(OPEN_IN, (space,)), OPEN_IN, Waiting):
+        match row.readiness(now_ms):
             case Readiness("time", reason, int(until_ms)):
                 timed.add((until_ms, reason))
             case Readiness("person", reason):
@@ -242,17 +236,14 @@ def deadlines(conn: apsw.Connection) -> tuple[tuple[int, int], ...]:
     return tuple(conn.execute(DEADLINES))
 
 
-LATEST: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
-  limited_by
-FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1
+LATEST: Final = f"""
+{RECORDS} WHERE space = ? ORDER BY id DESC LIMIT 1
 """
 
 
 def latest(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
     """The run of ``space`` that was started last, running or not."""
-    row = conn.execute(LATEST, (space,)).fetchone()
-    return None if row is None else WorkflowRecord(*row)
+    return rows.one(conn.execute(LATEST, (space,)), LATEST, WorkflowRecord)
 
 
 def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
@@ -261,17 +252,14 @@ def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
     return record if record is not None and record.state == "running" else None
 
 
-NEWEST_AT: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
-  limited_by
-FROM workflows WHERE name = ? AND tag = ? ORDER BY id DESC LIMIT 1
+NEWEST_AT: Final = f"""
+{RECORDS} WHERE name = ? AND tag = ? ORDER BY id DESC LIMIT 1
 """
 
 
 def newest_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
     """The run of ``place`` (``review:main``) that was started last, running or not."""
-    row = conn.execute(NEWEST_AT, split_space(place)).fetchone()
-    return None if row is None else WorkflowRecord(*row)
+    return rows.one(conn.execute(NEWEST_AT, split_space(place)), NEWEST_AT, WorkflowRecord)
 
 
 def running_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
@@ -296,17 +284,14 @@ def next_run(conn: apsw.Connection) -> int:
     return int(conn.execute(NEXT).get)
 
 
-BY_ID: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
-  limited_by
-FROM workflows WHERE id = ?
+BY_ID: Final = f"""
+{RECORDS} WHERE id = ?
 """
 
 
 def by_id(conn: apsw.Connection, run: int) -> WorkflowRecord | None:
     """One run."""
-    row = conn.execute(BY_ID, (run,)).fetchone()
-    return None if row is None else WorkflowRecord(*row)
+    return rows.one(conn.execute(BY_ID, (run,)), BY_ID, WorkflowRecord)
 
 
 class RunFilter(NamedTuple):
@@ -321,10 +306,8 @@ class RunFilter(NamedTuple):
 
 ANY_RUN: Final = RunFilter()
 
-RUNS: Final = """
-SELECT id, name, tag, space, mode, file, state, status, exit_code, started_ms, ended_ms, deadline_ms, assigned,
-  limited_by
-FROM workflows WHERE (:name IS NULL OR name = :name) AND (:tag IS NULL OR tag = :tag)
+RUNS: Final = f"""
+{RECORDS} WHERE (:name IS NULL OR name = :name) AND (:tag IS NULL OR tag = :tag)
   AND (:status IS NULL OR CASE state WHEN 'stopped' THEN coalesce(status, state) ELSE state END = :status)
   AND (:since_ms IS NULL OR started_ms >= :since_ms) AND (:before IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
@@ -341,7 +324,7 @@ def runs(
 ) -> tuple[WorkflowRecord, ...]:
     """The newest wanted runs, newest first; ``before``: older than that one."""
     values = {**wanted._asdict(), "before": before, "limit": limit}
-    return tuple(WorkflowRecord(*row) for row in conn.execute(RUNS, values))
+    return tuple(rows.all_(conn.execute(RUNS, values), RUNS, WorkflowRecord))
 
 
 def count_runs(conn: apsw.Connection, wanted: RunFilter) -> int:
@@ -387,5 +370,4 @@ SOURCE: Final = "SELECT definition, params FROM workflows WHERE id = ?"
 
 def source(conn: apsw.Connection, run: int) -> Source | None:
     """Return the definition and the parameters of the run."""
-    row = conn.execute(SOURCE, (run,)).fetchone()
-    return None if row is None else Source(*row)
+    return rows.one(conn.execute(SOURCE, (run,)), SOURCE, Source)

@@ -60,7 +60,7 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final[dict[str, Limit]] = {
-    "files": Limit(at_most=400, for_now=405),
+    "files": Limit(at_most=400),
     "lines": Limit(at_most=52_000, for_now=60_000),
     "file-median": Limit(80, 250),
     "file-in-range": Limit(at_least=60),
@@ -74,7 +74,7 @@ LIMITS: Final[dict[str, Limit]] = {
     "import-circles": Limit(at_most=0),
     "used-once": Limit(at_most=12),
     "docstring-clause": Limit(at_most=1),
-    "twin-types": Limit(at_most=25, for_now=31),
+    "twin-types": Limit(at_most=25),
     "unused-rules": Limit(at_most=0),
     "module-names": Limit(at_most=0),
     "class-names": Limit(at_most=0),

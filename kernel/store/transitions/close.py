@@ -6,7 +6,7 @@ the kernel stops cleanly. What a worker spent before it heard of a cancellation 
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple, cast
+from typing import Final, Literal, cast
 
 import msgspec
 
@@ -19,6 +19,7 @@ from kernel.store.circuit_breakers import ProviderFailure, record_failure, relea
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
 from kernel.store.quotas import forget_quotas
+from kernel.store.rows import SpentColumns
 from kernel.store.transaction import Transaction
 from kernel.store.transition_sql import delivery_sql, instruction_sql
 from kernel.store.transitions.apply_effects import apply_fact
@@ -138,7 +139,7 @@ WHERE key = :agent
 """
 
 
-class _Ended(NamedTuple):
+class _Ended(SpentColumns, frozen=True):
     """A row of END."""
 
     agent: AgentKey
@@ -148,11 +149,6 @@ class _Ended(NamedTuple):
     hops: int
     asked_by: int | None
     tried: int
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost_usd: float | None
 
 
 def _conclude(
@@ -175,13 +171,7 @@ def _conclude(
         return None
     agent, name, space = row.agent, row.name, row.space
     forget_quotas(tx, number)
-    total = Usage(
-        input_tokens=row.input_tokens,
-        output_tokens=row.output_tokens,
-        cache_read_tokens=row.cache_read_tokens,
-        cache_write_tokens=row.cache_write_tokens,
-        cost_usd=row.cost_usd,
-    )
+    total = row.usage
     spend(tx, agent=agent, run=row.run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
     tx.conn.execute(END_DELIVERY, (end.delivery, number))

@@ -1,31 +1,29 @@
 """Give an instruction to an attempt."""
 
-from typing import Final, NamedTuple, cast
+from typing import Final, cast
 
 import msgspec
 
 from kernel.store import rows
+from kernel.store.instructions import AgentInSpace
 from kernel.store.transaction import Transaction
 from kernel.store.transition_sql import delivery_sql, instruction_sql
 from protocol.agent import Approval
 from protocol.instruction import LANES, Lane
 from protocol.names import (
-    AgentKey,
-    AgentName,
     AttemptId,
     InstructionId,
-    SpaceId,
     attempt_id,
     number_of,
 )
 
 
-class Leased(msgspec.Struct, frozen=True, kw_only=True):
+class Leased(AgentInSpace, frozen=True, kw_only=True):
     """An attempt. ``n`` counts the tries that are charged, ``epoch`` all leases.
 
     ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
     ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it. Mentions that joined
-    the instruction while it was queued are in both. ``name`` is what the agent is called in the space.
+    the instruction while it was queued are in both.
     """
 
     instruction: InstructionId
@@ -34,9 +32,6 @@ class Leased(msgspec.Struct, frozen=True, kw_only=True):
     n: int
     attempts: int
     crashes: int
-    agent: AgentKey
-    name: AgentName
-    space: SpaceId
     text: str
     source_text: str
     sender: str
@@ -101,15 +96,12 @@ INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, 
 """
 
 
-class _Row(NamedTuple):
+class _Row(AgentInSpace, frozen=True):
     """A row of LEASE."""
 
     epoch: int
     attempts: int
     crashes: int
-    agent: AgentKey
-    name: AgentName
-    space: SpaceId
     lane: int
     hops: int
     message: int

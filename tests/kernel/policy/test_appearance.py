@@ -18,6 +18,7 @@ IDLE = AgentWork(
     hold_reason=None,
     hold_until_ms=0,
     resume_at_ms=0,
+    kept_for=None,
 )
 
 
