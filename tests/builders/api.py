@@ -29,6 +29,7 @@ from kernel.api.server import serve
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.close import close
@@ -160,10 +161,15 @@ def write_project(root: Path) -> None:
 
 
 @asynccontextmanager
-async def serve_kernel(root: Path, environ: Mapping[str, str] | None = None) -> AsyncGenerator[ServedKernel, None]:
-    """A served kernel for the length of the block; leaving it stops it as a kernel stops."""
+async def serve_kernel(
+    root: Path, environ: Mapping[str, str] | None = None, *, on_disk: bool = False
+) -> AsyncGenerator[ServedKernel, None]:
+    """A served kernel for the length of the block; leaving it stops it as a kernel stops.
+
+    Its database is ``kernel.db`` in ``root`` where the test is about the file, and in memory otherwise.
+    """
     write_project(root / "project")
-    database = open_migrated(str(root / "kernel.db"))
+    database = open_migrated(str(root / "kernel.db") if on_disk else MEMORY)
     feed = Feed()
     writer = Writer(database=database, clock_ms=lambda: 1_700_000_000_000, publish=feed.publish)
     reader = Reader(database=database)

@@ -9,7 +9,13 @@ from tests.builders.api import ServedKernel, serve_kernel
 
 
 @pytest.fixture
-async def kernel(tmp_path: Path) -> AsyncIterator[ServedKernel]:
+def on_disk() -> bool:
+    """Whether the database is a file: a test that is about the file has itself parametrized with True."""
+    return False
+
+
+@pytest.fixture
+async def kernel(tmp_path: Path, on_disk: bool) -> AsyncIterator[ServedKernel]:
     """A served kernel with a project of its own."""
-    async with serve_kernel(tmp_path) as built:
+    async with serve_kernel(tmp_path, on_disk=on_disk) as built:
         yield built

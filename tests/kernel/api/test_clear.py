@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import cancel
@@ -15,7 +16,9 @@ from tests.kernel.api.test_events import say
 
 
 def stored(folder: Path) -> bytes:
-    return b"".join(file.read_bytes() for file in folder.glob("kernel.db*"))
+    read = b"".join(file.read_bytes() for file in folder.glob("kernel.db*"))
+    assert read
+    return read
 
 
 async def ask(kernel: ServedKernel, method: str, path: str, **headers: str) -> Any:
@@ -44,6 +47,7 @@ async def test_a_space_is_cleared_once_for_a_key(kernel: ServedKernel) -> None:
     assert (await ask(kernel, "GET", f"/instructions/{instruction}")).json["text"] == ""
 
 
+@pytest.mark.parametrize("on_disk", [True])
 async def test_answers_to_requests_keep_no_words_of_what_was_cleared(kernel: ServedKernel, tmp_path: Path) -> None:
     """contracts 9: what was voted on and approved was answered too; the same key is answered still, without words."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})

@@ -274,6 +274,7 @@ async def test_a_field_that_a_route_does_not_know_is_refused_where_it_takes_none
 
 
 @pytest.mark.promise("SF03", "SF11")
+@pytest.mark.parametrize("on_disk", [True])
 async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can(kernel: ServedKernel) -> None:
     """/ready and ``awk status`` tell it, and recover by themselves."""
     services = kernel.services
