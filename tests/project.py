@@ -131,6 +131,17 @@ class Project:
         assert response.status < 300, document
         return document
 
+    def send(self, to: str, text: str = "go") -> str:
+        """The instruction that a message becomes, by somebody who trusts what it makes run."""
+        sent = self.ask("POST", "/messages", {"to": to, "text": text, "trust": True})
+        return str(sent["instruction_ids"][0])
+
+    def ended(self, instruction: str) -> dict[str, Any]:
+        """What ``awk show`` says of an instruction at its end, which is waited for."""
+        self.until("instruction.ended", holds=lambda event: bool(event["instruction"] == instruction))
+        shown: dict[str, Any] = self.ask("GET", f"/instructions/{instruction}")
+        return shown
+
     def until(
         self, kind: str, seconds: float = SECONDS, *, holds: Callable[[dict[str, Any]], bool] = lambda _event: True
     ) -> dict[str, Any]:
@@ -156,7 +167,8 @@ class Project:
             return
         with suppress(psutil.NoSuchProcess):
             kernel = psutil.Process(int(self.record()["pid"]))
-            self.awk("stop", "--now", "--yes")
+            with suppress(OSError, http.client.HTTPException):  # it may be going already
+                self.ask("POST", "/shutdown", {"grace": 0})
             if survivors([kernel], seconds=10):
                 kernel.kill()
                 raise AssertionError(f"the kernel {kernel.pid} did not stop")

@@ -47,19 +47,27 @@ class Ending(msgspec.Struct, frozen=True):
     retry_after_seconds: float | None = None
     ours: bool = False
     """Neither worker nor provider went wrong: nobody's restart budget pays for it, and no breaker counts it."""
+    leaves: bool = False
+    """Its worker said so, or was told: it is on its way out. Any other knows nothing of it and is ended at once."""
 
 
 def of_result(result: Result) -> Ending:
     """Return the ending that a worker reported."""
-    return Ending(result.status, result.text, result.usage, result.cause)
+    return Ending(result.status, result.text, result.usage, result.cause, leaves=True)
 
 
 def of_error(error: Error) -> Ending:
     """Return the ending of a failure that the worker could name."""
     status = f" (HTTP {error.http_status})" if error.http_status is not None else ""
     ours = error.code in BESIDE_THE_PROVIDER
-    text = f"{error.text}{status}"
-    return Ending("failed", text, cause=error.cause, retry_after_seconds=error.retry_after, ours=ours)
+    return Ending(
+        "failed",
+        f"{error.text}{status}",
+        cause=error.cause,
+        retry_after_seconds=error.retry_after,
+        ours=ours,
+        leaves=True,
+    )
 
 
 def of_exit(exited: Exited) -> Ending:

@@ -244,7 +244,8 @@ class RunningAttempt:
                 ending = await self._converse(start)
                 await self._tell_started()
                 fault_point("attempt.result")
-                exited = await stop(handle, grace_seconds=LEAVE_SECONDS)
+                leaves = ending is None or ending.leaves or self.stop_reason is not None
+                exited = await stop(handle, grace_seconds=LEAVE_SECONDS if leaves else 0.0)
                 if not self._stderr.ended.is_set():
                     with trio.move_on_after(LEAVE_SECONDS):
                         await self._stderr.ended.wait()
@@ -296,7 +297,7 @@ class RunningAttempt:
                 await self._services.writer.commit(tell_reached, author, reached.quota, reached.limit)
             with contextlib.suppress(WorkerNotReading):
                 await self._link.send(Stop(reason=reached.text, deadline_seconds=LEAVE_SECONDS))
-            return Ending("incomplete", reached.text, cause="resource")
+            return Ending("incomplete", reached.text, cause="resource", leaves=True)
         except Refused as refused:
             return Ending("failed", refused.text, cause="protocol")
 

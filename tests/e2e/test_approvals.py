@@ -1,6 +1,5 @@
 """Approvals with a real kernel and real workers: granted, denied, expired; decided by a person and by nobody else."""
 
-import json
 import os
 import signal
 import sys
@@ -26,109 +25,130 @@ except urllib.error.HTTPError as error:
 """
 
 
-def coder(project: Project, name: str, *commands: str, more: str = "") -> None:
-    """An agent that runs ``commands`` with bash, one after the other, and says what came of the last."""
-    steps = "".join(f"  - {{ tool: bash, args: {{ command: {json.dumps(one)} }} }}\n" for one in commands)
-    text = f"model: mock/x\nprompt: {{ system: hi }}\ntools: [bash]\n{more}mock:\n{steps}  - text: finished\n"
-    project.write(f".agents/{name}.yaml", text)
+TRUST = {"AGENT_WORKER_TRUST": "1"}
 
 
-def pending(project: Project) -> list[dict[str, Any]]:
+def coder(project: Project, name: str, more: str = "") -> None:
+    """An agent that leaves its name in a file with bash, and says that it is done."""
+    project.write(
+        f".agents/{name}.yaml",
+        f"""
+        model: mock/x
+        prompt: {{ system: hi }}
+        tools: [bash]
+        {more}
+        mock: [{{ tool: bash, args: {{ command: echo {name} >> {name}.log }} }}, {{ text: finished }}]
+        """,
+    )
+
+
+def pending(project: Project, *agents: str) -> list[dict[str, Any]]:
+    """What ``agents`` ask for: each test has its own."""
     rows: list[dict[str, Any]] = project.awk("pending", "--json").json()["approvals"]
-    return rows
+    return [row for row in rows if row["agent"] in agents]
 
 
-def ran(project: Project) -> list[str]:
-    """What tools left behind, in order."""
-    log = project.root / "ran.log"
-    return log.read_text().split() if log.exists() else []
+def asked_by(project: Project, agent: str) -> str:
+    """The id of the first approval that ``agent`` asks for, once it does."""
+    return str(project.until("approval.requested", holds=lambda event: bool(event["agent"] == agent))["data"]["id"])
 
 
-def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(project: Project) -> None:
+def ran(project: Project, name: str) -> int:
+    """How often the tool of ``name`` ran."""
+    log = project.root / f"{name}.log"
+    return len(log.read_text().split()) if log.exists() else 0
+
+
+def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(shared_kernel: Project) -> None:
     """auth_request is for what runs a model's tools: from a model it is an error that it reads, and it goes on."""
-    project.agent("alice", "tool: auth_request, args: { tool: deploy, input: { to: prod } }", "text: went on")
-    sent = project.awk("send", "alice", "go", "--wait")
-    assert (sent.code, sent.out) == (0, "went on\n"), sent.err
-    assert pending(project) == []
-    shown = project.awk("show", "i1", "--json").json()
+    shared_kernel.agent("asks", "tool: auth_request, args: { tool: deploy, input: { to: prod } }", "text: went on")
+    shown = shared_kernel.ended(shared_kernel.send("asks"))
+    assert (shown["status"], shown["text"]) == ("done", "went on")
+    assert pending(shared_kernel, "asks") == []
     assert (shown["approvals"], [call["tool"] for call in shown["steps"][0]["failed"]]) == ([], ["auth_request"])
 
 
 @pytest.mark.promise("P6", "XF19")
-def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(project: Project) -> None:
+def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(shared_kernel: Project) -> None:
     """The tool runs once if it is granted, and never otherwise; the agents go on with what they are told.
 
     A worker that got hold of the administrator's token is recognised as a process of ours.
     """
-    coder(project, "alice", "echo alice >> ran.log")
-    coder(project, "bob", "echo bob >> ran.log")
-    coder(project, "carol", "echo carol >> ran.log", more="timeouts: { approval: 500ms }\n")
-    project.write("approve.py", APPROVE)
-    own = f"{sys.executable} approve.py {project.state}/daemon.json a1 >> answers.log"
-    project.agent("mallory", f'shell: "{own}; setsid {own}"', "text: done")
-    assert project.awk("start", "--trust").code == 0
-    waiting = project.awk("send", "alice", "go", "--wait", "--json")
+    project = shared_kernel
+    coder(project, "alice")
+    coder(project, "bob")
+    coder(project, "carol", "timeouts: { approval: 500ms }")
+    waiting = project.awk("send", "alice", "go", "--wait", "--json", env=TRUST)
     assert (waiting.code, waiting.json()["results"][0]["waits_for"]) == (7, "approval")
-    assert project.awk("send", "bob", "go", "--wait").code == 7
-    table = {row["name"]: (row["state"], row["reason"]) for row in project.awk("ps", "--json").json()["agents"]}
+    assert project.awk("send", "bob", "go", "--wait", env=TRUST).code == 7
+    table = {row["name"]: (row["state"], row["reason"]) for row in project.ask("GET", "/ps")["agents"]}
     assert table["alice"] == table["bob"] == ("waiting", "approval")
-    assert [(row["agent"], row["tool"], row["input"]) for row in pending(project)] == [
-        ("alice", "bash", {"command": "echo alice >> ran.log"}),
-        ("bob", "bash", {"command": "echo bob >> ran.log"}),
+    assert [(row["agent"], row["tool"], row["input"]) for row in pending(project, "alice", "bob")] == [
+        ("alice", "bash", {"command": "echo alice >> alice.log"}),
+        ("bob", "bash", {"command": "echo bob >> bob.log"}),
     ]
-    assert project.awk("send", "mallory", "go", "--wait").code == 0
+    of_alice, of_bob = asked_by(project, "alice"), asked_by(project, "bob")
+    project.write("approve.py", APPROVE)
+    own = f"{sys.executable} approve.py {project.state}/daemon.json {of_alice} >> answers.log"
+    project.agent("mallory", f'shell: "{own}; setsid {own}"', "text: done")
+    assert project.ended(project.send("mallory"))["status"] == "done"
     assert (project.root / "answers.log").read_text().splitlines() == ["403 forbidden"] * 2
-    assert project.awk("approve", "a1").code == 0
-    assert project.awk("deny", "a2", "--reason", "not today").code == 0
-    assert project.awk("send", "carol", "go").code == 0
+    assert project.awk("approve", of_alice).code == 0
+    assert project.awk("deny", of_bob, "--reason", "not today").code == 0
+    project.send("carol")
     for name in ("alice", "bob", "carol"):
         end = project.until("instruction.ended", holds=lambda one, name=name: one["agent"] == name)  # type: ignore[misc]
         assert end["data"]["status"] == "done"
-    assert ran(project) == ["alice"]
-    decided = [project.awk("pending", f"a{n}", "--json").json() for n in (1, 2, 3)]
+    assert [ran(project, name) for name in ("alice", "bob", "carol")] == [1, 0, 0]
+    decided = [project.awk("pending", one, "--json").json() for one in (of_alice, of_bob, asked_by(project, "carol"))]
     assert [(one["state"], one["decided_by"], one["decision_reason"]) for one in decided] == [
         ("granted", "user", ""), ("denied", "user", "not today"), ("expired", "system", "nobody approved it in time"),
     ]  # fmt: skip
 
 
-def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(project: Project) -> None:
+def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(shared_kernel: Project) -> None:
     """Kept over restarts: after kill -9 it is still pending; granted then, the tool runs exactly once."""
-    coder(project, "alice", "echo alice >> ran.log")
-    assert project.awk("send", "alice", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}).code == 7
+    project = shared_kernel
+    coder(project, "kept")
+    sent = project.send("kept")
+    asked = asked_by(project, "kept")
     kernel = psutil.Process(int(project.record()["pid"]))
     os.kill(kernel.pid, signal.SIGKILL)
     assert survivors([kernel], seconds=10) == []
     wait_until(lambda: not project.alive())
     assert project.awk("start").code == 0
-    assert [row["id"] for row in pending(project)] == ["a1"]
-    assert project.awk("approve", "a1").code == 0
-    assert project.until("instruction.ended")["data"]["status"] == "done"
-    assert ran(project) == ["alice"]
+    assert [row["id"] for row in pending(project, "kept")] == [asked]
+    assert project.awk("approve", asked).code == 0
+    assert project.ended(sent)["status"] == "done"
+    assert ran(project, "kept") == 1
 
 
-def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(project: Project) -> None:
+def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(shared_kernel: Project) -> None:
     """Headless: exit 7 at once; --approve auto runs it, --approve deny tells the agent."""
-    coder(project, "alice", "echo ran >> ran.log")
-    project.write(".workflows/go.yaml", 'agents: { alice: { ref: alice } }\nkickoff: "@alice go"\n')
+    project = shared_kernel
+    coder(project, "lone")
+    project.write(".workflows/go.yaml", 'agents: { alice: { ref: lone } }\nkickoff: "@alice go"\n')
     stopped = project.awk("run", "go", "--trust")
     assert stopped.code == 7
     assert "alice needs an approval to call bash" in stopped.err
     assert "--approve auto or deny" in stopped.out
-    assert pending(project) == []
+    assert pending(project, "alice", "lone") == []
     assert project.awk("run", "go", "--trust", "--approve", "deny").code == 0
-    assert ran(project) == []
+    assert ran(project, "lone") == 0
     assert project.awk("run", "go", "--trust", "--approve", "auto").code == 0
-    assert ran(project) == ["ran"]
+    assert ran(project, "lone") == 1
 
 
-def test_a_run_that_is_left_alone_waits_for_its_approvals(project: Project) -> None:
+def test_a_run_that_is_left_alone_waits_for_its_approvals(shared_kernel: Project) -> None:
     """run --detach: whoever left it comes back to it; it does not end before anybody could approve."""
-    coder(project, "alice", "echo ran >> ran.log")
-    project.write(".workflows/go.yaml", 'agents: { alice: { ref: alice } }\nkickoff: "@alice go"\n')
-    assert project.awk("run", "go", "--detach", "--trust").code == 0
-    project.until("approval.requested")
-    assert project.awk("send", "alice@go", "and then?").code == 0
-    assert "(you are at this already: i1, " in project.awk("show", "i2", "--prompt").out
-    assert project.awk("approve", "a1").code == 0
-    project.until("instruction.ended", holds=lambda one: one["instruction"] == "i1")
-    assert "ran" in ran(project)
+    project = shared_kernel
+    coder(project, "left")
+    project.write(".workflows/leave.yaml", 'agents: { left: { ref: left } }\nkickoff: "@left go"\n')
+    assert project.awk("run", "leave", "--detach", "--trust").code == 0
+    asked = asked_by(project, "left")
+    kickoff = project.until("instruction.queued", holds=lambda one: bool(one["agent"] == "left"))["instruction"]
+    second = project.send("left@leave", "and then?")
+    assert f"(you are at this already: {kickoff}, " in project.awk("show", second, "--prompt").out
+    assert project.awk("approve", asked).code == 0
+    project.until("instruction.ended", holds=lambda one: bool(one["instruction"] == kickoff))
+    assert ran(project, "left") >= 1

@@ -51,17 +51,17 @@ def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(ke
     assert kernel_process.awk("stop", "--yes").code == 0
     assert kernel_process.awk("start").code == 0
     assert kernel_process.awk("send", "alice", "y", "--wait").code == 4, "it comes after x, and meets its own refusal"
-    shown = kernel_process.awk("show", result["instruction_id"], "--json").json()
+    shown = kernel_process.ask("GET", f"/instructions/{result['instruction_id']}")
     assert (shown["status"], shown["text"]) == ("done", "let in")
 
 
-def test_a_mocked_refusal_holds_its_own_agent_alone(kernel_process: Project) -> None:
+def test_a_mocked_refusal_holds_its_own_agent_alone(shared_kernel: Project) -> None:
     """What a script plays says nothing about a provider, whichever way the agent was made a mock."""
     script = "model: mock/script\nprompt: {{ system: hi }}\nmock: [{}]\n"
-    kernel_process.write(".agents/refused.yaml", script.format("{ error: { http_status: 401 } }"))
-    kernel_process.write(".agents/free.yaml", script.format("{ text: here }"))
-    assert kernel_process.awk("send", "refused", "x", "--wait").code == 4
-    sent = kernel_process.awk("send", "free", "x", "--wait")
+    shared_kernel.write(".agents/mocked.yaml", script.format("{ error: { http_status: 401 } }"))
+    shared_kernel.write(".agents/free.yaml", script.format("{ text: here }"))
+    assert shared_kernel.awk("send", "mocked", "x", "--wait").code == 4
+    sent = shared_kernel.awk("send", "free", "x", "--wait")
     assert (sent.code, sent.out.strip().splitlines()[-1]) == (0, "here"), sent
 
 
@@ -72,7 +72,7 @@ def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
     )
     sent = shared_kernel.awk("send", "hurried", "x", "--wait", "--json")
     assert (sent.code, sent.json()["results"][0]["text"]) == (0, "got through")
-    shown = shared_kernel.awk("show", sent.json()["instruction_ids"][0], "--json").json()
+    shown = shared_kernel.ask("GET", f"/instructions/{sent.json()['instruction_ids'][0]}")
     assert len(shown["attempts"]) == 2
 
 
@@ -214,12 +214,6 @@ def test_an_untrusted_shell_is_refused_and_nothing_runs(shared_kernel: Project) 
     shared_kernel.agent("untrusted", "shell: 'touch ran'", "text: ok")
     assert shared_kernel.awk("send", "untrusted", "x").code == 7
     assert not (shared_kernel.root / "ran").exists()
-
-
-def test_a_kernel_that_is_gone_is_said_to_be_gone(kernel_process: Project) -> None:
-    """Exit 69: no kernel, for commands that do not start one."""
-    assert kernel_process.awk("stop", "--yes").code == 0
-    assert kernel_process.awk("ps").code == 69
 
 
 @pytest.mark.promise("SF21", "P1")

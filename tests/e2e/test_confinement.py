@@ -1,13 +1,11 @@
 """What keeps an agent to its place: sandbox, limits, environment; and that nothing of it stays behind."""
 
-import http.client
-import json
 import os
 import shutil
 import sys
 import threading
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -15,16 +13,20 @@ import psutil
 import pytest
 
 from tests.e2e.processes import marked, wait_until
-from tests.project import Project
+from tests.project import Project, empty_project
 from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 TRUSTED: Final = {"AGENT_WORKER_TRUST": "1"}
 
 
-def mock(project: Project, *actions: str, more: str = "") -> None:
-    script = "".join(f"  - {{ {action} }}\n" for action in actions)
-    project.write(".agents/alice.yaml", f"backend: mock\n{more}\nmock:\n{script}")
+@pytest.fixture(scope="module")
+def confining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A kernel that finds bubblewrap, where there is one: tests that ask for it have agents of their own."""
+    made = empty_project(tmp_path_factory.mktemp("confining"))
+    assert made.awk("start", env={} if BWRAP is None else {"AGENT_WORKER_BWRAP": BWRAP}).code == 0
+    yield made
+    made.stop()
 
 
 # -- sandbox ------------------------------------------------------------------------------------------
@@ -33,7 +35,7 @@ def mock(project: Project, *actions: str, more: str = "") -> None:
 @pytest.mark.promise("XF19")
 def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) -> None:
     """Before anything is started; that nothing is started then: tests/kernel/services/test_confinement.py."""
-    mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
+    project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")
     nowhere = {"AGENT_WORKER_BWRAP": "no-such-bwrap"}
     assert "warning: sandbox: bubblewrap (bwrap) is not installed here" in project.awk("validate", env=nowhere).err
     assert project.awk("agent", "info", "alice", "--json", env=nowhere).json()["sandbox"] == "missing"
@@ -42,9 +44,9 @@ def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) ->
 
 @pytest.mark.promise("P6", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
-def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: Project) -> None:
+def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining: Project) -> None:
     """A dozen ways to steal; what is its own to do it can do."""
-    state, home = project.state, project.home
+    project, state, home = confining, confining.state, confining.home
     (home / ".ssh").mkdir()
     (home / ".ssh/id").write_text("canary-of-the-home")
     ways = (
@@ -72,11 +74,10 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: P
         "kill -9 -1",
     )
     project.write("steal.sh", "".join(f"({way})\n" for way in ways))
-    mock(project, 'shell: "sh steal.sh > stolen.txt 2>&1"', "text: done", more="sandbox: on")
-    env = {"AGENT_WORKER_BWRAP": str(BWRAP), **TRUSTED}
+    project.agent("thief", 'shell: "sh steal.sh > stolen.txt 2>&1"', "text: done", more="sandbox: on")
     before = sorted(path.name for path in project.root.iterdir())
-    assert project.awk("send", "alice", "x", "--wait", env=env).code == 0
-    assert project.awk("agent", "info", "alice", "--json").json()["sandbox"] == "on"
+    assert project.awk("send", "thief", "x", "--wait", env=TRUSTED).code == 0
+    assert project.ask("GET", "/agents/thief")["sandbox"] == "on"
     stolen = (project.root / "stolen.txt").read_text(errors="replace")
     assert project.record()["token"] not in stolen
     assert "canary-of-the-home" not in stolen
@@ -92,7 +93,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(project: P
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Project) -> None:
     """The keys there would be open to the agent; validate says it at its place, a start is refused."""
-    mock(project, "shell: touch ran", "text: hi", more="sandbox: on")
+    project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")
     env = {"AGENT_WORKER_BWRAP": str(BWRAP), "HOME": str(project.root), **TRUSTED}
     warned = project.awk("validate", env=env).err
     assert "warning: sandbox: your home" in warned
@@ -106,13 +107,12 @@ def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Pro
 
 @pytest.mark.promise("PF14", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
-def test_what_a_confined_agent_writes_to_its_tmp_is_memory_of_its_own(project: Project) -> None:
+def test_what_a_confined_agent_writes_to_its_tmp_is_memory_of_its_own(confining: Project) -> None:
     """500 MB do not fit under 64 MiB."""
     script = 'shell: "head -c 500M /dev/zero > /tmp/a; head -c 500M /dev/zero > /dev/shm/b; sleep 4711.9"'
-    mock(project, script, "text: done", more="sandbox: on\nlimits: {memory: 64MiB}")
-    sent = project.awk("send", "alice", "x", "--wait", "--json", env={"AGENT_WORKER_BWRAP": str(BWRAP), **TRUSTED})
-    [result] = sent.json()["results"]
-    assert (sent.code, result["status"], result["cause"]) == (6, "incomplete", "resource")
+    confining.agent("filler", script, "text: done", more="sandbox: on\nlimits: {memory: 64MiB}")
+    result = confining.ended(confining.send("filler"))
+    assert (result["status"], result["cause"]) == ("incomplete", "resource")
     assert "of files in memory (/tmp of a sandbox), and may use 64 MiB" in result["text"]
     assert marked("4711.9") == []
 
@@ -130,13 +130,14 @@ for route in ("POST /shutdown", "POST /agents", "DELETE /agents/bob", "POST /spa
 
 
 @pytest.mark.promise("XF19", "P6")
-def test_without_a_sandbox_a_stolen_admin_token_ends_and_removes_nothing(project: Project) -> None:
+def test_without_a_sandbox_a_stolen_admin_token_ends_and_removes_nothing(confining: Project) -> None:
     """What comes from below the kernel is refused, whoever's token it carries."""
-    project.write("thief.py", THIEF)
-    mock(project, f'shell: "setsid {sys.executable} thief.py {project.state}/daemon.json > got.txt"', "text: done")
-    assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
-    assert (project.root / "got.txt").read_text().split() == ["403"] * 4
-    assert project.awk("status").code == 0
+    confining.write("admin.py", THIEF)
+    steal = f"setsid {sys.executable} admin.py {confining.state}/daemon.json > got.txt"
+    confining.agent("admin", f'shell: "{steal}"', "text: done")
+    assert confining.ended(confining.send("admin"))["status"] == "done"
+    assert (confining.root / "got.txt").read_text().split() == ["403"] * 4
+    assert confining.awk("status").code == 0
 
 
 # -- limits -------------------------------------------------------------------------------------------
@@ -146,17 +147,17 @@ CROWD: Final = "for n in $(seq 40); do sleep 4711.5 & done; wait"
 
 
 @pytest.mark.promise("PF14", "PF15")
-def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(project: Project) -> None:
+def test_an_agent_that_takes_too_much_of_the_machine_is_ended_and_nobody_else(confining: Project) -> None:
     """Class resource, the whole tree; the next message is answered by a new worker."""
-    mock(project, f'shell: "{CROWD}"', "text: hi", more="limits: {processes: 20, memory: 2GiB}")
-    project.agent("bob", "text: still here")
-    sent = project.awk("send", "alice", "x", "--wait", "--json", env=TRUSTED)
+    confining.agent("crowd", f'shell: "{CROWD}"', "text: hi", more="limits: {processes: 20, memory: 2GiB}")
+    confining.agent("other", "text: still here")
+    sent = confining.awk("send", "crowd", "x", "--wait", "--json", env=TRUSTED)
     [result] = sent.json()["results"]
     assert (sent.code, result["status"], result["cause"]) == (6, "incomplete", "resource")
     assert "processes at once, and may have 20 (limits.processes)" in result["text"]
     assert marked("4711.5") == []
-    assert project.awk("ask", "bob", "x").out == "still here\n"
-    assert "limits:      2048 MiB of memory, 20 processes" in project.awk("agent", "info", "alice").out
+    assert confining.awk("ask", "other", "x").out == "still here\n"
+    assert "limits:      2048 MiB of memory, 20 processes" in confining.awk("agent", "info", "crowd").out
 
 
 # -- secrets ------------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> No
     assert project.awk("start", "--trust", env=secrets).code == 0
     token = project.record()["token"]
     dump = "env; cat /proc/$PPID/cmdline; cat /proc/$PPID/environ"
-    mock(project, f'shell: "{dump}"', f'tool: channel_send, args: {{message: "@user {dump}"}}', "text: hi")
+    project.agent("alice", f'shell: "{dump}"', f'tool: channel_send, args: {{message: "@user {dump}"}}', "text: hi")
     moves = [Say(text="look", calls=(Call("bash", f'{{"command": "{dump}"}}'),)), Say(text="done")]
     fake = project.write("fake-cli", "#!/bin/sh\nenv >&2; cat /proc/$PPID/cmdline >&2; exit 3\n")
     fake.chmod(0o755)
@@ -214,8 +215,7 @@ def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> No
             """,
         )
         assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
-        assert project.awk("send", "bob", "x", "--wait", env=TRUSTED).code == 0
-        assert project.awk("send", "eve", "x", "--wait", env=TRUSTED).code != 0
+        assert [project.ended(project.send(name))["status"] for name in ("bob", "eve")] == ["done", "dead"]
         told = [
             project.awk(*asked).out for asked in (("events",), ("logs",), ("dead",), ("peek", "bob"), ("show", "i2"))
         ]
@@ -237,33 +237,25 @@ ATTEMPTS: Final = int(os.environ.get("AWK_TEST_ATTEMPTS", "20"))
 
 
 @pytest.mark.promise("P7")
-def test_attempts_leave_no_process_socket_or_folder(project: Project) -> None:
+def test_attempts_leave_no_process_socket_or_folder(confining: Project) -> None:
     """What tools start in sessions of their own goes with the attempt, however that ends."""
     leave = "(setsid sleep 4711.75 >/dev/null 2>&1 &) ; mktemp -d -p $PWD/tmp >/dev/null"
-    mock(project, f'shell: "{leave}"', "text: hi")
-    project.write(
+    confining.agent("leaving", f'shell: "{leave}"', "text: hi")
+    confining.write(
         ".agents/mallory.yaml",
         f"backend: mock\nretry: {{attempts: 1}}\nmock: [{{shell: '{leave}'}}, {{exit: SIGKILL}}]\n",
     )
-    (project.root / "tmp").mkdir()
-    assert project.awk("send", "alice", "x", "--wait", env=TRUSTED).code == 0
-    kernel = psutil.Process(int(project.record()["pid"]))
+    (confining.root / "tmp").mkdir()
+    assert confining.ended(confining.send("leaving"))["status"] == "done"
+    kernel = psutil.Process(int(confining.record()["pid"]))
     before = (kernel.num_fds(), len(kernel.net_connections("unix")))
     for number in range(ATTEMPTS - 2):
-        post(project, "/messages", {"to": "alice", "text": str(number), "trust": True})
-    assert project.awk("send", "mallory", "x", "--wait", env=TRUSTED).code == 1
-    assert project.awk("send", "alice", "last", "--wait", env=TRUSTED).code == 0
-    assert len(list((project.root / "tmp").iterdir())) > ATTEMPTS
+        confining.send("leaving", str(number))
+    assert confining.ended(confining.send("mallory"))["status"] == "dead"
+    assert confining.ended(confining.send("leaving", "last"))["status"] == "done"
+    assert len(list((confining.root / "tmp").iterdir())) > ATTEMPTS
     wait_until(lambda: marked("4711.75") == [])
-    wait_until(lambda: [path for path in (project.state / "run").iterdir() if path.name.startswith("i")] == [])
+    wait_until(lambda: [path for path in (confining.state / "run").iterdir() if path.name.startswith("i")] == [])
     wait_until(lambda: kernel.num_fds() <= before[0] + 4)
     assert len(kernel.net_connections("unix")) <= before[1] + 2
-    assert not (project.state / "sessions").exists()
-
-
-def post(project: Project, path: str, body: dict[str, object]) -> None:
-    record = project.record()
-    with closing(http.client.HTTPConnection(record["host"], record["port"], timeout=20)) as connection:
-        fields = {"Authorization": f"Bearer {record['token']}", "Content-Type": "application/json"}
-        connection.request("POST", path, json.dumps(body), fields)
-        assert connection.getresponse().status == 202
+    assert not (confining.state / "sessions").exists()

@@ -12,12 +12,22 @@ from tests.project import Project
 EXEC = {"AGENT_WORKER_LAUNCHER": "exec", "AGENT_WORKER_TRUST": "1"}
 
 
-def test_a_message_is_answered_by_a_fresh_interpreter(project: Project) -> None:
-    """Send, answer, stop."""
+def test_a_message_is_answered_by_a_fresh_interpreter_and_with_every_optimisation_off(project: Project) -> None:
+    """Exec launcher (so no zygote, keeper pool or standby); tools put the script on Trio instead of the poll."""
     project.agent("alice", "shell: 'echo hi > said'", "text: fresh")
+    project.agent(
+        "bob",
+        "tool: write, args: { path: written, content: hi }",
+        'tool: channel_send, args: { message: "half way" }',
+        "text: done",
+        more="tools: [files]\napproval: auto",
+    )
     assert project.awk("start", env=EXEC).code == 0
     assert project.awk("send", "alice", "x", "--wait", env=EXEC).out.strip() == "fresh"
     assert (project.root / "said").read_text() == "hi\n"
+    sent = project.awk("send", "bob", "x", "--wait", env=EXEC)
+    assert sent.out.strip() == "done", sent.err
+    assert (project.root / "written").read_text() == "hi"
 
 
 @pytest.mark.promise("P7")
@@ -26,22 +36,7 @@ def test_its_trees_die_with_the_kernel_too(project: Project) -> None:
     mark = f"awk-test-{uuid.uuid4().hex}"
     project.agent("alice", f"""shell: "setsid sh -c 'while :; do sleep 1; done' {mark} & sleep 600\"""")
     assert project.awk("start", env=EXEC).code == 0
-    assert project.awk("send", "alice", "x", env=EXEC).code == 0
+    project.send("alice")
     trees = wait_for_mark(mark, 1)
     psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     assert survivors(trees, seconds=2) == []
-
-
-def test_a_message_is_answered_with_every_optimisation_off(project: Project) -> None:
-    """Exec launcher (so no zygote, keeper pool or standby); tools put the script on Trio instead of the poll."""
-    project.agent(
-        "alice",
-        "tool: write, args: { path: said, content: hi }",
-        'tool: channel_send, args: { message: "half way" }',
-        "text: done",
-        more="tools: [files]\napproval: auto",
-    )
-    assert project.awk("start", env=EXEC).code == 0
-    sent = project.awk("send", "alice", "x", "--wait", env=EXEC)
-    assert sent.out.strip() == "done", sent.err
-    assert (project.root / "said").read_text() == "hi"

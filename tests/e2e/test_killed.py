@@ -11,7 +11,6 @@ import pytest
 from tests.e2e.processes import marked, survivors, wait_for_mark, zygote_of
 from tests.project import Project
 
-TRUST = {"AGENT_WORKER_TRUST": "1"}
 ROUNDS = int(os.environ.get("AWK_TEST_KILL_ROUNDS", "3"))
 """How often the kernel is killed: 30 for the figure in docs/promises.md."""
 WORKERS = 20
@@ -31,16 +30,16 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     """Twenty workers with setsid grandchildren, kill -9, again and again."""
     mark = f"awk-test-{uuid.uuid4().hex}"
     for number in range(WORKERS):
-        project.agent(f"a{number}", *(orphan(mark, step) for step in range(ROUNDS + 1)), "text: finished")
+        project.agent(f"a{number}", *(orphan(mark, step) for step in range(ROUNDS)), "text: finished")
     assert project.awk("start", "--trust").code == 0
-    accepted = [_send(project, number, "go") for number in range(WORKERS)]
-    for step in range(ROUNDS + 1):
+    accepted = [project.send(f"a{number}") for number in range(WORKERS)]
+    for step in range(ROUNDS):
         trees = wait_for_mark(mark, WORKERS)
         psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
         assert survivors(trees, seconds=2) == []
         (project.root / f"go-{step}").touch()  # who gets no further is taken for what kills kernels
         assert project.awk("start", "--trust").code == 0
-    for instruction in [_send(project, number, "after") for number in range(WORKERS)]:
+    for instruction in [project.send(f"a{number}", "after") for number in range(WORKERS)]:
         ended = project.until("instruction.ended", holds=lambda one, sought=instruction: one["instruction"] == sought)  # type: ignore[misc]
         assert ended["data"]["status"] == "done"
     shown = [project.ask("GET", f"/instructions/{instruction}") for instruction in accepted]
@@ -48,47 +47,37 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     assert marked(mark) == []
 
 
-def _send(project: Project, number: int, text: str) -> str:
-    """The instruction that a message to one of the workers becomes, once the kernel has accepted it."""
-    answer = project.ask("POST", "/messages", {"to": f"a{number}", "text": text})
-    return str(answer["instruction_ids"][0])
-
-
-def test_work_goes_on_when_the_zygote_is_killed(project: Project) -> None:
+def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
     """The zygote may die at any time and harms nobody; the next one serves the next message."""
+    project = shared_kernel
     mark = f"awk-test-{uuid.uuid4().hex}"
     for number in range(5):
-        project.agent(
-            f"a{number}", f"""shell: "sh -c 'while [ ! -e go ]; do sleep 0.02; done' {mark}\"""", "text: finished"
-        )
-    assert project.awk("start").code == 0
-    waiting = [project.spawn("send", f"a{number}", "x", "--wait", "--json", env=TRUST) for number in range(5)]
+        hold = f"sh -c 'while [ ! -e go ]; do sleep 0.02; done' {mark}"
+        project.agent(f"a{number}", f'shell: "{hold}"', "text: finished")
+    waiting = [project.send(f"a{number}") for number in range(5)]
     wait_for_mark(mark, 5)
     zygote = zygote_of(psutil.Process(project.record()["pid"]))
     zygote.send_signal(signal.SIGKILL)
     (project.root / "go").touch()
-    for process in waiting:
-        out, err = process.communicate(timeout=20)
-        assert (process.returncode, "finished" in out) == (0, True), err
-    assert project.awk("send", "a0", "again", "--wait", env=TRUST).code == 0
+    for instruction in (*waiting, project.send("a0", "again")):
+        ended = project.ended(instruction)
+        assert (ended["status"], ended["text"]) == ("done", "finished")
 
 
 @pytest.mark.promise("P7", "PF07")
-def test_an_attempt_takes_its_orphans_along_and_no_others(project: Project) -> None:
+def test_an_attempt_takes_its_orphans_along_and_no_others(shared_kernel: Project) -> None:
     """alice's setsid orphan dies with her attempt, bob's lives while he works."""
+    project = shared_kernel
     marks = {name: f"awk-test-{uuid.uuid4().hex}" for name in ("alice", "bob")}
     for name, mark in marks.items():
         leave = f"setsid sh -c 'trap : TERM; while :; do sleep 1; done' {mark} >/dev/null 2>&1 &"
         project.agent(name, f'shell: "{leave} while [ ! -e go-{name} ]; do sleep 0.02; done"', "text: bye")
-    assert project.awk("start").code == 0
-    waiting = {name: project.spawn("send", name, "x", "--wait", env=TRUST) for name in marks}
+    waiting = {name: project.send(name) for name in marks}
     orphans = {name: wait_for_mark(mark, 1) for name, mark in marks.items()}
     (project.root / "go-alice").touch()
-    assert waiting["alice"].wait(timeout=20) == 0
+    assert project.ended(waiting["alice"])["status"] == "done"
     assert survivors(orphans["alice"], seconds=2) == []
     assert len(survivors(orphans["bob"], seconds=0.2)) == len(orphans["bob"])
     (project.root / "go-bob").touch()
-    assert waiting["bob"].wait(timeout=20) == 0
+    assert project.ended(waiting["bob"])["status"] == "done"
     assert survivors(orphans["bob"], seconds=2) == []
-    for process in waiting.values():
-        process.communicate()

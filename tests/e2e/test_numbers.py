@@ -31,35 +31,48 @@ def agent(*said: str, **more: Any) -> str:
     return json.dumps(definition)
 
 
+WRONG = {
+    "negative": ('"usage":{"input_tokens":-1000000}', "input_tokens"),
+    "large": ('"usage":{"input_tokens":4611686018427387904}', "input_tokens"),
+    "costly": ('"usage":{"cost_usd":1e308}', "cost_usd"),
+    "nan": ('"usage":{"cost_usd":NaN}', "malformed"),
+    "twice": ('"usage":{"input_tokens":1},"usage":{"input_tokens":0}', "twice"),
+}
+"""By the agent that says it: its count, and what is told to be wrong with it."""
+
+
+@pytest.fixture(scope="module")
+def program(shared_kernel: Project) -> Project:
+    """A kernel, and the program in its project: each test has agents of its own that are it."""
+    shared_kernel.write("w.py", WORKER)
+    return shared_kernel
+
+
+@pytest.fixture(scope="module")
+def sent(program: Project) -> dict[str, str]:
+    """The instruction of each agent that says what cannot be: all of them are at work at once."""
+    for name, (said, _) in WRONG.items():
+        program.write(f".agents/{name}.yaml", agent(said, '"usage":{"input_tokens":900000}', budget={"tokens": 1000}))
+    return {name: program.send(name) for name in WRONG}
+
+
 @pytest.mark.promise("P10", "IF17")
-@pytest.mark.parametrize(
-    ("said", "wrong"),
-    [
-        ('"usage":{"input_tokens":-1000000}', "input_tokens"),
-        ('"usage":{"input_tokens":4611686018427387904}', "input_tokens"),
-        ('"usage":{"cost_usd":1e308}', "cost_usd"),
-        ('"usage":{"cost_usd":NaN}', "malformed"),
-        ('"usage":{"input_tokens":1},"usage":{"input_tokens":0}', "twice"),
-    ],
-)
-def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(project: Project, said: str, wrong: str) -> None:
+@pytest.mark.parametrize("name", WRONG)
+def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(
+    program: Project, sent: dict[str, str], name: str
+) -> None:
     """Neither a budget is lifted, nor a commit broken, nor a reply lost without a word."""
-    project.write("w.py", WORKER)
-    project.write(".agents/cheat.yaml", agent(said, '"usage":{"input_tokens":900000}', budget={"tokens": 1000}))
-    sent = project.awk("send", "cheat", "go", "--wait", env=TRUSTED)
-    assert sent.code == 1
-    shown = project.awk("show", "i1", "--json").json()
-    assert (shown["cause"], shown["usage"]["input_tokens"]) == ("protocol", 0)
-    assert "entry" in sent.out
-    assert wrong in sent.out
+    ended = program.ended(sent[name])
+    assert (ended["status"], ended["cause"], ended["usage"]["input_tokens"]) == ("dead", "protocol", 0)
+    assert "entry" in ended["text"]
+    assert WRONG[name][1] in ended["text"]
 
 
-def test_a_member_that_claims_the_most_there_is_ends_nobody_elses_work(project: Project) -> None:
+def test_a_member_that_claims_the_most_there_is_ends_nobody_elses_work(program: Project) -> None:
     """It uses up its own budget, and what it has booked stays a number."""
-    project.write("w.py", WORKER)
     most = '"usage":{"input_tokens":9007199254740992,"output_tokens":9007199254740992,"cost_usd":9007199254740992}'
     cheat = agent(most, most)
-    project.write(
+    program.write(
         ".workflows/two.yaml",
         f"""
         agents:
@@ -68,8 +81,8 @@ def test_a_member_that_claims_the_most_there_is_ends_nobody_elses_work(project: 
         kickoff: "@cheat @ann go"
         """,
     )
-    ran = project.awk("run", "two", "--json", env=TRUSTED)
+    ran = program.awk("run", "two", "--json", env=TRUSTED)
     report = ran.json()
     assert (ran.code, report["instructions"]["done"]) == (0, 2), ran.err
     assert report["usage"]["input_tokens"] == 2**53
-    assert project.awk("stats").code == 0
+    assert program.awk("stats").code == 0

@@ -30,7 +30,7 @@ def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Projec
     project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".agents/known.yaml")
     assert project.awk("send", "alice", "y", "--wait").out == "hi\n"
     assert project.record()["pid"] == first
-    status = project.awk("status", "--json").json()
+    status = project.ask("GET", "/status")
     assert all(one["path"].isprintable() for one in status["broken"])
     assert ".agents/b\\xff.yaml" in {one["path"] for one in status["broken"]}
     project.stop()
@@ -60,23 +60,24 @@ def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -
     assert "environment.left_out LC_X" in (project.state / "kernel.log").read_text()
 
 
-@pytest.mark.parametrize("kind", ["file", "pipe"])
-def test_a_folder_of_definitions_that_is_none_is_told(project: Project, kind: str) -> None:
+def test_a_folder_of_definitions_that_is_a_file_or_a_pipe_is_told(project: Project) -> None:
     """Else it looks as if there were no definitions, and nothing were wrong."""
     folders = (".agents", ".workflows")
-    for folder in folders:
-        place = project.root / folder
-        shutil.rmtree(place, ignore_errors=True)
-        if kind == "file":
-            place.write_text("")
-        else:
-            os.mkfifo(place)
-    assert project.awk("start").code == 0
-    told = project.awk("status", "--json").json()["broken"]
-    why = "is not a folder, so nothing in it counts"
-    assert sorted((one["path"], one["message"]) for one in told) == [(folder, why) for folder in folders]
-    checked = project.awk("validate")
-    assert checked.code == 78
-    for folder in folders:
-        assert f"at {folder}:1:1" in checked.err
-        assert f"definition.broken {folder}" in (project.state / "kernel.log").read_text()
+    shutil.rmtree(project.root / ".agents")
+    for file, pipe in (folders, folders[::-1]):
+        (project.root / file).write_text("")
+        os.mkfifo(project.root / pipe)
+        checked = project.awk("validate")
+        assert checked.code == 78
+        for folder in folders:
+            assert f"at {folder}:1:1" in checked.err
+        if file == ".agents":
+            assert project.awk("start").code == 0
+            told = project.ask("GET", "/status")["broken"]
+            why = "is not a folder, so nothing in it counts"
+            assert sorted((one["path"], one["message"]) for one in told) == [(folder, why) for folder in folders]
+            for folder in folders:
+                assert f"definition.broken {folder}" in (project.state / "kernel.log").read_text()
+            project.stop()
+        for folder in folders:
+            (project.root / folder).unlink()

@@ -20,6 +20,7 @@ def test_a_message_is_answered_and_nothing_is_left_running(project: Project) -> 
     tree = [kernel, *kernel.children(recursive=True)]
     assert project.awk("stop", "--yes").code == 0
     assert survivors(tree, seconds=5) == []
+    assert project.awk("ps").code == 69, "no kernel, for commands that do not start one"
 
 
 @pytest.mark.promise("P1")
@@ -27,13 +28,12 @@ def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(
     """202 means it is on disk, and its work is done whatever happens."""
     project.agent("alice", "sleep: 30")
     assert project.awk("start").code == 0
-    sent = project.awk("send", "alice", "X", "--json").json()
+    sent = project.send("alice")
     psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     project.agent("alice", "text: after")
     assert project.awk("start").code == 0
-    waited = project.awk("send", "alice", "Y", "--wait", "--json")
-    assert waited.json()["results"][0]["text"] == "after"
-    shown = project.awk("show", sent["instruction_ids"][0], "--json").json()
+    assert project.ended(project.send("alice"))["text"] == "after"
+    shown = project.awk("show", sent, "--json").json()
     assert (shown["status"], shown["text"]) == ("done", "after")
 
 
@@ -47,15 +47,14 @@ def test_steps_that_are_durable_are_not_made_again(project: Project) -> None:
         "text: done",
     )
     assert project.awk("start", "--trust").code == 0
-    sent = project.awk("send", "alice", "X", "--json", env={"AGENT_WORKER_TRUST": "1"}).json()
+    sent = project.send("alice")
     steps = project.root / "steps.log"
     wait_until((project.root / "waiting").exists)  # the next step has begun, so the three before it are durable
     psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
     (project.root / "go").touch()
     assert project.awk("start", "--trust").code == 0
-    assert project.awk("send", "alice", "Y", "--wait").code == 0
-    shown = project.awk("show", sent["instruction_ids"][0], "--json").json()
-    assert (shown["status"], shown["text"]) == ("done", "done")
+    assert project.ended(project.send("alice"))["status"] == "done"
+    assert project.ended(sent)["text"] == "done"
     assert steps.read_text().count("step") == 6  # three for X, three for Y, none twice
 
 

@@ -10,8 +10,9 @@ from tests.project import Project
 TRUST = {"AGENT_WORKER_TRUST": "1"}
 
 
-def test_work_is_paused_resumed_cancelled_and_tried_again(project: Project) -> None:
+def test_work_is_paused_resumed_cancelled_and_tried_again(shared_kernel: Project) -> None:
     """contracts 7: pause, resume, cancel, retry, inbox, show --prompt; exit codes 1 and 4 where a person is needed."""
+    project = shared_kernel
     gate = project.root / "go"
     project.agent(
         "alice",
@@ -23,13 +24,11 @@ def test_work_is_paused_resumed_cancelled_and_tried_again(project: Project) -> N
     steps = project.root / "steps.log"
 
     def shown(instruction: str) -> dict[str, Any]:
-        found: dict[str, Any] = project.awk("show", instruction, "--json").json()
+        found: dict[str, Any] = project.ask("GET", f"/instructions/{instruction}")
         return found
 
     def send(agent: str, *more: str) -> Any:
         return project.awk("send", agent, "go", "--json", *more, env=TRUST)
-
-    assert project.awk("start").code == 0
 
     first = send("alice").json()["instruction_ids"][0]
     wait_until(steps.exists)
@@ -66,28 +65,23 @@ def test_work_is_paused_resumed_cancelled_and_tried_again(project: Project) -> N
 
 
 @pytest.mark.promise("P5")
-def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(project: Project) -> None:
+def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(shared_kernel: Project) -> None:
     """contracts 7: restart TARGET and restart --kernel: what runs goes on after its last entry."""
+    project = shared_kernel
     project.agent(
-        "alice",
-        'shell: "echo step >> steps.log"',
-        "shell: 'while [ ! -e go ]; do sleep 0.02; done'",
+        "carol",
+        'shell: "echo step >> carol.log"',
+        "shell: 'touch carol.waits; while [ ! -e carol.goes ]; do sleep 0.02; done'",
         "text: done",
     )
-    steps = project.root / "steps.log"
-    assert project.awk("start").code == 0
     pid = project.record()["pid"]
-    sent = project.awk("send", "alice", "go", "--json", env=TRUST).json()["instruction_ids"][0]
-
-    def epochs() -> int:
-        return len(project.awk("show", sent, "--json").json()["attempts"])
-
-    wait_until(lambda: steps.exists() and project.awk("ps", "--json").json()["agents"][0]["step"] > 0)
-    assert project.awk("restart", "alice").code == 0
-    wait_until(lambda: epochs() == 2)
+    sent = project.send("carol")
+    wait_until((project.root / "carol.waits").exists)  # the next step has begun, so the one before it is durable
+    assert project.awk("restart", "carol").code == 0
+    project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == f"{sent}-2")
     again = project.awk("restart", "--kernel", "--json")
     assert (again.code, again.json()["state"]) == (0, "up")
     assert project.record()["pid"] != pid
-    (project.root / "go").touch()
-    wait_until(lambda: project.awk("show", sent, "--json").json()["status"] == "done")
-    assert steps.read_text() == "step\n"
+    (project.root / "carol.goes").touch()
+    assert project.ended(sent)["status"] == "done"
+    assert (project.root / "carol.log").read_text() == "step\n"

@@ -28,14 +28,14 @@ mock:
 """
 TOOLS = "tools: { count: { description: Count, command: [wc, -l, '${path}'], input: { path: string } } }\n"
 CANARY = "canary-7f3a9"
-SERVE = "'trap \"\" TERM; echo $$ > serving; mv serving served; sleep 600'"
+SERVE = "'trap \"\" TERM; echo $$ > NAME.new; mv NAME.new NAME.pid; sleep 600'"
 SERVING = """\
 backend: mock
 approval: auto
 tools: TOOLS
 mock:
   - STEP
-  - { shell: "until [ -s served ]; do sleep 0.02; done; kill -0 $(cat served) && echo lives $(cat served)" }
+  - { shell: "until [ -s NAME.pid ]; do sleep 0.02; done; kill -0 $(cat NAME.pid) && echo lives $(cat NAME.pid)" }
   - { text: done }
 """
 
@@ -52,7 +52,7 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
     assert project.awk("trust", "--yes").code == 0
     asked = project.awk("ask", "alice", "go")
     assert (asked.code, asked.out) == (0, "done\n"), asked.err
-    told = dict(_results(project))
+    told = dict(_results(project, "i1"))
     assert (told["count"], told["skill"].splitlines()[0]) == ("2 made\n", "Use wc.")
     left = [psutil.Process(int(told[name])) for name in ("mcp__own__breed", "mcp__own__pid") if _lives(told[name])]
     assert survivors(left, 5.0) == []
@@ -63,19 +63,22 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
 
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize(
-    ("tools", "step"),
+    ("name", "tools", "step"),
     [
-        ("[]", f"{{ shell: {SERVE}, background: true }}"),
-        ("[bash]", f"{{ shell: {SERVE}, background: true }}"),
-        ("[bash]", f"{{ tool: bash, args: {{ command: {SERVE}, background: true }} }}"),
+        ("script", "[]", f"{{ shell: {SERVE}, background: true }}"),
+        ("shell", "[bash]", f"{{ shell: {SERVE}, background: true }}"),
+        ("tool", "[bash]", f"{{ tool: bash, args: {{ command: {SERVE}, background: true }} }}"),
     ],
 )
-def test_a_server_in_the_background_lives_as_long_as_the_attempt(project: Project, tools: str, step: str) -> None:
+def test_a_server_in_the_background_lives_as_long_as_the_attempt(
+    shared_kernel: Project, name: str, tools: str, step: str
+) -> None:
     """Later calls find it, and it ends with the tree, though it has a session of its own and ignores SIGTERM."""
-    project.write(".agents/alice.yaml", SERVING.replace("STEP", step).replace("TOOLS", tools))
-    asked = project.awk("ask", "alice", "go", env={"AGENT_WORKER_TRUST": "1"})
-    assert (asked.code, asked.out) == (0, "done\n"), asked.err
-    told = [text for name, text in _results(project) if name == "shell"]
+    script = SERVING.replace("STEP", step).replace("TOOLS", tools).replace("NAME", name)
+    shared_kernel.write(f".agents/{name}.yaml", script)
+    asked = shared_kernel.send(name)
+    assert shared_kernel.ended(asked)["text"] == "done"
+    told = [text for tool, text in _results(shared_kernel, asked) if tool == "shell"]
     assert told[-1].startswith("lives "), told
     left = [psutil.Process(int(pid)) for pid in told[-1].split()[1:] if _lives(pid)]
     assert survivors(left, 5.0) == []
@@ -85,11 +88,12 @@ def _lives(pid: str) -> bool:
     return psutil.pid_exists(int(pid))
 
 
-def _results(project: Project) -> list[tuple[str, str]]:
-    """What each call came to, as the journal has it."""
+def _results(project: Project, instruction: str) -> list[tuple[str, str]]:
+    """What each call of an instruction came to, as the journal has it."""
     import apsw
 
     connection = apsw.Connection(str(project.state / "agent-worker.db"), flags=apsw.SQLITE_OPEN_READONLY)
-    bodies = [json.loads(row[0]) for row in connection.execute("SELECT body FROM entries ORDER BY k")]
+    query = "SELECT body FROM entries WHERE instruction = ? ORDER BY k"
+    bodies = [json.loads(row[0]) for row in connection.execute(query, (int(instruction[1:]),))]
     connection.close()
     return [(body["name"], body.get("text", "")) for body in bodies if body["kind"] == "tool"]

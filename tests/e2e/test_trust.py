@@ -10,8 +10,9 @@ from tests.project import Project
 
 
 @pytest.mark.promise("P19", "CF20")
-def test_consent_is_kept_used_and_taken_back(project: Project) -> None:
+def test_consent_is_kept_used_and_taken_back(shared_kernel: Project) -> None:
     """Kept for exactly these files, for wakeups too, until it is taken back."""
+    project = shared_kernel
     project.write(
         ".agents/ticker.yaml", "backend: mock\nschedule: { wakeup: 1s }\nmock:\n  - { shell: echo t >> t.log }\n"
     )
@@ -55,20 +56,21 @@ def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project)
     told = project.until("schedule.untrusted")
     assert (told["agent"], told["data"]["wakeup"]) == ("ticker", "1s")
     notice = "1 schedule does not run until you trust it (look at it and keep it: awk trust ticker)"
-    assert project.awk("status", "--json").json()["notice"] == notice
+    assert project.ask("GET", "/status")["notice"] == notice
     assert notice in project.awk("ps").err
     assert project.awk("send", "ticker", "asked", "--wait").code == 0, "who asks needs no schedule"
     assert project.awk("trust", "ticker", "--yes").code == 0
     project.until("instruction.queued", holds=lambda event: bool(event["data"]["lane"] == "background"))
-    assert project.awk("status", "--json").json()["notice"] is None
+    assert project.ask("GET", "/status")["notice"] is None
     project.write(".agents/ticker.yaml", ticker.format("2s"))
-    wait_until(lambda: project.awk("status", "--json").json()["notice"] == notice)
+    wait_until(lambda: bool(project.ask("GET", "/status")["notice"] == notice))
     assert project.awk("trust").code == 7
 
 
 @pytest.mark.promise("P19")
-def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(project: Project) -> None:
+def test_a_workflow_with_trees_or_schedules_asks_before_it_starts(shared_kernel: Project) -> None:
     """Both reach further than an answer; what is agreed to says which."""
+    project = shared_kernel
     project.agent("alice", "text: ok")
     body = "kickoff: '@alice go'\nagents: {{ alice: {{ ref: alice{} }} }}\n"
     project.write(".workflows/s.yaml", body.format(", schedule: { wakeup: '0 9 * * 1-5', timezone: UTC }"))

@@ -13,10 +13,10 @@ EXAMPLE = ROOT / "examples" / "verdict"
 
 
 @pytest.fixture
-def team(project: Project) -> Project:
-    """The example as a project."""
-    shutil.copytree(EXAMPLE, project.root, dirs_exist_ok=True)
-    return project
+def team(shared_kernel: Project) -> Project:
+    """The example as a project, as it is delivered."""
+    shutil.copytree(EXAMPLE, shared_kernel.root, dirs_exist_ok=True)
+    return shared_kernel
 
 
 def kinds(report: dict[str, Any], *wanted: str) -> list[tuple[str, str]]:

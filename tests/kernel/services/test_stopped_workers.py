@@ -7,6 +7,7 @@ import trio
 import trio.testing
 
 from kernel.app import LADDER_SECONDS, cancel_at_last
+from kernel.services import running_attempt
 from kernel.services.shutdown import ShutdownRequest
 from kernel.store.entries import of as entries_of
 from kernel.store.transitions.close import cancel
@@ -89,3 +90,18 @@ async def test_a_second_request_to_stop_ends_all_patience(autojump_clock: trio.t
             shutdown.ask()
             await trio.sleep_forever()
     assert trio.current_time() == 1.0
+
+
+async def test_a_worker_that_broke_the_protocol_is_ended_and_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows nothing of its end: only who said its last word, or was told, gets time to leave."""
+    monkeypatch.setattr(running_attempt, "LEAVE_SECONDS", 600.0)
+    async with core(tmp_path, PlayedLauncher()) as it:
+        await it.send()
+        worker = await it.launcher.next()
+        await worker.say()
+        await worker.outbox.send_all(b'{"t":"entry","k":-1}\n')
+        with trio.fail_after(10):
+            exited = await worker.wait()
+        assert exited.killed

@@ -138,7 +138,7 @@ async def test_every_entry_is_heard_before_it_is_answered() -> None:
         READY, Entry(k=0, kind="reply", text="a"), Entry(k=1, kind="tool"), Result(status="done", text="a")
     )
     ending = await session.run()
-    assert ending == Ending("done", "a")
+    assert ending == Ending("done", "a", leaves=True)
     assert session.entries == [0, 1]
     said = bytes(await session.worker_in.receive_some(10_000))
     assert said == encode(START) + encode(Go(k=0)) + encode(Go(k=1))
@@ -150,7 +150,7 @@ async def test_the_last_entry_is_heard_before_the_end_and_not_answered() -> None
     session = Conversation()
     await session.say(READY, Entry(k=0, kind="reply", text="a", last=True), Result(status="done", text="a"))
     ending = await session.run()
-    assert ending == Ending("done", "a")
+    assert ending == Ending("done", "a", leaves=True)
     assert session.entries == [0]
     assert bytes(await session.worker_in.receive_some(10_000)) == encode(START)
 
@@ -205,7 +205,7 @@ async def test_a_last_frame_counts_though_nothing_ends_its_line() -> None:
     await session.say(READY)
     await session.worker_out.send_all(encode(Result(status="done", text="a")).rstrip())
     await session.worker_out.aclose()
-    assert await session.run() == Ending("done", "a")
+    assert await session.run() == Ending("done", "a", leaves=True)
 
 
 @pytest.mark.promise("IF14")
@@ -283,7 +283,7 @@ async def test_a_flood_of_words_is_read_no_faster_than_anybody_could(autojump_cl
         await session.say(READY, *(Delta(text="x") for _ in range(flood)), Result(status="done", text="a"))
 
     began = trio.current_time()
-    assert await session.run_beside(worker) == Ending("done", "a")
+    assert await session.run_beside(worker) == Ending("done", "a", leaves=True)
     assert trio.current_time() - began == pytest.approx(10 * PACE_SECONDS, rel=0.2)
     assert sum(isinstance(one, Delta) for one in session.heard) == flood
 
