@@ -354,6 +354,7 @@ def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -
             },
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),
             hold=attempts.hold,
+            until_gone=attempts.until_gone,
             reached=attempts.reached_mcp,
         ),
         runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),

@@ -13,7 +13,7 @@ from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
 
 _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
-    {Exit.TERMINATED: "?signal=TERM", Exit.HANGUP: "?signal=HUP", Exit.BROKEN_PIPE: "?signal=PIPE"}
+    {Exit.TERMINATED: "&signal=TERM", Exit.HANGUP: "&signal=HUP", Exit.BROKEN_PIPE: "&signal=PIPE"}
 )
 """What ended us, as the kernel is told; SIGINT goes without saying."""
 
@@ -87,8 +87,8 @@ class Run:
         self.name = self.name or expected
         workflow, _, tag = self.name.partition(":")
         try:
-            query = _SIGNALS.get(exit_code, "")
-            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}{query}")
+            query = _SIGNALS.get(exit_code, "")  # its end is seen in its stream: nobody has to wait here
+            self._context.find_kernel().delete(f"/workflows/{quoted(workflow)}/{quoted(tag)}?wait=false{query}")
         except (Failure, Unreachable) as error:
             early = not accepted and isinstance(error, Failure) and error.code == "workflow_not_running"
             told = "had not begun, and will not" if early else f"was not stopped: {error}"

@@ -5,7 +5,7 @@ Everything is handed in and nothing is looked up. A handler names the records th
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any, Protocol
@@ -21,6 +21,7 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
@@ -115,6 +116,8 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
     hold: Callable[[str], AbstractContextManager[None]]
     """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
+    until_gone: Callable[[Callable[[Leased], bool]], Awaitable[None]]
+    """Wait for the end of the attempts that are named so, trees and all."""
     reached: Callable[[str], None]
     """The attempt of an instruction has come to Daemon MCP."""
 

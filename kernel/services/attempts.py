@@ -3,11 +3,14 @@
 import contextlib
 import hashlib
 import secrets
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+
+import trio
 
 from kernel.fault_injection import fault_point
 from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
-from kernel.store.transitions.lease import lease
+from kernel.store.transitions.lease import Leased, lease
 
 
 class Attempts:
@@ -17,6 +20,8 @@ class Attempts:
         self._services = services
         self.running: dict[str, RunningAttempt] = {}
         """By instruction id."""
+        self._leasing: dict[str, trio.Event] = {}
+        """Instructions whose lease is being committed."""
         self._closing_grace_seconds: float | None = None
 
     async def run(self, instruction: str) -> None:
@@ -27,17 +32,22 @@ class Attempts:
         """
         token = secrets.token_urlsafe(32)
         digest = hashlib.sha256(token.encode()).digest()
-        leased = await self._services.writer.commit(lease, instruction, digest)
-        if leased is None:
-            return
-        fault_point("attempt.leased")
-        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services)
+        self._leasing[instruction] = trio.Event()
+        try:
+            leased = await self._services.writer.commit(lease, instruction, digest)
+            if leased is None:
+                return
+            fault_point("attempt.leased")
+            attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services)
+        finally:
+            self._leasing.pop(instruction).set()
         if self._closing_grace_seconds is not None:
             attempt.stop("shutdown", self._closing_grace_seconds)
         try:
             await attempt.run()
         finally:
             del self.running[leased.instruction]
+            attempt.gone.set()
 
     def stop_all(self, grace_seconds: float) -> None:
         """Stop every attempt, also those whose lease is being committed."""
@@ -51,6 +61,13 @@ class Attempts:
         for attempt in found:
             attempt.stop(reason, grace_seconds)
         return bool(found)
+
+    async def until_gone(self, of: Callable[[Leased], bool]) -> None:
+        """Return when nothing is left of the attempts ``of`` names: of those there are, or are just being leased."""
+        for leased in tuple(self._leasing.values()):
+            await leased.wait()
+        for attempt in [one for one in self.running.values() if of(one.leased)]:
+            await attempt.gone.wait()
 
     def hold(self, instruction: str) -> AbstractContextManager[None]:
         """Let the deadline of ``instruction``'s attempt, if it has one, stand still while the block lasts."""

@@ -22,7 +22,7 @@ from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.scheduling import may_yield
-from kernel.procs.handle import Handle, stop
+from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.rule.draft import Author
@@ -100,6 +100,8 @@ class RunningAttempt:
         """Of its worker, once that is ready."""
         self.doing = ""
         """The activity that ``ps`` shows."""
+        self.gone = trio.Event()
+        """Nothing of it is left, and its ending is written."""
         self.completing = False
         """Its ending is being written: nobody takes it away any more."""
         self.stop_reason: StopReason | None = None
@@ -302,8 +304,14 @@ class RunningAttempt:
             return Ending("failed", refused.text, cause="protocol")
 
     async def _end_worker(self) -> None:
-        """Ask the worker to leave, and kill its tree when its grace is over."""
+        """Ask the worker to leave, and kill its tree when its grace is over.
+
+        One that never said ``ready`` may not speak frames at all: it is asked by SIGTERM too, so that the grace is not
+        spent on a program that cannot know of it.
+        """
         kill_at = trio.current_time() + self._grace_seconds
+        if self.pid is None:
+            await self._handle.kill(after_seconds=self._grace_seconds + TERM_SECONDS)
         # One that does not read is not waited for any longer than one that reads (promise P8).
         with contextlib.suppress(WorkerNotReading), trio.move_on_after(self._grace_seconds):
             await self._link.send(Stop(reason=str(self.stop_reason), deadline_seconds=self._grace_seconds))

@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.close import close
-from kernel.store.transitions.lease import lease
+from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
@@ -104,6 +104,8 @@ class ServedKernel:
     """Agents whose work was to be begun anew."""
     below: list[bool] = field(default_factory=list)
     """Not empty: whoever asks is a process of the kernel's."""
+    awaited: list[trio.Event] = field(default_factory=list)
+    """The ends of trees that who stops something has to wait for."""
     served: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -180,6 +182,11 @@ async def serve_kernel(
     live: dict[str, AttemptActivity] = {}
     interrupted: list[str] = []
     below: list[bool] = []
+    awaited: list[trio.Event] = []
+
+    async def until_gone(_of: Callable[[Leased], bool]) -> None:
+        for event in awaited:
+            await event.wait()
 
     def interrupt(agent: str) -> bool:
         interrupted.append(agent)
@@ -213,6 +220,7 @@ async def serve_kernel(
                 activity=lambda: live,
                 interrupt=interrupt,
                 hold=lambda _instruction: nullcontext(),
+                until_gone=until_gone,
                 reached=lambda _instruction: None,
             ),
             runs_client=lambda _port: bool(below),
@@ -229,7 +237,7 @@ async def serve_kernel(
             shutdown=shutdown,
         ),
     )
-    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below)
+    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.processes import wait_until
+from tests.e2e.processes import marked, survivors, wait_until
 from tests.project import Project
 
 TRUST = {"AGENT_WORKER_TRUST": "1"}
@@ -85,3 +85,23 @@ def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(shared_
     (project.root / "carol.goes").touch()
     assert project.ended(sent)["status"] == "done"
     assert (project.root / "carol.log").read_text() == "step\n"
+
+
+@pytest.mark.skipif("sys.platform != 'linux'", reason="whole trees need a subreaper")
+@pytest.mark.promise("P8")
+def test_stop_says_stopped_when_nothing_of_the_agent_runs_any_more(project: Project) -> None:
+    """A program that never spoke, and takes its time over SIGTERM: stop returns after its end, and long before 10 s."""
+    mark = f"stubborn-{project.root.name}"
+    project.write(
+        ".agents/alice.yaml",
+        f"""
+        backend: exec
+        command: [sh, -c, "trap 'sleep 0.4; exit' TERM; : > up; while :; do sleep 0.02; done", {mark}]
+        """,
+    )
+    assert project.awk("start", "--trust").code == 0
+    assert project.awk("send", "alice", "go").code == 0
+    wait_until((project.root / "up").exists)
+    tree = marked(mark)
+    assert tree and project.awk("stop", "alice").out == "stopped alice\n"
+    assert survivors(tree, 0) == []

@@ -282,7 +282,9 @@ def test_a_signal_cancels_the_run_and_it_is_reported(
     assert '"status":"cancelled"' in out
     assert "Traceback" not in err
     name = number.name.removeprefix("SIG")
-    assert [asked.query for asked in stopped] == [{} if name == "INT" else {"signal": name}]
+    assert [asked.query for asked in stopped] == [
+        {"wait": "false"} if name == "INT" else {"wait": "false", "signal": name}
+    ]
 
 
 @pytest.mark.parametrize("together", [False, True], ids=["stdout", "stdout and stderr"])
@@ -297,7 +299,7 @@ def test_a_run_whose_reader_goes_away_does_not_go_on_alone(together: bool, cli: 
         os.read(read, 10)
         os.close(read)
         _, err = process.communicate(timeout=20)
-    assert (process.returncode, [asked.query for asked in stopped]) == (141, [{"signal": "PIPE"}])
+    assert (process.returncode, [asked.query for asked in stopped]) == (141, [{"wait": "false", "signal": "PIPE"}])
     assert b"Traceback" not in (err or b"")
 
 

@@ -87,3 +87,26 @@ def test_flags_that_would_do_nothing_are_refused(cli: Cli, kernel: KernelDouble)
     assert cli("send", "alice", "hi", "--timeout", "3s").code == 2
     assert cli("start", "--", "x").code == 2
     assert kernel.asked == []
+
+
+def test_stop_waits_for_all_at_once_and_with_no_wait_for_none(cli: Cli, kernel: KernelDouble) -> None:
+    """Several agents are told before the first is waited for: their ends overlap."""
+    rows = tuple(
+        AgentRow(name=name, model="", backend="sdk", file="f", ephemeral=False, state="idle")
+        for name in ("alice", "bob")
+    )
+    kernel.answers |= {
+        "GET /agents": AgentList(agents=rows),
+        "POST /agents/alice/stop": {},
+        "POST /agents/bob/stop": {},
+    }
+    assert cli("stop", "alice", "bob").out == "stopped alice\nstopped bob\n"
+    asked = [(one.path, one.query) for one in kernel.asked if one.method == "POST"]
+    alice, bob = "/agents/alice/stop", "/agents/bob/stop"
+    assert asked == [(alice, {"wait": "false"}), (bob, {"wait": "false"}), (alice, {}), (bob, {})]
+    kernel.asked.clear()
+    kernel.answers["DELETE /workflows/review/main"] = {}
+    assert cli("stop", "alice", "@review", "--no-wait").out == "stopping alice\nstopping @review\n"
+    assert [one.query for one in kernel.asked if one.method != "GET"] == [{"wait": "false"}] * 2
+    kernel.answers["POST /shutdown"] = {"status": "stopping", "version": "0"}
+    assert cli("stop", "--no-wait").out == "stopping\n"

@@ -8,7 +8,7 @@ import argparse
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from interface.cli.act import NOTHING, Row, act
 from interface.cli.context import Context
@@ -159,11 +159,12 @@ def configure_stop(parser: argparse.ArgumentParser) -> None:
         "--grace", type=duration, metavar="D", help="how long running work may take to end (default: 10s)"
     )
     parser.add_argument("--now", action="store_true", help="no grace")
+    parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
     parser.add_argument("--yes", action="store_true", help="do not ask")
 
 
 def run_stop(context: Context) -> int:
-    """Stop workflows and agents; without a target everything and the kernel. Returns once it is gone."""
+    """Stop workflows and agents; without a target everything and the kernel. Returns once its processes are gone."""
     if context.args.targets:
         return stop_targets(context, [target(text) for text in context.args.targets])
     try:
@@ -178,35 +179,49 @@ def run_stop(context: Context) -> int:
             if context.stdin.readline().strip().lower() not in {"y", "yes"}:
                 raise Failure("failed", "nothing was stopped")
     grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
-    stop_kernel(context, client, 0.0 if context.args.now else grace)
-    context.out.lines(["stopped"])
+    if context.args.no_wait:
+        client.post("/shutdown", {"grace": 0.0 if context.args.now else grace}, key=new_key())
+    else:
+        stop_kernel(context, client, 0.0 if context.args.now else grace)
+    context.out.lines(["stopping" if context.args.no_wait else "stopped"])
     return Exit.OK
 
 
 def stop_targets(context: Context, targets: list[Target]) -> int:
-    """Stop each of them, now. Raises Failure."""
+    """Stop all of them, now; then wait for each until nothing of it is left. Raises Failure."""
     if context.args.now or context.args.grace is not None:
         raise Failure("usage", "--grace and --now are for the kernel; workflows and agents are stopped at once")
     client = context.kernel()
-    for asked in targets:
-        if asked.workflow is None:
-            # An agent that ``new`` made is gone then; one with a file does no work until it is resumed.
-            name = str(asked.agent)
-            agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
-            found = next((row for row in agents if row["name"] == name), None)
-            if found is None:
-                names = ", ".join(str(row["name"]) for row in agents) or "none"
-                raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
-            if found["ephemeral"]:
-                client.delete(f"/agents/{quoted(name)}")
-            else:
-                client.post(f"/agents/{quoted(name)}/stop", NOTHING, key=new_key())
-        elif asked.agent is not None:
-            client.post(agent_path(client, asked, "stop"), NOTHING, key=new_key())
+    wait = not context.args.no_wait
+    stops = [(asked, *_stop_request(client, asked)) for asked in targets]
+    posts = [path for _asked, method, path in stops if method == "POST"]
+    if wait and len(posts) > 1:
+        for path in posts:  # so that they end at the same time, and not one after the other
+            client.post(f"{path}?wait=false", NOTHING, key=new_key())
+    for asked, method, path in stops:
+        query = "" if wait else "?wait=false"
+        if method == "DELETE":
+            client.delete(path + query)
         else:
-            client.delete(f"/workflows/{quoted(asked.workflow)}/{quoted(asked.tag)}")
-        context.out.lines([f"stopped {asked}"])
+            client.post(path + query, NOTHING, key=new_key())
+        context.out.lines([f"{'stopped' if wait else 'stopping'} {asked}"])
     return Exit.OK
+
+
+def _stop_request(client: Client, asked: Target) -> tuple[Literal["DELETE", "POST"], str]:
+    """Return the request that stops it. Raises Failure (unknown_agent)."""
+    if asked.workflow is not None and asked.agent is None:
+        return "DELETE", f"/workflows/{quoted(asked.workflow)}/{quoted(asked.tag)}"
+    if asked.workflow is not None:
+        return "POST", agent_path(client, asked, "stop")
+    # An agent that ``new`` made is gone then; one with a file does no work until it is resumed.
+    name = str(asked.agent)
+    agents: list[dict[str, Any]] = json.loads(client.get("/agents"))["agents"]
+    found = next((row for row in agents if row["name"] == name), None)
+    if found is None:
+        names = ", ".join(str(row["name"]) for row in agents) or "none"
+        raise Failure("unknown_agent", f"there is no agent {name}", f"agents here: {names}")
+    return ("DELETE", f"/agents/{quoted(name)}") if found["ephemeral"] else ("POST", f"/agents/{quoted(name)}/stop")
 
 
 def stop_kernel(context: Context, client: Client, grace: float) -> None:

@@ -291,9 +291,17 @@ async def reset(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
     return await _change(call, store, files, steering.reset_agent)
 
 
-async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /agents/:name/stop: no work until it is resumed or reset; the dispatcher ends what it does."""
-    return await _change(call, store, files, steering.stop_agent)
+async def stop(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Response:
+    """POST /agents/:name/stop: no work until it is resumed or reset; the dispatcher ends what it does.
+
+    Answered when its tree is gone, with ``?wait=false`` at once.
+    """
+    wait = call.wait
+    answer = await _change(call, store, files, steering.stop_agent)
+    if wait:
+        key = agent_key(store, call.args["name"])
+        await processes.attempts.until_gone(lambda leased: leased.agent == key)
+    return answer
 
 
 async def restart(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Response:

@@ -31,6 +31,17 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     request_key: RequestKey | None = None
     """From ``Idempotency-Key``: who repeats it gets the recorded answer."""
 
+    @property
+    def wait(self) -> bool:
+        """Whether the answer comes when all has ended that the request ends: ``?wait=false`` is answered at once.
+
+        Raises Refused (bad_request).
+        """
+        text = self.query.get("wait", "true")
+        if text not in ("true", "false"):
+            raise Refused("bad_request", "wait must be true or false")
+        return text == "true"
+
     def number(self, name: str, default: int, *, low: int = 0, high: int = 2**53) -> int:
         """The query parameter ``name`` as a whole number. Raises Refused (bad_request)."""
         text = self.query.get(name)

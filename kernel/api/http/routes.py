@@ -122,6 +122,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         path="/agents/<name>/stop",
         handler=agents.stop,
         answers=AgentChanged,
+        waits=True,
         people_only=True,
     ),
     Route(
@@ -154,12 +155,20 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route(method="GET", path="/workflows/<name>", handler=workflows.show, answers=WorkflowRow),
     Route(method="GET", path="/workflows/<name>/<tag>", handler=workflows.show, answers=WorkflowRow),
-    Route(method="DELETE", path="/workflows/<name>", handler=workflows.stop, answers=WorkflowRow, people_only=True),
+    Route(
+        method="DELETE",
+        path="/workflows/<name>",
+        handler=workflows.stop,
+        answers=WorkflowRow,
+        waits=True,
+        people_only=True,
+    ),
     Route(
         method="DELETE",
         path="/workflows/<name>/<tag>",
         handler=workflows.stop,
         answers=WorkflowRow,
+        waits=True,
         people_only=True,
     ),
     Route(

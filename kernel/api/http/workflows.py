@@ -157,11 +157,13 @@ async def show(call: Request[None], store: StoreAccess, files: ProjectFiles) -> 
     return row
 
 
-async def stop(call: Request[None], store: StoreAccess) -> WorkflowRow:
+async def stop(call: Request[None], store: StoreAccess, processes: ProcessControl) -> WorkflowRow:
     """DELETE /workflows/:name[/:tag]: stop it; what is open in it is cancelled.
 
-    ``?signal=TERM``: a client was ended by that, and its exit code is the run's.
+    ``?signal=TERM``: a client was ended by that, and its exit code is the run's. Answered when the trees of its agents
+    are gone, with ``?wait=false`` at once.
     """
+    wait = call.wait
     place, exit_code = _place(call), _EXIT_OF_SIGNAL.get(call.query.get("signal", "INT"))
     if exit_code is None:
         raise Refused("bad_request", f"signal must be one of {', '.join(_EXIT_OF_SIGNAL)}")
@@ -170,6 +172,8 @@ async def stop(call: Request[None], store: StoreAccess) -> WorkflowRow:
         raise nothing_to_stop(store.reader, place)
     row = await store.reader.read(_shown, record)
     await store.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
+    if wait:
+        await processes.attempts.until_gone(lambda leased: leased.space == record.space)
     return WorkflowRow(
         name=row.name,
         tag=row.tag,

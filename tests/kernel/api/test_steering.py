@@ -296,3 +296,33 @@ async def test_a_kernel_that_cannot_write_is_not_ready_and_says_why_until_it_can
     stranger.close()
     assert (await kernel.ask("GET", "/ready")).json == {"ready": True, "status": "ok"}
     assert (await kernel.ask("GET", "/status")).json["state"] == "up"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/agents/alice/stop"), ("DELETE", "/workflows/review"), ("DELETE", "/workflows/review/main")],
+)
+async def test_a_stop_is_answered_when_nothing_runs_any_more_unless_nobody_wants_to_wait(
+    kernel: ServedKernel, method: str, path: str
+) -> None:
+    """``?wait=false`` is answered at once; another word is refused before anything is stopped."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    tree_gone = trio.Event()
+    kernel.awaited.append(tree_gone)
+    assert (await kernel.ask(method, f"{path}?wait=no")).status == 400
+    answers: list[str] = []
+
+    async def stop() -> None:
+        answers.append((await kernel.ask(method, path)).json["state"])
+
+    async with trio.open_nursery() as nursery:
+        with kernel.services.store.feed.subscribe() as events:
+            nursery.start_soon(stop)
+            await anext(events)  # it is stopped, and its tree is not gone
+        await trio.testing.wait_all_tasks_blocked()
+        assert answers == []
+        tree_gone.set()
+    assert answers == ["stopped"]
+    if method == "POST":
+        kernel.awaited.append(trio.Event())
+        assert (await kernel.ask(method, f"{path}?wait=false")).status == 200

@@ -11,7 +11,7 @@ from kernel.services import running_attempt
 from kernel.services.shutdown import ShutdownRequest
 from kernel.store.entries import of as entries_of
 from kernel.store.transitions.close import cancel
-from protocol.ipc import Entry, Error, Exited, Result, WorkerFrame
+from protocol.ipc import Entry, Error, Exited, Result, Stop, WorkerFrame
 from tests.kernel.services.kernel_core import PlayedLauncher, PlayedWorker, core
 
 DONE = Result(status="done", text="too late")
@@ -55,7 +55,8 @@ async def test_nothing_a_worker_says_after_its_work_was_taken_back_counts(tmp_pa
     async with core(tmp_path, PlayedLauncher()) as it:
         instruction = await it.send()
         worker = await it.launcher.next()
-        await it.until(instruction, lambda status: status == "leased")
+        await worker.say()
+        await worker.hear()  # its start
         await it.writer.commit(cancel, instruction)
         await worker.say(late)
         await worker.leave(Exited(code=0))
@@ -105,3 +106,53 @@ async def test_a_worker_that_broke_the_protocol_is_ended_and_not_waited_for(
         with trio.fail_after(10):
             exited = await worker.wait()
         assert exited.killed
+
+
+@pytest.mark.promise("P8")
+async def test_a_program_that_never_said_it_is_ready_is_not_given_the_grace_of_one_that_reads(tmp_path: Path) -> None:
+    """It cannot know that it is to leave by a frame: a signal goes with it. Who speaks frames gets the frame alone."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        await it.launcher.next()
+        with trio.fail_after(5):
+            await it.dispatcher.drain(60)
+        assert it.status(instruction) == "queued"
+    (tmp_path / "other").mkdir()
+    async with core(tmp_path / "other", PlayedLauncher()) as it:
+        instruction = await it.send()
+        worker = await it.launcher.next()
+        await worker.say()
+        await worker.hear()  # its start
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(it.dispatcher.drain, 60)
+            assert isinstance(await worker.hear(), Stop)
+            await trio.testing.wait_all_tasks_blocked()
+            assert it.attempts.running  # it has its time
+            await worker.leave(Exited(code=0))
+        assert it.status(instruction) == "queued"
+
+
+@pytest.mark.promise("P8")
+async def test_who_waits_for_the_end_of_attempts_waits_for_the_tree_and_for_those_alone(tmp_path: Path) -> None:
+    """Also where the lease is only being committed; of others nobody waits."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        instruction = await it.send()
+        with trio.fail_after(5):
+            await it.attempts.until_gone(lambda leased: leased.agent == "nobody")
+        worker = await it.launcher.next()
+        await worker.say()
+        await it.writer.commit(cancel, instruction)
+        gone = trio.Event()
+
+        async def wait() -> None:
+            await it.attempts.until_gone(lambda leased: leased.agent == "alice")
+            gone.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await trio.testing.wait_all_tasks_blocked()
+            assert not gone.is_set()
+            await worker.leave(Exited(code=0))
+            with trio.fail_after(5):
+                await gone.wait()
+        assert it.attempts.running == {}
