@@ -5,7 +5,7 @@ Everything is handed in and nothing is looked up. A handler names the records th
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cache
@@ -23,6 +23,7 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
+from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.api.runs import DiffStat, WorktreeDiff
@@ -90,6 +91,8 @@ class ProjectFiles:
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
     catalog: Catalog
+    definitions: Callable[[], Awaitable[Definitions | None]]
+    """As they are now; None while those that were there at the start are being read for the first time."""
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""

@@ -29,6 +29,7 @@ from kernel.api.server import serve
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.reload import Reload
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.close import close
@@ -193,6 +194,7 @@ async def serve_kernel(root: Path, environ: Mapping[str, str] | None = None) -> 
         ),
         files=ProjectFiles(
             catalog=catalog,
+            definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),

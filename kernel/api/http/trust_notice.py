@@ -7,6 +7,7 @@ from kernel.store import timers
 from kernel.workflows.schedules import schedules
 
 _NAMED: Final = 5
+UNREAD: Final = "there are so many agents' files that they are still being read; who gets a message is read at once"
 
 
 async def untrusted_notice(store: StoreAccess, trust: ProjectTrust) -> str | None:
