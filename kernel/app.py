@@ -14,7 +14,6 @@ from typing import Final
 import trio
 
 from kernel.agents.preload import sdks_for
-from kernel.agents.registration import register
 from kernel.api.context import Services
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
@@ -125,7 +124,7 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
         kernel.in_flight.begin()
         if recovered.safe_mode:
             kernel.safe_mode.set()
-        scan = await register(services.files.catalog, services.store.writer, services.store.reader)
+        scan = await kernel.reload.start()
         services.processes.launcher.need(
             sdks_for((one.definition for one in scan.loaded), services.files.catalog.project())
         )

@@ -139,6 +139,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     trees, attempts = _attempts(base, launcher, budgets, repository)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
+    reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
     return Kernel(
         services=Services(
@@ -151,7 +152,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees),
+            files=_project_files(base, launcher, repository, trees, reload),
             processes=_process_control(base, launcher, attempts),
             kernel=KernelControl(
                 identity=base.identity,
@@ -211,7 +212,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             kept=base.trust_store,
             trust_dir=base.state_dir,
         ),
-        reload=Reload(catalog=catalog, reader=reader, writer=writer),
+        reload=reload,
         dispatcher=dispatcher,
     )
 
@@ -326,10 +327,13 @@ def _mirror(base: Foundation) -> Mirror:
     )
 
 
-def _project_files(base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> ProjectFiles:
+def _project_files(
+    base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees, reload: Reload
+) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
         catalog=base.catalog,
+        definitions=reload.current,
         trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin

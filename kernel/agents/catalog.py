@@ -5,6 +5,7 @@ at run time (``awk new``, POST /agents) is checked by the rules of the agent fil
 """
 
 import os
+import time
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -45,12 +46,18 @@ class AgentScan(msgspec.Struct, frozen=True):
     errors: tuple[FileError, ...]
     broken: tuple[tuple[str, tuple[FileError, ...]], ...] = ()
     """``errors`` by the name of the agent that they keep from being had."""
+    whole: bool = True
+    """False where time ran out before every file was read."""
 
 
 class _CachedAgent(msgspec.Struct, frozen=True):
-    """An agent file that was read: its stat from before, its bytes, and the agent in it."""
+    """An agent file that was read: its stat from before, its bytes, and the agent in it.
+
+    ``prompt`` is the stat of its ``system_file``, which decides too whether the agent is sound.
+    """
 
     seen: FileStat
+    prompt: FileStat | None
     data: bytes
     project: ProjectDefinition
     loaded: LoadedAgent
@@ -85,6 +92,11 @@ class Catalog:
         declared = {*self.kept_project().agents, *self._project[1].broken}
         return tuple(sorted(name for name in {*self._stems(), *declared} if _is_name(name)))
 
+    def defines(self, name: str) -> bool:
+        """Return whether there is an agent ``name``, sound or not, without looking at the others."""
+        declared = name in self.kept_project().agents or name in self._project[1].broken
+        return _is_name(name) and (declared or os.path.lexists(f"{self.root}/{AGENTS}/{name}{SUFFIX}"))
+
     def kept_project(self) -> ProjectDefinition:
         """As ``project``; where the file is wrong now, what it said when it was right last."""
         with suppress(BadDefinition):
@@ -116,7 +128,9 @@ class Catalog:
             self.system_text(inline, path)
             return LoadedAgent(inline, path)
         seen, kept = self._glances.at(f"{self.root}/{path}"), self._agents.get(name)
-        if kept is not None and seen.settled and kept.seen == seen and kept.project is project:
+        if kept is not None and kept.project is not project:
+            kept = None
+        if kept is not None and seen.settled and kept.seen == seen and self._prompt_settled(kept):
             return kept.loaded
         try:
             data = read_bytes(inside(self.root, path, path), path)
@@ -125,11 +139,25 @@ class Catalog:
             if inline is not None:
                 raise self._bad_entry(name, f"there is no file {path}", "correct the path, or remove it") from None
             raise self._unknown(name) from None
-        same = kept is not None and kept.data == data and kept.project is project
-        loaded = kept.loaded if kept is not None and same else LoadedAgent(self.parse(name, path, data, project), path)
-        if loaded.definition.prompt.system_file is None:  # else another file decides too
-            self._agents[name] = _CachedAgent(seen, data, project, loaded)
+        loaded = None
+        if kept is not None and kept.data == data:
+            with suppress(BadDefinition):  # told with its place when the file is parsed
+                self.system_text(kept.loaded.definition, path)
+                loaded = kept.loaded
+        if loaded is None:
+            loaded = LoadedAgent(self.parse(name, path, data, project), path)
+        file = loaded.definition.prompt.system_file
+        # A stat from after the reading will do: it has settled only if the file looked the same long before.
+        prompt = None if file is None else self._glances.at(f"{self.root}/{file}")
+        self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded)
         return loaded
+
+    def _prompt_settled(self, kept: _CachedAgent) -> bool:
+        """Return whether the ``system_file`` of ``kept``, if it has one, is certainly what was read."""
+        if kept.prompt is None:
+            return True
+        seen = self._glances.at(f"{self.root}/{kept.loaded.definition.prompt.system_file}")
+        return seen.settled and seen == kept.prompt
 
     def parse(self, name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
         """Parse ``data`` as the file ``path`` of the agent ``name``. Raises BadDefinition."""
@@ -200,13 +228,22 @@ class Catalog:
             return tuple(fault for fault in error.errors if fault.where not in KEYS)
         return ()
 
-    def survey(self) -> AgentScan:
-        """Every agent file. Raises BadDefinition only for the project file."""
+    def survey(self, seconds: float | None = None) -> AgentScan:
+        """Every agent file, or as many as can be read in so many seconds. Raises BadDefinition only for the project
+        file.
+
+        Costs a stat for each file that is certainly as it was.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
         project = self.project()
         loaded: list[LoadedAgent] = []
         contexts: dict[str, str] = {}
         broken = dict(self._project[1].broken)
+        whole = True
         for stem in sorted({*self._stems(), *project.agents} - broken.keys()):
+            if deadline is not None and time.monotonic() > deadline:
+                whole = False
+                break
             try:
                 check_name(stem)
                 one = self.agent(stem, project)
@@ -225,18 +262,26 @@ class Catalog:
                 continue  # deleted since it was listed
         told = tuple(sorted(broken.items()))
         each = tuple(error for _, errors in told for error in errors)
-        return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told)
+        return AgentScan(tuple(loaded), (*folder_errors(self.root, AGENTS), *each), told, whole)
 
     def stamp(self) -> frozenset[tuple[str, int, int]]:
-        """Another one than before where an agent file came, went or was written. Cheap: no agent is read."""
+        """Another one than before where an agent file, or one with its prompt, came, went or was written.
+
+        No agent is read. Blocks for a stat of each.
+        """
         files: list[tuple[str, os.stat_result]] = []
         with suppress(OSError), os.scandir(self.root / AGENTS) as entries:
             files += [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(SUFFIX)]
         declared = (path for path in self._project[1].definition.agents.values() if isinstance(path, str))
-        for path in (*PROJECT_FILES, *declared):
+        for path in (*PROJECT_FILES, *declared, *self.prompt_files()):
             with suppress(OSError):
-                files.append((path, os.stat(self.root / path)))
+                files.append((path, os.stat(f"{self.root}/{path}")))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
+
+    def prompt_files(self) -> frozenset[str]:
+        """The files that agents which were read have their prompts in."""
+        files = (kept.loaded.definition.prompt.system_file for kept in tuple(self._agents.values()))
+        return frozenset(file for file in files if file is not None)
 
     def _path(self, name: str, project: ProjectDefinition) -> str:
         entry = project.agents.get(name)
@@ -256,7 +301,7 @@ class Catalog:
 
     def _stems(self) -> tuple[str, ...]:
         try:
-            found = [entry.name for entry in (self.root / AGENTS).iterdir()]
+            found = os.listdir(self.root / AGENTS)
         except OSError:
             return ()
         return tuple(sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX)))

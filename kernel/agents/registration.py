@@ -1,7 +1,7 @@
 """Makes the agents of ``.agents/`` known to the store: a name must be there before anything can be sent to it."""
 
 import logging
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 import trio
@@ -20,28 +20,46 @@ Known = Literal["same", "changed", "gone"]
 """How what was known of an agent compares with its file."""
 
 
-async def register(
-    catalog: Catalog, writer: Writer, reader: Reader, spared: frozenset[AgentKey] = frozenset()
-) -> AgentScan:
+AT_ONCE: Final = 500
+"""Agents in one commit: thousands of them must not keep a message from its own for long."""
+
+
+async def register(catalog: Catalog, writer: Writer, reader: Reader, seconds: float | None = None) -> AgentScan:
     """Bring the store up to date with the files: new and edited agents in, deleted ones without work out.
 
-    A file that is wrong leaves what was known of its agent, as do those of ``spared``. Raises BadDefinition only for
-    the project file.
+    A file that is wrong leaves what was known of its agent. After so many seconds it leaves off, and forgets nobody.
+    Raises BadDefinition only for the project file.
     """
-    survey = await update(catalog, writer, spared)
-    names = frozenset(catalog.names())
-    for record in reader.now(agents.all):
-        if record.origin == "file" and record.key not in names:
-            await _forget(record.key, writer)
+    survey = await trio.to_thread.run_sync(catalog.survey, seconds)
+    await take_over(survey, writer, reader, over_ephemeral=True)
+    if survey.whole:
+        await forget(catalog, writer, reader)
     return survey
 
 
-async def update(catalog: Catalog, writer: Writer, spared: frozenset[AgentKey] = frozenset()) -> AgentScan:
-    """As ``register``, but nobody is forgotten: a file that is not there may be in the middle of being written."""
-    survey = await trio.to_thread.run_sync(catalog.survey)
-    specs = [file_spec(loaded) for loaded in survey.loaded]
-    await writer.commit(put_agents, [spec for spec in specs if spec.key not in spared])
-    return survey
+async def take_over(survey: AgentScan, writer: Writer, reader: Reader, *, over_ephemeral: bool = False) -> None:
+    """Store those definitions of ``survey`` that are not what is stored. Nobody is forgotten.
+
+    An agent made at run time stays what it is unless ``over_ephemeral``: whoever writes a file of its name says what
+    becomes of it.
+    """
+
+    specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over_ephemeral=over_ephemeral)
+    for start in range(0, len(specs), AT_ONCE):
+        await writer.commit(put_agents, specs[start : start + AT_ONCE])
+
+
+async def gone(catalog: Catalog, reader: Reader) -> tuple[AgentKey, ...]:
+    """The agents that are known from files which are not there."""
+    names = frozenset(await trio.to_thread.run_sync(catalog.names))
+    stored = await reader.read(agents.all)
+    return tuple(one.key for one in stored if one.origin == "file" and one.key not in names)
+
+
+async def forget(catalog: Catalog, writer: Writer, reader: Reader) -> None:
+    """Forget the agents whose files are gone and who have no work."""
+    for key in await gone(catalog, reader):
+        await _forget(key, writer)
 
 
 async def refresh(key: AgentKey, catalog: Catalog, writer: Writer, reader: Reader) -> Known:

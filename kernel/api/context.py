@@ -24,6 +24,7 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
+from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.api.runs import DiffStat, WorktreeDiff
@@ -88,6 +89,8 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
     catalog: Catalog
+    definitions: Callable[[], Awaitable[Definitions | None]]
+    """As they are now; None while those that were there at the start are being read for the first time."""
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""

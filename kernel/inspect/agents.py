@@ -122,7 +122,7 @@ def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Valida
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
     catalog = PartialCatalog(root)
-    if new and name in catalog.names():
+    if new and catalog.defines(name):
         raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
     errors: tuple[FileError, ...] = ()

@@ -152,7 +152,7 @@ def _of_file(catalog: Catalog, name: str) -> Resolution:
 
 def _named(catalog: Catalog, name: str) -> Resolution:
     is_workflow = name in workflow_names(catalog, catalog.project())
-    if name not in catalog.names():
+    if not catalog.defines(name):
         return _workflow(catalog, name) if is_workflow else _agent(catalog, name)
     if is_workflow:
         raise Refused("bad_target", f"{name} is an agent and a workflow", f"write @{name} for the workflow, or a file")

@@ -34,7 +34,7 @@ def trust_demands(
         for name in asked:
             # By path it is a workflow; by name an agent or a workflow, or both.
             checkout = fetch(name)
-            is_agent = name in catalog.names()
+            is_agent = catalog.defines(name)
             if is_agent:
                 units += _of_agent(catalog.agent(name, project).definition, catalog)
             if not is_agent or name in workflows:

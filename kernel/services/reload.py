@@ -8,6 +8,7 @@ cannot, edits are seen when an agent is leased next, and once a minute by the sc
 import ctypes
 import logging
 import os
+import select
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from errno import EACCES, ENOENT, ENOTDIR
@@ -16,18 +17,15 @@ from typing import Final
 
 import trio
 
-from kernel.agents.catalog import AGENTS, Catalog
-from kernel.agents.registration import register, update
-from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents
+from kernel.agents.catalog import AGENTS, AgentScan, Catalog
+from kernel.agents.registration import forget, gone, register, take_over
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_broken
 from kernel.store.writer import Writer
 from kernel.workflows.find import WORKFLOWS
-from kernel.workflows.load import broken_workflows
+from kernel.workflows.load import Definitions, definitions
 from protocol.api.document import FileError
 from protocol.errors import Refused
-from protocol.names import AgentKey
 
 logger = logging.getLogger(__name__)
 
@@ -51,17 +49,24 @@ class DirectoryWatch:
     def __init__(self, libc: ctypes.CDLL, descriptor: int) -> None:
         self._libc = libc
         self._descriptor = descriptor
+        self._covered: set[int] = set()
+        self._poll = select.poll()
+        self._poll.register(descriptor, select.POLLIN)
 
-    def cover(self, folders: Iterable[Path], what: int = _ANYTHING) -> None:
+    def cover(self, folders: Iterable[Path], what: int = _ANYTHING) -> bool:
         """Watch ``folders`` too, but not what is below them; one that is not there is left out. Raises CannotWatch.
 
-        Cheap where it is watched already: called again after each change, it finds what was made anew.
+        Cheap where it is watched already: called again after each change, it finds what was made anew. Returns whether
+        there was any such.
         """
+        before = len(self._covered)
         for folder in folders:
-            if self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR) < 0:
-                number = ctypes.get_errno()
-                if number not in _ABSENT:
-                    raise CannotWatch(os.strerror(number))
+            number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(folder), what | _ONLYDIR)
+            if number >= 0:
+                self._covered.add(number)  # never given twice
+            elif (error := ctypes.get_errno()) not in _ABSENT:
+                raise CannotWatch(os.strerror(error))
+        return len(self._covered) > before
 
     async def changed(self) -> None:
         """Return once a file came, went or was written; what came meanwhile counts as one."""
@@ -69,6 +74,10 @@ class DirectoryWatch:
         with suppress(BlockingIOError):
             while os.read(self._descriptor, _CHUNK):
                 pass
+
+    def pending(self) -> bool:
+        """Return whether something has changed that ``changed`` has not told of yet."""
+        return bool(self._poll.poll(0))
 
 
 @contextmanager
@@ -91,10 +100,12 @@ SETTLE_SECONDS: Final = 0.1
 """Editors write a file in several steps; tools write several files."""
 GONE_SECONDS: Final = 1.0
 """So long a file has to be away until its agent is forgotten: some editors delete before they write."""
+START_SECONDS: Final = 0.8
+"""So long a start waits for agents' files. There is time for two thousand; nobody waits for ten thousand."""
 
 
 class Reload:
-    """Takes over edited definitions. One task."""
+    """Takes over edited definitions, and knows what the files say now. One task."""
 
     def __init__(
         self,
@@ -110,64 +121,90 @@ class Reload:
         self._sleep = sleep
         self._told: frozenset[FileError] = frozenset()
         self._seen: object = None
+        self._watch: DirectoryWatch | None = None
+        self._found: Definitions | None = None
+        """What was there when last looked."""
+        self._sure = False
+        """Nobody was told of a change since."""
+        self._unread = False
+        """There were more files at the start than could be read then, and they are being read."""
+
+    async def start(self) -> AgentScan:
+        """Register the agents before any work is begun: all of them, or as many as START_SECONDS allow.
+
+        Then ``run`` goes on behind it; who gets a message is read at once. Raises BadDefinition for the project file.
+        """
+        scan = await register(self._catalog, self._writer, self._reader, START_SECONDS)
+        self._unread = not scan.whole
+        return scan
+
+    async def current(self) -> Definitions | None:
+        """The definitions as they are now, without looking at files where nothing can have changed.
+
+        None while those that were there at the start are being read for the first time.
+        """
+        if self._sure and self._watch is not None and not self._watch.pending():
+            return self._found
+        if self._unread and self._watch is not None:
+            return None
+        return await trio.to_thread.run_sync(definitions, self._catalog)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled, or until the system cannot tell of edits any longer."""
         task_status.started()
         try:
             with watch_directories() as watch:
-                watch.cover(self._folders())
+                self._watch = watch
                 while True:
+                    watch.cover(self._folders())
                     try:
                         await self.run_once()
                     except Refused as refused:  # a full disk: the next lease reads the files itself
                         logger.warning("reload.refused %s", refused.text)
+                    if watch.cover(self._folders()):
+                        continue  # a folder that a file names: something may have changed in it meanwhile
                     await watch.changed()
+                    self._sure = False
                     await self._sleep(SETTLE_SECONDS)
-                    watch.cover(self._folders())
         except CannotWatch as error:
             logger.warning("reload.off %s: an edited file counts when its agent works next", error)
+        finally:
+            self._watch = None
+        if self._unread:
+            await self.run_once()
 
     async def run_once(self) -> None:
         """Take over what the files say now, and tell what is wrong with them that was not told yet."""
-        # The stamp is another than before where a definition came, went or was written.
-        found: set[tuple[str, int, int]] = set()
-        with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
-            found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
-        stamp = self._catalog.stamp(), found
+        stamp = await trio.to_thread.run_sync(self._stamp)
         if stamp == self._seen:  # some other file of the root
+            self._sure = True
             return
-        try:
-            errors = (await update(self._catalog, self._writer, self._ephemeral())).errors
-        except BadDefinition as error:
-            errors = error.errors
-        else:
-            errors += await trio.to_thread.run_sync(broken_workflows, self._catalog)
+        found = await trio.to_thread.run_sync(definitions, self._catalog)
+        self._found, self._sure, self._unread = found, True, False
+        if found.scan is not None:
+            await take_over(found.scan, self._writer, self._reader)
             # Agents whose files are gone: those that have work are kept until that has ended.
-            if self._gone():
+            if await gone(self._catalog, self._reader):
                 await self._sleep(GONE_SECONDS)
-                if self._gone():
-                    with suppress(BadDefinition):
-                        await register(self._catalog, self._writer, self._reader, self._ephemeral())
+                await forget(self._catalog, self._writer, self._reader)
         self._seen = stamp
-        fresh = [one for one in dict.fromkeys(errors) if one not in self._told]
-        self._told = frozenset(errors)
+        fresh = [one for one in dict.fromkeys(found.errors) if one not in self._told]
+        self._told = frozenset(found.errors)
         for one in fresh:
             logger.warning("definition.broken %s:%d:%d %s", one.path, one.line, one.column, one.message)
         if fresh:
             await self._writer.commit(emit_broken, fresh)
 
-    def _ephemeral(self) -> frozenset[AgentKey]:
-        """Agents made at run time: whoever writes a file of that name says what becomes of them."""
-        return frozenset(one.key for one in self._reader.now(agents.all) if one.origin == "ephemeral")
-
-    def _gone(self) -> bool:
-        names = frozenset(self._catalog.names())
-        return any(one.origin == "file" and one.key not in names for one in self._reader.now(agents.all))
+    def _stamp(self) -> object:
+        """Another one than before where a definition came, went or was written. Blocks."""
+        found: set[tuple[str, int, int]] = set()
+        with suppress(OSError), os.scandir(self._catalog.root / WORKFLOWS) as entries:
+            found |= {(one.name, one.stat().st_mtime_ns, one.stat().st_size) for one in entries}
+        return self._catalog.stamp(), found
 
     def _folders(self) -> Iterator[Path]:
         root = self._catalog.root
         project = self._catalog.kept_project()
         files = (*(one for one in project.agents.values() if isinstance(one, str)), *project.workflows.values())
         yield from (root, root / AGENTS, root / WORKFLOWS)
-        yield from {root / os.path.dirname(file) for file in files}
+        yield from {root / os.path.dirname(file) for file in (*files, *self._catalog.prompt_files())}

@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registration import Known, refresh, update
+from kernel.agents.registration import Known, refresh, take_over
 from kernel.agents.schedule import DEFAULT_PROMPT, Every, ScheduleRejected, parse_wakeup
 from kernel.agents.trust import GrantSource
 from kernel.policy.wakeup_schedule import rearmed_ms, sought_from_ms
@@ -128,9 +128,10 @@ class Schedules:
             if self._now_ms() - self._stamped_ms >= LONGEST_NAP_SECONDS * 1000:
                 # Let the store know of agent files that were written.
                 self._stamped_ms = self._now_ms()
-                stamp = self._catalog.stamp()
+                stamp = await trio.to_thread.run_sync(self._catalog.stamp)
                 if stamp != self._stamp:
-                    await update(self._catalog, self._writer)
+                    survey = await trio.to_thread.run_sync(self._catalog.survey)
+                    await take_over(survey, self._writer, self._reader)
                     self._stamp = stamp
             offset_ms = self._wall_ms() - self._now_ms()
             if abs(offset_ms - self._offset_ms) >= CLOCK_SET_MS:

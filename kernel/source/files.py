@@ -67,13 +67,17 @@ def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
 
 def read_bytes(path: Path, shown: str, limit: int = yaml_tree.MAX_BYTES, where: str = "") -> bytes:
     """All of a regular file of at most ``limit`` bytes. Raises BadDefinition, FileMissing."""
-    real = _real(str(path), shown, where)
+    real = str(path)
     try:
-        if not stat.S_ISREG(os.lstat(real).st_mode):
+        mode = os.lstat(real).st_mode
+        if stat.S_ISLNK(mode):  # resolved only where it has to be: that takes longer than to read the file
+            real = _real(real, shown, where)
+            mode = os.lstat(real).st_mode
+        if not stat.S_ISREG(mode):
             raise fail(shown, "is not a regular file", where=where)
         # The file may have been swapped for a pipe since: O_NONBLOCK keeps the open from waiting for a writer.
         descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _translate(error, shown, where) from error
     with open(descriptor, "rb", buffering=0) as file:
         descriptor = file.fileno()
@@ -118,13 +122,13 @@ def tree_of(data: bytes, shown: str) -> tuple[Node, Diagnostics]:
 def _real(path: str, shown: str, where: str) -> str:
     try:
         return os.path.realpath(path, strict=True)
-    except ValueError as error:
-        raise fail(shown, "the path holds a NUL character", where=where) from error
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise _translate(error, shown, where) from error
 
 
-def _translate(error: OSError, shown: str, where: str) -> BadDefinition | FileMissing:
+def _translate(error: OSError | ValueError, shown: str, where: str) -> BadDefinition | FileMissing:
+    if isinstance(error, ValueError):
+        return fail(shown, "the path holds a NUL character", where=where)
     if error.errno in (errno.ENOENT, errno.ENOTDIR):
         return FileMissing(shown)
     return _unreadable(error, shown, where)

@@ -4,6 +4,7 @@ A name must be here before anything can be sent to it. An agent whose worker lef
 the restart policy in the commit that books the end (promise P13).
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Final, Literal, cast
 
@@ -139,21 +140,53 @@ LEFT JOIN members AS place ON place.agent = a.key AND place.space = coalesce(liv
 WHERE a.key = :key OR (:key IS NULL AND (a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key AND m.space = a.home_space)))
+-- of thousands most have nothing to do, and nothing that keeps them from it
+AND (:idle OR a.state <> 'active' OR a.hold_reason IS NOT NULL OR a.resume_at_ms > 0
+  OR live.id IS NOT NULL OR parked.id IS NOT NULL
+  OR EXISTS (SELECT 1 FROM instructions AS q WHERE q.agent = a.key AND q.state IN ('queued', 'yielded')))
 ORDER BY a.key
 """
 
 
-def ps(conn: apsw.Connection, now_ms: int) -> tuple[Process, ...]:
+def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True) -> tuple[Process, ...]:
     """Every agent there is now, as far as the store knows it. Counts queues: ask in a thread.
 
-    It is named as it is called in the space that is shown; idle in several workflows it is shown in none.
+    It is named as it is called in the space that is shown; idle in several workflows it is shown in none. Without
+    ``idle`` those are left out that have nothing to do, and nothing that keeps them from it.
     """
-    return tuple(_process(row, now_ms) for row in rows.all_(conn.execute(PS, {"key": None}), PS, _Row))
+    values = {"key": None, "idle": idle}
+    return tuple(_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _Row))
+
+
+COUNT: Final = """
+SELECT count(*) FROM agents AS a
+-- as in PS
+WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
+  CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+  WHERE m.agent = a.key AND m.space = a.home_space)
+"""
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """How many agents are in which state, and those of them that do not simply have nothing to do."""
+
+    states: dict[str, int]
+    busy: tuple[Process, ...]
+
+
+def summary(conn: apsw.Connection, now_ms: int) -> Summary:
+    """Every agent that ``ps`` has, most of them only counted. Ask in a thread."""
+    row = conn.execute(COUNT).fetchone()
+    assert row is not None
+    busy = ps(conn, now_ms, idle=False)
+    states = Counter[str](one.shown.state for one in busy)
+    states["idle"] += int(row[0]) - len(busy)
+    return Summary(dict(+states), busy)
 
 
 def process(conn: apsw.Connection, key: str, now_ms: int) -> Process | None:
     """One agent as ``ps`` has it, or one of a workflow that does not run any more."""
-    found = rows.one(conn.execute(PS, {"key": key}), PS, _Row)
+    found = rows.one(conn.execute(PS, {"key": key, "idle": True}), PS, _Row)
     return None if found is None else _process(found, now_ms)
 
 
@@ -292,6 +325,21 @@ class _Shown(msgspec.Struct, frozen=True):
 
 
 _shown: Final = msgspec.json.Decoder(_Shown)
+
+
+def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over_ephemeral: bool) -> list[AgentSpec]:
+    """Those of ``specs``, which are of files, that are not what is stored; of agents made at run time only if asked.
+
+    Reads all agents: ask in a thread.
+    """
+    stored = {record.key: record for record in all(conn)}
+    found: list[AgentSpec] = []
+    for spec in specs:
+        old = stored.get(spec.key)
+        differs = old is None or (old.definition, old.file) != (spec.definition, spec.file)
+        if old is None or (over_ephemeral and old.origin == "ephemeral") or (old.origin == "file" and differs):
+            found.append(spec)
+    return found
 
 
 def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:

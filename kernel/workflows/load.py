@@ -1,8 +1,8 @@
 """Loads one workflow file, checked as a whole: everything that can be wrong is found before anything starts (CF10).
 
 The terms of its verdict are checked as far as files tell. Keys that are known and not taken, of later versions or not a
-ref's to say, are refused with a reason. ``broken`` lists what is wrong with the definitions of a project as they stand
-now; what they said before stays in effect.
+ref's to say, are refused with a reason. ``definitions`` are those of a project as they stand now, with their mistakes;
+what a wrong one said before stays in effect.
 """
 
 import logging
@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.agents.catalog import AGENTS, Catalog
+from kernel.agents.catalog import AGENTS, AgentScan, Catalog
 from kernel.agents.definition import (
     AGENT_SHAPES,
     NOT_YET,
@@ -293,7 +293,7 @@ class _Reading:
                 return None
             member = Member(name, effective(base, entry), entry, base)
         else:
-            if name in self._catalog.names():
+            if self._catalog.defines(name):
                 message = f"{name} is defined twice: here in {self._found.shown} and in {self._catalog.file_of(name)}"
                 place = place_at(self._found.node, where)
                 self._problems.add(place, where, message, f"write ref: {name}, or take another name")
@@ -332,13 +332,22 @@ def _ref_place(node: Node) -> Location:
 logger = logging.getLogger(__name__)
 
 
-def broken(catalog: Catalog) -> tuple[FileError, ...]:
-    """In the project file; where that is right, in the agents' files and in workflows. Blocks: it reads them all."""
+class Definitions(msgspec.Struct, frozen=True, eq=False):
+    """The definitions of a project as its files have them, and what is wrong with them."""
+
+    scan: AgentScan | None
+    """None while the project file is wrong: as long, no agent's file is taken over."""
+    errors: tuple[FileError, ...] = ()
+    """In the project file; where that is right, in agents' files and in workflows."""
+
+
+def definitions(catalog: Catalog) -> Definitions:
+    """All definitions as they are now. Blocks: it looks at every file."""
     try:
-        errors = catalog.survey().errors
+        scan = catalog.survey()
     except BadDefinition as error:
-        return error.errors
-    return (*errors, *broken_workflows(catalog))
+        return Definitions(None, error.errors)
+    return Definitions(scan, (*scan.errors, *broken_workflows(catalog)))
 
 
 def broken_workflows(catalog: Catalog) -> tuple[FileError, ...]:

@@ -29,6 +29,7 @@ from kernel.api.server import serve
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.reload import Reload
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
@@ -206,6 +207,7 @@ async def serve_kernel(
         ),
         files=ProjectFiles(
             catalog=catalog,
+            definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),

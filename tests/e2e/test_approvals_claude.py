@@ -16,7 +16,7 @@ from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 pytestmark = pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 
-COMMAND = "echo claude >> ran.log"
+COMMAND = "echo ran >> claude.log"
 SHELL = Call("Bash", json.dumps({"command": COMMAND, "description": "a test"}), id="toolu_01")
 AGAIN = Call("Bash", json.dumps({"command": COMMAND, "description": "a test"}), id="toolu_02")
 
@@ -54,7 +54,7 @@ def test_claude_is_kept_waiting_beside_the_limit_until_a_person_has_decided(proj
         assert project.awk(decision, row["id"], "--reason", "because").code == 0
         end = project.until("instruction.ended", holds=lambda one: one["agent"] == "alice")
     assert (end["data"]["status"], end["data"]["text"]) == ("done", "That was it.")
-    assert ran(project) == (["claude"] if decision == "approve" else [])
+    assert ran(project, "claude") == (1 if decision == "approve" else 0)
     told = json.dumps(api.requests[1].body["messages"][-1])
     assert ("because" in told) == (decision == "deny"), told
 
@@ -78,7 +78,7 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         assert [(one["id"], one["tool"], one["state"], one["heard"]) for one in asked] == [
             ("a1", "Bash", "granted", True)
         ]
-    assert ran(project) == ["claude"]
+    assert ran(project, "claude") == 1
     told = json.dumps(api.requests[1].body["messages"])
     assert "It did not run, and it is approved now" in told and COMMAND in told
 
@@ -92,10 +92,10 @@ def test_claude_answers_another_message_while_a_person_is_waited_for(project: Pr
         answer = project.awk("send", "alice", "what is the time?", "--wait", seconds=60)
         assert (answer.code, answer.out) == (0, "It is late.\n"), answer.err
         assert [row["id"] for row in pending(project)] == ["a1"]
-        assert ran(project) == []
+        assert ran(project, "claude") == 0
         assert project.awk("approve", "a1").code == 0
         end = project.until("instruction.ended", seconds=60, holds=lambda one: one["data"]["text"] == "That was it.")
         assert end["data"]["status"] == "done"
         assert pending(project) == []
-    assert ran(project) == ["claude"]
+    assert ran(project, "claude") == 1
     assert len(api.requests) == 4

@@ -18,12 +18,13 @@ from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.resource_usage import ResourceUsage
 from kernel.api.responses import Response, json_reply
-from kernel.source.diagnostics import BadDefinition, place_text
+from kernel.source.diagnostics import place_text
 from kernel.store import agents, instruction_views, messages, timers
 from kernel.store.agents import AgentRecord, AgentSpec, Process
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
 from kernel.store.transitions.clear import delete_agent
+from kernel.workflows.load import definitions as definitions_now
 from kernel.workflows.schedules import schedules
 from protocol.agent import AgentDefinition
 from protocol.api.agents import (
@@ -59,12 +60,14 @@ async def list_(_call: Request[None], store: StoreAccess, files: ProjectFiles) -
     """GET /agents: what the files say now, the agents made at run time, and those of running workflows."""
     table = await store.reader.read(agents.ps, store.now_ms())
     states = {process.key: process.shown.state for process in table}
-    records = store.reader.now(agents.all)
-    try:
-        survey = await trio.to_thread.run_sync(files.catalog.survey)
-    except BadDefinition as error:  # of the project file: as long as that is wrong, no agent's file is taken over
-        broken = tuple((record.key, error.errors) for record in records if record.origin == "file")
-        survey = AgentScan((), error.errors, broken)
+    records = await store.reader.read(agents.all)
+    definitions = await files.definitions()
+    if definitions is None:
+        definitions = await trio.to_thread.run_sync(definitions_now, files.catalog)
+    survey = definitions.scan
+    if survey is None:  # as long as the project file is wrong, no agent's file is taken over
+        broken = tuple((record.key, definitions.errors) for record in records if record.origin == "file")
+        survey = AgentScan((), definitions.errors, broken)
 
     def rows() -> Iterator[AgentRow]:
         for loaded in survey.loaded:
@@ -153,16 +156,15 @@ def _info(
 async def create(call: Request[AgentRequest], store: StoreAccess, files: ProjectFiles) -> Response:
     """POST /agents: an agent that lives until a clean stop. Without a name it gets one."""
     asked = call.body.name
-    in_files = files.catalog.names()
     if asked is None:
-        taken = {*in_files, *(record.key for record in store.reader.now(agents.all))}
+        taken = {*files.catalog.names(), *(record.key for record in store.reader.now(agents.all))}
         name = next(name for name in (f"agent-{n}" for n in itertools.count(1)) if name not in taken)
     else:
         try:
             name = check_name(asked)
         except NameRejected as error:
             raise Refused("bad_request", str(error)) from error
-        if name in in_files:
+        if files.catalog.defines(name):
             raise _taken(name)
     definition = agent_from_request(call.body, name, files.catalog.project())
     made = AgentMade(
@@ -222,7 +224,7 @@ async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles) -
     has a file of its name by now becomes the agent of that file; its queue stays, and what was said to it.
     """
     name = call.args["name"]
-    in_files = name in files.catalog.names()
+    in_files = files.catalog.defines(name)
     record = store.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral" and in_files:
         await store.writer.commit(agents.put_agent, file_spec(files.catalog.agent(name)))
@@ -384,19 +386,20 @@ async def ps(_call: Request[None], store: StoreAccess, files: ProjectFiles, proc
             )
         diff = files.worktrees.stat(row.space, row.name)
         rows.append(row if diff is None else msgspec.structs.replace(row, diff=diff))
-    try:
-        survey = await trio.to_thread.run_sync(files.catalog.survey)
-    except BadDefinition:  # of the project file, which is told elsewhere: no agent is missing for it
-        survey = AgentScan((), ())
+    definitions = await files.definitions()
+    # A mistake in the project file is told elsewhere: no agent is missing for it.
+    survey = definitions.scan if definitions is not None else None
     known = {row.name for row in rows}
-    for name, errors in survey.broken:
+    for name, errors in () if survey is None else survey.broken:
         if name not in known:  # it never had a sound file: who looks for it here finds out why it does nothing
             doing = f"{errors[0].path}: {errors[0].message}"
             rows.append(PsRow(name=name, space=None, state="error", reason="definition", doing=doing))
-    return Ps(agents=tuple(rows), notice=await untrusted_notice(store, files.trust))
+    notices = (UNREAD if definitions is None else None, await untrusted_notice(store, files.trust))
+    return Ps(agents=tuple(rows), notice="; ".join(part for part in notices if part) or None)
 
 
 NAMED_FILES: Final = 5
+UNREAD: Final = "there are so many agents' files that they are still being read; who gets a message is read at once"
 
 
 async def untrusted_notice(store: StoreAccess, trust: ProjectTrust) -> str | None:

@@ -12,14 +12,14 @@ from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.api.http.agents import check_known, untrusted_notice
+from kernel.api.http.agents import UNREAD, check_known, untrusted_notice
 from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
 from kernel.store import agents, spending
-from kernel.workflows.load import broken
+from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
     BackendList,
     Health,
@@ -38,6 +38,7 @@ from protocol.proof import prove
 from protocol.trust import TrustList
 
 NONCE_LIMIT: Final = 200
+NOTHING_WRONG: Final = Definitions(None)
 
 
 async def health(call: Request[None], kernel: KernelControl) -> Health:
@@ -93,14 +94,18 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             names = ", ".join(meant_one.name for meant_one in members)
             raise Refused("not_a_participant", f"{agent[:60]} is not in {space[:100]}", f"there are: {names}")
         meant = keys
-    found = await store.reader.read(agents.ps, store.now_ms())
-    rows = [one.shown for one in found if meant is None or one.key in meant]
-    states: Counter[str] = Counter(row.state for row in rows)
+    if meant is None:
+        summary = await store.reader.read(agents.summary, store.now_ms())
+        states, rows = summary.states, [one.shown for one in summary.busy]
+    else:
+        rows = [one.shown for one in await store.reader.read(agents.ps, store.now_ms()) if one.key in meant]
+        states = dict(Counter(row.state for row in rows))
     workflows = await store.reader.read(rows_of_running)
     here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
     trouble = await store.writer.trouble()
-    degraded = states["error"] or kernel.safe_mode() or trouble is not None
-    wrong = () if meant is not None else await trio.to_thread.run_sync(broken, files.catalog)
+    degraded = states.get("error") or kernel.safe_mode() or trouble is not None
+    definitions = NOTHING_WRONG if meant is not None else await files.definitions()
+    wrong = () if definitions is None else definitions.errors
     saved = await trio.to_thread.run_sync(kernel.saved_notice)
     notice: str | None
     if kernel.safe_mode():
@@ -109,7 +114,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
         notice = f"{trouble.text}; {trouble.hint}"
     else:
         files_notice = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
-        notices = (files_notice if wrong else None, saved, await untrusted_notice(store, files.trust))
+        unread = UNREAD if definitions is None else None
+        notices = (unread, files_notice if wrong else None, saved, await untrusted_notice(store, files.trust))
         notice = "; ".join(part for part in notices if part) or None
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
@@ -122,7 +128,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             project=identity.project,
             uptime_seconds=round(kernel.uptime_seconds(), 3),
         ),
-        agents=dict(states),
+        agents=states,
         held=tuple(
             HeldAgent(name=row.name, space=row.space, state=row.state, reason=row.reason, until=row.until)
             for row in rows

@@ -13,6 +13,7 @@ from protocol.agent import Action, AgentDefinition, MockError, MockExit, MockUsa
 from protocol.api.document import FileError
 from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
+from protocol.project import ProjectDefinition
 
 FULL = """\
 name: alice
@@ -443,6 +444,59 @@ def test_a_file_that_is_certainly_the_same_is_not_read_again(tmp_path: Path, mon
         assert catalog.agent("alice") is kept
     project(tmp_path, alice=MINIMAL + "max_steps: 5\n")
     assert catalog.agent("alice").definition.max_steps == 5
+
+
+@pytest.mark.promise("CF11", "CF18")
+def test_a_prompt_in_a_file_of_its_own_is_read_again_when_either_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read of ten thousand agents whose files are as they were; the one that lost its prompt is told."""
+    monkeypatch.setattr(files, "SETTLED_SECONDS", 0.0)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.md").write_text(f"You are {name}.")
+    catalog = project(
+        tmp_path, **{name: f"model: openai/x\nprompt: {{system_file: {name}.md}}\n" for name in ("a", "b")}
+    )
+    kept = catalog.survey()
+    assert catalog.prompt_files() == {"a.md", "b.md"}
+    catalog.survey()  # a file that was seen once may still be written within the same tick of its clock
+    parsed: list[str] = []
+    parse = catalog.parse
+    with monkeypatch.context() as patched:
+        patched.setattr(catalogs, "read_bytes", None)
+        patched.setattr(catalogs, "read_text", None)
+        assert catalog.survey() == kept
+
+    def noted(name: str, path: str, data: bytes, project: ProjectDefinition) -> AgentDefinition:
+        parsed.append(name)
+        return parse(name, path, data, project)
+
+    monkeypatch.setattr(catalog, "parse", noted)
+    before = catalog.stamp()
+    (tmp_path / "a.md").unlink()
+    assert catalog.stamp() != before
+    survey = catalog.survey()
+    assert [one.definition.name for one in survey.loaded] == ["b"]
+    assert [(error.path, error.where) for error in survey.errors] == [(".agents/a.yaml", "prompt.system_file")]
+    assert parsed == ["a"]
+
+
+def test_a_survey_without_time_says_that_it_is_not_whole_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    """A start does not wait for ten thousand files."""
+    catalog = project(tmp_path, alice=MINIMAL, bob="model: 1\n")
+    cut = catalog.survey(-1.0)
+    assert (cut.loaded, cut.errors, cut.whole) == ((), (), False)
+    assert catalog.survey(60.0).whole
+    assert [one.definition.name for one in catalog.survey().loaded] == ["alice"]
+
+
+def test_whether_there_is_an_agent_is_known_without_looking_at_all_of_them(tmp_path: Path) -> None:
+    """Of a file, of the project file, and of one that is wrong in either."""
+    catalog = project(tmp_path, alice=MINIMAL, bob="model: 1\n", Carol=MINIMAL)
+    (tmp_path / "moniro.yaml").write_text("agents: {helper: lib/h.yaml, wrong: {backend: mock}}\n")
+    asked = ("alice", "bob", "helper", "wrong", "Carol", "nobody", "../x", "")
+    assert [name for name in asked if catalog.defines(name)] == ["alice", "bob", "helper", "wrong"]
+    assert all(catalog.defines(name) == (name in catalog.names()) for name in asked)
 
 
 DECLARED = "agents:\n  helper: {backend: mock, mock: [{text: hi}]}\n  bob: lib/robert.yaml\n"

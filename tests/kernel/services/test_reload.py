@@ -10,13 +10,16 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.registration import register
+from kernel.agents.registration import file_spec, register
 from kernel.services import reload
-from kernel.services.reload import CannotWatch, DirectoryWatch, Reload
+from kernel.services.reload import CannotWatch, DirectoryWatch, Reload, watch_directories
 from kernel.store import agents
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.workflows.load import definitions
 from kernel.workflows.members import definition_for
 from protocol.agent import AgentDefinition
 from protocol.events import Event
+from protocol.names import AgentKey
 from tests.kernel.store.house import House, open_house
 
 SOUND = "backend: mock\nmock: [{{text: {0}}}]\n"
@@ -30,6 +33,7 @@ class Scene:
     root: Path
     catalog: Catalog
     house: House
+    following: Reload
 
     def write(self, name: str, text: str) -> None:
         draft = self.root.parent / "draft"
@@ -43,20 +47,23 @@ class Scene:
 
 
 @asynccontextmanager
-async def scene(folder: Path, *files: str) -> AsyncGenerator[Scene]:
-    """A project, followed; ``files`` are agents that are there from the start."""
+async def scene(folder: Path, *files: str, followed: bool = True) -> AsyncGenerator[Scene]:
+    """A project, followed; ``files`` are agents that are there from the start. Else nobody has looked at it yet."""
     root = folder / "project"
     root.mkdir()
     catalog = Catalog(root)
     async with open_house(str(folder / "store.db")) as house:
-        it = Scene(root, catalog, house)
+        following = Reload(catalog=catalog, reader=house.reader, writer=house.writer, sleep=_at_once)
+        it = Scene(root, catalog, house, following)
         if files:
             (root / ".agents").mkdir()
         for name in files:
             it.write(f".agents/{name}.yaml", SOUND.format("old"))
-        await register(catalog, house.writer, house.reader)
+        if not followed:
+            yield it
+            return
+        await following.start()
         house.told.clear()
-        following = Reload(catalog=catalog, reader=house.reader, writer=house.writer, sleep=_at_once)
         async with trio.open_nursery() as nursery:
             await nursery.start(following.run)
             await until_idle()
@@ -171,3 +178,98 @@ async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypat
         await until_idle()
         await register(it.catalog, it.house.writer, it.house.reader)
         assert it.says("alice") == "new"
+
+
+@pytest.mark.promise("CF18")
+async def test_whoever_asks_what_is_wrong_is_told_as_it_is_now_and_no_file_is_looked_at_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Status of ten thousand agents costs what changed: an answer from before the edit would be a lie."""
+    async with scene(tmp_path, "alice") as it:
+        with monkeypatch.context() as patched:
+            patched.setattr(reload, "definitions", None)
+            sound = await it.following.current()
+        assert sound is not None
+        assert sound.errors == ()
+        it.write(".agents/alice.yaml", BROKEN)
+        wrong = await it.following.current()  # before the watch was told
+        assert wrong is not None
+        assert [error.path for error in wrong.errors] == [".agents/alice.yaml"]
+        await told(it.house, "definition.broken")
+        with monkeypatch.context() as patched:
+            patched.setattr(reload, "definitions", None)
+            assert await it.following.current() == wrong
+
+
+async def test_a_prompt_outside_the_watched_folders_is_followed_too(tmp_path: Path) -> None:
+    """An agent names the file, wherever in the project it lies."""
+    async with scene(tmp_path) as it:
+        (it.root / "deep/prompts").mkdir(parents=True)
+        (it.root / "deep/prompts/a.md").write_text("You are A.")
+        (it.root / ".agents").mkdir()
+        it.write(".agents/alice.yaml", "model: openai/x\nprompt: {system_file: deep/prompts/a.md}\n")
+        await told(it.house, "agent.changed", "alice")
+        await until_idle()
+        (it.root / "deep/prompts/a.md").unlink()
+        event = await told(it.house, "definition.broken")
+        assert "deep/prompts/a.md is not there" in event.data["message"]
+
+
+@pytest.mark.parametrize("watched", [True, False])
+async def test_a_start_does_not_wait_for_more_files_than_it_has_time_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    """Ten thousand agents: ready at once, nobody forgotten, and the rest is read behind it."""
+
+    def cannot() -> None:
+        raise CannotWatch("No space left on device")
+
+    if not watched:
+        monkeypatch.setattr(reload, "watch_directories", cannot)
+    async with scene(tmp_path, "alice", "bob", followed=False) as it:
+        await it.house.agents("old")  # of a file that is gone: who has not looked everywhere cannot know that
+        monkeypatch.setattr(reload, "START_SECONDS", -1.0)
+        cut = await it.following.start()
+        assert (cut.loaded, cut.whole) == ((), False)
+        assert [one.key for one in it.house.reader.now(agents.all)] == ["old"]
+        async with trio.open_nursery() as nursery:
+            await nursery.start(it.following.run)
+            assert (await told(it.house, "agent.changed", "bob")).data["state"] == "active"
+            assert (await told(it.house, "agent.changed", "old")).data["state"] == "deleted"
+            found = await it.following.current()
+            assert found is not None
+            assert found.errors == ()
+            nursery.cancel_scope.cancel()
+
+
+async def test_those_that_are_still_being_read_are_not_waited_for_by_who_asks(tmp_path: Path) -> None:
+    """Status has an answer within its time, and it says that it is not all."""
+    async with scene(tmp_path, "alice", followed=False) as it:
+        following = it.following
+        with pytest.MonkeyPatch.context() as patched, watch_directories() as watch:
+            patched.setattr(reload, "START_SECONDS", -1.0)
+            await following.start()
+            patched.setattr(following, "_watch", watch)
+            assert await following.current() is None
+            await following.run_once()
+            assert (await following.current()) == definitions(it.catalog)
+
+
+async def test_of_many_agents_only_those_are_written_that_differ(tmp_path: Path) -> None:
+    """And one that was made at run time stays what it is, unless its file came first."""
+    async with scene(tmp_path, "alice", "bob") as it:
+        made = AgentSpec(key=AgentKey("carl"), origin="ephemeral", definition=b'{"name":"carl"}')
+        await it.house.writer.commit(put_agents, [made])
+        for name in ("bob", "carl"):
+            (it.root / f".agents/{name}.yaml").write_text(SOUND.format("other"))
+        loaded = it.catalog.survey().loaded
+
+        async def differing(*, over_ephemeral: bool) -> list[str]:
+            specs = map(file_spec, loaded)
+            found = await it.house.reader.read(agents.not_stored, specs, over_ephemeral=over_ephemeral)
+            return [one.key for one in found]
+
+        assert (await differing(over_ephemeral=False), await differing(over_ephemeral=True)) in (
+            (["bob"], ["bob", "carl"]),
+            ([], ["carl"]),  # the watch was quicker
+        )

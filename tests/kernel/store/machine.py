@@ -3,6 +3,7 @@
 Synchronous: jobs run on SQLite directly, in a transaction each, as the writer runs them.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from kernel.policy.scheduling import STARVATION_MS
 from kernel.rule.draft import Author, Draft, MemberSpec, RunSpec
 from kernel.store import instructions
-from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.agents import AgentSpec, ps, put_agents, summary
 from kernel.store.database import MEMORY, Database
 from kernel.store.idempotency import RequestKey
 from kernel.store.messages import acknowledge
@@ -390,6 +391,16 @@ class StoreMachine(RuleBasedStateMachine):
         found = {key: (state, resume) for key, state, resume in self.database.writer().execute(AGENTS)}
         expected = {name: (one.state, one.resume_at_ms) for name, one in self.model.agents.items()}
         assert found == expected, f"found {found}, expected {expected}"
+
+    @precondition(lambda self: len(self.sent) % 4 == 0)  # often enough, for it reads everything twice
+    @invariant()
+    def whoever_is_only_counted_is_idle(self) -> None:
+        """The status of thousands looks closer at those alone who do or wait for something."""
+        conn, now_ms = self.database.writer(), self.model.now_ms
+        every = ps(conn, now_ms)
+        counted = summary(conn, now_ms)
+        assert counted.states == Counter(one.shown.state for one in every)
+        assert {one for one in every if one.shown.state != "idle"} <= set(counted.busy) <= set(every)
 
     @invariant()
     def each_agent_has_one_live_attempt_at_most(self) -> None:
