@@ -45,7 +45,7 @@ def test_claude_is_kept_waiting_beside_the_limit_until_a_person_has_decided(proj
         assert project.awk("start", "--trust", env=claude(project, api.anthropic_url)).code == 0
         waiting = project.awk("send", "alice", "go", "--wait", "--json", seconds=60)
         assert (waiting.code, waiting.json()["results"][0]["waits_for"]) == (7, "approval"), waiting.err
-        (row,) = pending(project)
+        (row,) = pending(project, "alice")
         assert (row["tool"], row["input"]["command"]) == ("Bash", COMMAND)
         table = {one["name"]: one for one in project.awk("ps", "--json").json()["agents"]}
         assert (table["alice"]["state"], table["alice"]["reason"]) == ("waiting", "approval")
@@ -70,10 +70,10 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         assert survivors([kernel], seconds=10) == []
         wait_until(lambda: not project.alive())
         assert project.awk("start", "--trust", env=env).code == 0
-        assert [row["id"] for row in pending(project)] == ["a1"]
+        assert [row["id"] for row in pending(project, "alice")] == ["a1"]
         assert project.awk("approve", "a1").code == 0
         assert project.until("instruction.ended", seconds=60)["data"]["status"] == "done"
-        assert pending(project) == []
+        assert pending(project, "alice") == []
         asked = project.awk("show", "i1", "--json").json()["approvals"]
         assert [(one["id"], one["tool"], one["state"], one["heard"]) for one in asked] == [
             ("a1", "Bash", "granted", True)
@@ -91,11 +91,11 @@ def test_claude_answers_another_message_while_a_person_is_waited_for(project: Pr
         assert project.awk("send", "alice", "go", "--wait", seconds=60).code == 7
         answer = project.awk("send", "alice", "what is the time?", "--wait", seconds=60)
         assert (answer.code, answer.out) == (0, "It is late.\n"), answer.err
-        assert [row["id"] for row in pending(project)] == ["a1"]
+        assert [row["id"] for row in pending(project, "alice")] == ["a1"]
         assert ran(project, "claude") == 0
         assert project.awk("approve", "a1").code == 0
         end = project.until("instruction.ended", seconds=60, holds=lambda one: one["data"]["text"] == "That was it.")
         assert end["data"]["status"] == "done"
-        assert pending(project) == []
+        assert pending(project, "alice") == []
     assert ran(project, "claude") == 1
     assert len(api.requests) == 4
