@@ -69,7 +69,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("stats", "show what work took: tokens, money, time, and how it ended", "Look", file="status"),
     Command("dead", "list instructions that failed for good", "Look", file="queue"),
     Command("runs", "list runs of workflows, the newest first", "Look"),
-    Command("show", "show a run or an instruction", "Look", file="runs"),
+    Command("show", "show a run or an instruction", "Look"),
     Command("diff", "show what agents did in working trees of their own", "Look", file="runs"),
     Command("logs", "show what workers and attempts did", "Look", file="events"),
     Command("events", "show the kernel's events", "Look"),

@@ -70,7 +70,7 @@ OF_STATUS: Final = MappingProxyType(
 )
 """Final status of an instruction -> exit code."""
 
-GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
+RESULT_GRAVITY: Final = (Exit.OK, Exit.INCOMPLETE, Exit.UNTRUSTED, Exit.CREDENTIALS, Exit.FAILED)
 """The codes that work can end with, the worst last."""
 
 _OF_OURS: Final = MappingProxyType(
@@ -91,7 +91,7 @@ _OF_HTTP: Final = MappingProxyType(
 
 def worst(results: Iterable[Mapping[str, object]]) -> Exit:
     """The gravest of ``results`` (protocol.api.InstructionResult as JSON); OK where there are none."""
-    return max(map(of_result, results), key=GRAVITY.index, default=Exit.OK)
+    return max(map(of_result, results), key=RESULT_GRAVITY.index, default=Exit.OK)
 
 
 def of_result(result: Mapping[str, object]) -> Exit:

@@ -56,7 +56,7 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
     return (found,)
 
 
-def check_files(definition: AgentDefinition, start: Start) -> None:
+def check_trusted_files(definition: AgentDefinition, start: Start) -> None:
     """Raise CauseError(untrusted) where a file that is to be run is not what was trusted. Blocks: it reads.
 
     For attempts of programs other than our loop, which looks itself whenever it starts something.

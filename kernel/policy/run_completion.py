@@ -102,7 +102,7 @@ REJECTED: Final = 8
 _WHY_FAILED: Final[Mapping[int, str]] = MappingProxyType(
     {4: ": credentials or a quota are missing", 7: ": what was to be done was not trusted (--trust)"}
 )
-GRAVITY: Final = (0, 124, 6, REJECTED, 7, 4, FAILED)
+RUN_GRAVITY: Final = (0, 124, 6, REJECTED, 7, 4, FAILED)
 """Exit codes, the worst last."""
 _LIMITS: Final = frozenset({"budget", "hops"})
 """What nobody who watches a run can lift."""
@@ -149,7 +149,7 @@ def _failed(progress: RunProgress) -> tuple[RunCompletion, ...]:
     if not progress.failed:
         return ()
     codes = {EXIT_OF_CAUSE.get(cause or "", FAILED) for cause in progress.causes} or {FAILED}
-    code = max(codes, key=GRAVITY.index)
+    code = max(codes, key=RUN_GRAVITY.index)
     text = f"{_counted(progress.failed)} failed{_WHY_FAILED.get(code, '')}"
     return (RunCompletion("failed", code, text),)
 
@@ -164,7 +164,7 @@ def _waiting(reasons: Iterable[Reason | None]) -> tuple[RunCompletion, ...]:
 
 def _worst(found: Iterable[RunCompletion]) -> RunCompletion | None:
     """The first of the worst."""
-    return max(found, key=lambda one: GRAVITY.index(one.exit_code), default=None)
+    return max(found, key=lambda one: RUN_GRAVITY.index(one.exit_code), default=None)
 
 
 Choice = Literal["yes", "no"]
@@ -215,7 +215,7 @@ def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
     """
     if answer.choice == "no":
         rejected = RunCompletion("rejected", REJECTED, f"the verdict ({answer.name}) is no")
-        return max(rejected, over, key=lambda one: GRAVITY.index(one.exit_code))
+        return max(rejected, over, key=lambda one: RUN_GRAVITY.index(one.exit_code))
     if over.exit_code:
         return over
     if answer.choice is None:

@@ -16,7 +16,7 @@ from typing import Final, Literal
 import msgspec
 import trio
 
-from kernel.agents.backends import check_files
+from kernel.agents.backends import check_trusted_files
 from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
@@ -217,7 +217,7 @@ class RunningAttempt:
             if self.stop_reason is None:
                 await self._services.preparation.prepare(self.leased, start)
                 if start.command and start.pinned:
-                    await trio.to_thread.run_sync(check_files, frame.definition, start)
+                    await trio.to_thread.run_sync(check_trusted_files, frame.definition, start)
                 self.doing = STARTING
                 spec = Spec(attempt=start.attempt)
                 if start.backend == EXEC:

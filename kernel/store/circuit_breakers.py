@@ -170,17 +170,9 @@ def move_probe(tx: Transaction, agent: AgentKey, keys: Sequence[str]) -> None:
 
 
 def _put(tx: Transaction, one: Breaker) -> None:
-    values = {
-        "key": one.key,
-        "reason": one.reason,
-        "state": one.state,
-        "open_until_ms": one.open_until_ms,
-        "opens": one.opens,
-        "failures": msgspec.json.encode(one.failures),
-        "probe": one.probe,
-        "now": tx.now_ms,
-    }
-    tx.conn.execute(PUT, values)
+    tx.conn.execute(
+        PUT, msgspec.structs.asdict(one) | {"failures": msgspec.json.encode(one.failures), "now": tx.now_ms}
+    )
     if one.state == "open":
         waits.follow(tx, one.key, one.reason, one.open_until_ms)
 

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple, cast
 
 import apsw
 
-from kernel.store.messages import Row, message_of
+from kernel.store.messages import Row, message_of, newest_seq
 from kernel.store.transaction import Transaction
 from protocol.message import Message
 from protocol.names import DM, is_personal, split_space
@@ -58,7 +58,6 @@ SELECT coalesce(min(m.seq) - 1, 0) FROM workflows AS w CROSS JOIN messages AS m 
 WHERE w.mirror = ? AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
   AND w.space = (SELECT l.space FROM workflows AS l WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
 """
-NEWEST: Final = "SELECT coalesce(max(seq), 0) FROM messages"
 
 
 def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch:
@@ -67,7 +66,7 @@ def lines(conn: apsw.Connection, since: int, only: Place | None = None) -> Batch
     It may read many rows, and large ones: ask in a thread.
     """
     only = only or Place()
-    newest = int(conn.execute(NEWEST).get)
+    newest = newest_seq(conn)
     if only.folder is not None:
         since = max(since, int(conn.execute(BEFORE_FIRST, (only.folder,)).get))
     space = None if only.agent is None else f"{DM}:{only.agent}"

@@ -66,21 +66,6 @@ class StatusReport(Document, frozen=True, kw_only=True):
     schema: str = "awk/status/1"
 
 
-class Discovery(Body, frozen=True, kw_only=True):
-    """The record a kernel leaves for its clients (contracts.md section 3)."""
-
-    pid: int
-    started_at: str
-    host: str
-    port: int
-    url: str
-    token: str
-    version: str
-    project: str
-    start_time: int
-    boot_id: str
-
-
 class UsageRow(Body, frozen=True, kw_only=True):
     """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
 

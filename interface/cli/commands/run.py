@@ -124,7 +124,7 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
             elif context.args.json:
                 context.out.document(report)
             else:
-                from interface.cli.commands.runs import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
+                from interface.cli.commands.show import report_lines  # noqa: PLC0415  (JSON needs no msgspec)
 
                 left = has_changed_trees(context, report)
                 context.out.notes(report_lines(report, context.out.error_screen, left=left))

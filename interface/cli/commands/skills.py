@@ -122,10 +122,7 @@ def configure_update(parser: argparse.ArgumentParser) -> None:
 
 def run_update(context: Context) -> int:
     """Look up again where imported skills come from, copy what is new, and show what there is."""
-    wanted = imported(context, context.args.names)
-    edited = changed_here(context, wanted)
-    if edited and not context.args.force:
-        raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force to lose the changes")
+    wanted, edited = asked_for(context, "repeat with --force to lose the changes")
     sources: dict[str, FetchedSkills] = {}
     for name, pin in wanted.items():
         if pin.source not in sources:
@@ -149,10 +146,7 @@ def configure_rm(parser: argparse.ArgumentParser) -> None:
 
 def run_rm(context: Context) -> int:
     """Remove imported skills, and show what is left."""
-    wanted = imported(context, context.args.names)
-    edited = changed_here(context, wanted)
-    if edited and not context.args.force:
-        raise Failure("conflict", f"{', '.join(edited)} was changed here", "repeat with --force")
+    wanted, _edited = asked_for(context, "repeat with --force")
     for name in wanted:
         remove(context.project.root, name)
     return show_skills(context)
@@ -172,6 +166,18 @@ def imported(context: Context, names: list[str]) -> dict[str, SkillPin]:
         hint = f"imported are {', '.join(sorted(known))}" if known else "nothing is"
         raise Failure("not_found", f"{unknown[0][:80]!r} was not imported", hint)
     return {name: known[name] for name in names or sorted(known)}
+
+
+def asked_for(context: Context, hint: str) -> tuple[dict[str, SkillPin], list[str]]:
+    """The imported skills that are named, and those of them that were changed here.
+
+    Raises Failure: not_found; without --force conflict where something was changed.
+    """
+    wanted = imported(context, context.args.names)
+    edited = changed_here(context, wanted)
+    if edited and not context.args.force:
+        raise Failure("conflict", f"{', '.join(edited)} was changed here", hint)
+    return wanted, edited
 
 
 def is_there(context: Context, name: str) -> bool:

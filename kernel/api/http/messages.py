@@ -40,7 +40,7 @@ from protocol.trust import TrustUnit
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
 
 
-def require_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
+def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say: TrustRequest) -> tuple[str, ...]:
     """The demands that are granted to ``name`` for this message, to be kept with its work.
 
     Whoever makes an agent at run time trusts it by that; ``say`` decides over a file. One that is wrong now counts as
@@ -124,7 +124,7 @@ async def deliver(
         raise Refused("bad_request", "the message is empty")
     grant: tuple[str, ...] = ()
     if target.workflow is None:
-        grant = require_trust(store, files, target.agent or "", say)
+        grant = require_agent_trust(store, files, target.agent or "", say)
     draft = draft_to(store.reader, target, text, grant)
     try:
         return await store.writer.commit(append, draft, request=key)

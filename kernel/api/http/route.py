@@ -62,7 +62,7 @@ Handler = Callable[..., Awaitable[msgspec.Struct | Response | Stream]]
 """Takes the request, and by name the records of the context that it uses."""
 
 
-class Route(msgspec.Struct, frozen=True, kw_only=True):
+class Route(msgspec.Struct, frozen=True):
     """One route. ``path`` has its variables in angle brackets, ``answers`` None stands for a stream."""
 
     method: Method

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.backends import check_files, command_of
+from kernel.agents.backends import check_trusted_files, command_of
 from kernel.agents.catalog import Catalog
 from kernel.agents.prices import has_price
 from kernel.agents.providers import CauseError, resolve
@@ -84,11 +84,11 @@ def test_a_program_that_changed_since_is_not_run(tmp_path: Path) -> None:
     pinned = dict(resources_of(alice, ProjectDefinition(), tmp_path).pinned)
     command = command_of(alice, tmp_path, "/usr/bin")
     start = make_start(command=command, pinned=pinned, cwd=str(tmp_path / "tree"))
-    check_files(alice, start)
+    check_trusted_files(alice, start)
     for name, text in (("tree/more.py", "mine"), ("run", "two")):
         write(tmp_path, {"tree/more.py": "x", name: text})
         with pytest.raises(CauseError, match="is not what was trusted") as caught:
-            check_files(alice, start)
+            check_trusted_files(alice, start)
         assert caught.value.cause == "untrusted"
 
 
@@ -103,10 +103,10 @@ def test_a_server_that_changed_since_is_not_left_to_a_cli(tmp_path: Path) -> Non
     own = resources_of(alice.definition, ProjectDefinition(), tmp_path)
     start = make_start(pinned=dict(own.pinned), mcp_servers=dict(own.servers), cwd=str(tmp_path / "tree"))
     write(tmp_path, {"tree/serve.py": "one"})
-    check_files(alice.definition, start)
+    check_trusted_files(alice.definition, start)
     write(tmp_path, {"tree/serve.py": "two"})
     with pytest.raises(CauseError, match=r"serve\.py, which alice is to run, is not"):
-        check_files(alice.definition, start)
+        check_trusted_files(alice.definition, start)
 
 
 def test_a_workflow_may_have_its_program_played_by_a_script(tmp_path: Path) -> None:

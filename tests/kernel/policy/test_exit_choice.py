@@ -3,7 +3,7 @@
 import pytest
 
 from kernel.policy.run_completion import (
-    GRAVITY,
+    RUN_GRAVITY,
     ExitChoice,
     FinalAnswer,
     RunCompletion,
@@ -77,5 +77,5 @@ def test_a_vote_decides_over_what_is_done_and_nothing_makes_it_better(
     """contracts 7: only a yes is a success, and what is worse than a no stays."""
     ended = exit_by_verdict(over, answer)
     assert (ended.status, ended.exit_code) == (status, exit_code)
-    assert GRAVITY.index(ended.exit_code) >= GRAVITY.index(over.exit_code)
+    assert RUN_GRAVITY.index(ended.exit_code) >= RUN_GRAVITY.index(over.exit_code)
     assert answer.why in ended.reason or over.exit_code

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interface.cli import exits
-from kernel.policy.run_completion import BY_REASON, GRAVITY, RunCompletion, RunProgress, RunWaits, run_completion
+from kernel.policy.run_completion import BY_REASON, RUN_GRAVITY, RunCompletion, RunProgress, RunWaits, run_completion
 from protocol.api.runs import RunOptions
 from protocol.errors import EXIT_OF_CAUSE, EXIT_OF_WAIT
 
@@ -72,7 +72,7 @@ def test_a_run_ends_with_the_code_that_any_command_would_end_with() -> None:
     known = {reason: over.exit_code for reason, over in BY_REASON.items() if reason in EXIT_OF_WAIT}
     assert known == dict(EXIT_OF_WAIT)
     codes = {0, *EXIT_OF_WAIT.values(), *EXIT_OF_CAUSE.values()}
-    assert [code for code in GRAVITY if code in codes] == [int(code) for code in exits.GRAVITY]
+    assert [code for code in RUN_GRAVITY if code in codes] == [int(code) for code in exits.RESULT_GRAVITY]
 
 
 @pytest.mark.promise("P24", "P26")

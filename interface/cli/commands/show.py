@@ -1,0 +1,158 @@
+"""``awk show``: one run or instruction; with ``--prompt`` what the model of an instruction is told first."""
+
+import argparse
+import re
+from typing import TYPE_CHECKING, Final
+
+from interface.cli.channel_view import message_lines
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.parsing import json_flag
+from interface.cli.targets import RUN
+from interface.client import quoted
+from interface.failure import Failure
+
+if TYPE_CHECKING:
+    from protocol.api.instructions import InstructionInfo
+    from protocol.instruction import Usage
+
+FAILED_CALLS: Final = 20
+APPROVALS: Final = 20
+"""Approvals that are shown, the last; ``--json`` has all."""
+_INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
+_STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
+
+
+def configure_show(parser: argparse.ArgumentParser) -> None:
+    """RUN or INSTRUCTION."""
+    parser.add_argument(
+        "id", metavar="RUN|INSTRUCTION", help="a run (r12; review:main: its last) or an instruction (i7)"
+    )
+    parser.add_argument("--prompt", action="store_true", help="of an instruction: what the model is told first")
+    json_flag(parser)
+
+
+def run_show(context: Context) -> int:
+    """Print all that is kept of it."""
+    name: str = context.args.id
+    if context.args.prompt:
+        if not _INSTRUCTION.fullmatch(name):
+            raise Failure("usage", f"--prompt is of an instruction (i7), not of {name!r}")
+        return context.answer(context.kernel().get(f"/instructions/{name}/prompt"), prompt_lines)
+    if _INSTRUCTION.fullmatch(name):
+        return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
+    run_name = name.removeprefix("@")
+    run_name = run_name if ":" in run_name or RUN.fullmatch(name) else f"{run_name}:main"
+    return context.answer(context.kernel().get(f"/runs/{quoted(run_name)}"), run_lines)
+
+
+def run_lines(body: bytes, screen: Screen) -> list[str]:
+    """All that was said in the run, and what came of it."""
+    from protocol.api.runs import RunReport  # noqa: PLC0415  (JSON needs no types)
+
+    said = decode(body, RunReport).messages
+    return [*(line for message in said for line in message_lines(message, screen)), *report_lines(body, screen)]
+
+
+def report_lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str]:
+    """The result of a run, in one line of numbers. ``left``: working trees of agents stay, for they hold something."""
+    from protocol.api.runs import RunReport  # noqa: PLC0415  (JSON needs no types)
+
+    report = decode(body, RunReport)
+    status = screen.style(report.status, _STATUS_STYLES.get(report.status, "red"))
+    counts = ", ".join(f"{count} {name}" for name, count in report.instructions.items() if count)
+    verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
+    failed = ", ".join(f"{count} of {one_line(tool)}" for tool, count in report.failed_calls.items())
+    calls = [f"calls that failed: {failed}"] if failed else []
+    parts = [f"instructions: {counts or 'none'}", *verdict, *calls, usage_text(report.usage)]
+    trees = [f"in working trees of their own: awk diff {one_line(report.id)}"] if left else []
+    name = one_line(f"{report.id} {report.run}")
+    return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
+
+
+def usage_text(used: "Usage") -> str:
+    """Tokens and cost; a cost that is not known is not shown as nothing."""
+    cost = "" if used.cost_usd is None else f", ${used.cost_usd:.4f}"
+    return f"{used.input_tokens + used.cache_write_tokens:,} tokens in, {used.output_tokens:,} out{cost}"
+
+
+def instruction_lines(body: bytes, screen: Screen) -> list[str]:
+    """Its state, attempts, calls that failed, approvals, and its text."""
+    from protocol.api.instructions import InstructionInfo  # noqa: PLC0415  (JSON needs no types)
+
+    info = decode(body, InstructionInfo)
+    why = f" ({info.error_class}: {info.cause})" if info.cause else ""
+    facts = {
+        "agent": info.agent,
+        "space": info.space,
+        "lane": info.lane,
+        "status": info.status + why,
+        "waits": wait_text(info),
+        "messages": ", ".join(info.message_ids),
+        "continues": info.continues or "",
+        "usage": usage_text(info.usage),
+        "prompt": " + ".join(info.prompt_manifest),
+    }
+    lines = [screen.style(one_line(info.id), "bold")]
+    lines += [f"  {name:<9} {one_line(value)}" for name, value in facts.items() if value]
+    if info.attempts:
+        rows: list[list[str]] = []
+        for attempt in info.attempts:
+            steps = sum(step.attempt == attempt.n for step in info.steps)
+            ended = (attempt.ended_at or "-", attempt.outcome or "-", attempt.exit or "-")
+            rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, str(steps)])
+        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "STEPS"]
+        lines += ["", *table(header, rows, screen)]
+    # Calls that gave an error or were not run, the last of them, with what the model read.
+    failed = [(step.n, call) for step in info.steps for call in step.failed]
+    calls = [f"  step {n}  {one_line(call.tool)}  {call.why}: {one_line(call.text)}" for n, call in failed]
+    lines += ["", "calls that failed:", *calls[-FAILED_CALLS:]] if calls else []
+    lines += requested_lines(info)
+    # The words of the last worker that failed.
+    told = next((attempt for attempt in reversed(info.attempts) if attempt.stderr_tail), None)
+    if told is not None:
+        tail = escape(str(told.stderr_tail)).rstrip("\n").split("\n")
+        lines += ["", f"attempt {told.n} wrote to its standard error:", *(f"  {line}" for line in tail)]
+    return [*lines, "", *_text(info.text)] if info.text else lines
+
+
+def wait_text(info: "InstructionInfo") -> str:
+    """The reason why it waits, for how long, and what to do about it; "" where nothing keeps it."""
+    if info.approval and info.waits_for == "approval":
+        name = info.approval
+        return f"approval {name} until {info.approval_expires}: awk pending {name}, awk approve {name}"
+    if info.standing not in ("time", "person"):
+        return info.waits_for or ""
+    if info.unasked:
+        return f"{info.waits_for}: {info.unasked}, then restart --kernel from that shell"
+    return f"{info.waits_for} until {info.until or 'somebody ends that'}"
+
+
+def requested_lines(info: "InstructionInfo") -> list[str]:
+    """The approvals that it asked for, the last of them, and which calls were granted and have not run."""
+    if not info.approvals:
+        return []
+    unheard = "never run" if info.standing == "ended" else "not run yet: no attempt has heard of it"
+    shown = [
+        f"  {one.id}  {one_line(one.tool)}  {one.state}"
+        + (f", {unheard}" if one.state == "granted" and not one.heard else "")
+        for one in info.approvals
+    ]
+    left_out = len(shown) - APPROVALS
+    earlier = [f"  {left_out} earlier ones: --json lists them"] if left_out > 0 else []
+    return ["", "approvals:", *earlier, *shown[-APPROVALS:]]
+
+
+def prompt_lines(body: bytes, screen: Screen) -> list[str]:
+    """All of it, each message under its role."""
+    from protocol.api.instructions import PromptReport  # noqa: PLC0415  (JSON needs no types)
+
+    prompt = decode(body, PromptReport)
+    shown = [*_text(prompt.system)]
+    for message in prompt.messages:
+        shown += ["", screen.style(f"{message.role}:", "bold"), *_text(message.text)]
+    return shown
+
+
+def _text(text: str) -> list[str]:
+    return escape(text).rstrip("\n").split("\n") if text else []
