@@ -48,7 +48,8 @@ def main(argv: list[str]) -> int:
     done = broken = 0
     with ProcessPoolExecutor(asked.workers, mp_context=get_context("spawn")) as pool:
         try:
-            for batch, reports in zip(batches, pool.map(run_batch, batches), strict=True):
+            spread = map if asked.workers == 1 else pool.map
+            for batch, reports in zip(batches, spread(run_batch, batches), strict=True):
                 broken += _show(reports, hashes=asked.hashes)
                 done += len(batch)
                 if done % TOLD == 0:

@@ -1,4 +1,4 @@
-"""75 worlds, each made and broken as its seed says: no promise is broken meanwhile, and everything ends (5.1).
+"""40 worlds, each made and broken as its seed says: no promise is broken meanwhile, and everything ends (5.1).
 
 ``scripts/soak sim`` runs 10,000.
 """
@@ -27,8 +27,9 @@ from tests.sim.polls import POLLS
 from tests.sim.simulation import simulate
 from tests.sim.world import World
 
-SEEDS: Final = 75
-BATCH: Final = 25
+SEEDS: Final = 40
+"""So many as have every kind of fault and get everywhere, which two tests below hold."""
+BATCH: Final = 10
 """Seeds in one test: so that several processes can share them."""
 
 
@@ -142,8 +143,8 @@ MET: Final = {
     "vote ": "SELECT DISTINCT state || ' ' || why FROM ballots WHERE state <> 'open'",
     "run ": "SELECT DISTINCT status FROM workflows WHERE mode = 'run'",
 }
-TELLING: Final = (0, 1, 3, 9, 30, 32)
-"""Seeds that get far, looked at first."""
+TELLING: Final = (23, 30, 29, 35, 32, 25)
+"""Seeds of these that get far, looked at first."""
 SABOTAGE: Final = {
     "who won is forgotten": (voting, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
     "no fifo": (instructions, "READY", "ORDER BY i.lane, i.id LIMIT 1", "ORDER BY i.lane, i.id DESC LIMIT 1"),
@@ -157,8 +158,15 @@ SABOTAGE: Final = {
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""
-LIKELY: Final = {"waits are forgotten": 36, "approved calls are always new": 30, "silence is consent": 3}
-"""From which seed on to look: where it is found late."""
+LIKELY: Final = {
+    "who won is forgotten": 4,
+    "no preemption": 3,
+    "money is no object": 2,
+    "approved calls are always new": 32,
+    "silence is consent": 26,
+    "waits are forgotten": 26,
+}
+"""From which seed on to look: one that finds it soon, where the first does not."""
 
 
 @pytest.mark.parametrize("what", SABOTAGE)
