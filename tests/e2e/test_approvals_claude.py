@@ -16,7 +16,7 @@ from tests.worker.scripted_api import Call, Say, ScriptedApi
 
 pytestmark = pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 
-COMMAND = "echo claude >> ran.log"
+COMMAND = "echo claude >> alice.log"
 SHELL = Call("Bash", json.dumps({"command": COMMAND, "description": "a test"}), id="toolu_01")
 AGAIN = Call("Bash", json.dumps({"command": COMMAND, "description": "a test"}), id="toolu_02")
 
@@ -45,7 +45,7 @@ def test_claude_is_kept_waiting_beside_the_limit_until_a_person_has_decided(proj
         assert project.awk("start", "--trust", env=claude(project, api.anthropic_url)).code == 0
         waiting = project.awk("send", "alice", "go", "--wait", "--json", seconds=60)
         assert (waiting.code, waiting.json()["results"][0]["waits_for"]) == (7, "approval"), waiting.err
-        (row,) = pending(project)
+        (row,) = pending(project, "alice")
         assert (row["tool"], row["input"]["command"]) == ("Bash", COMMAND)
         table = {one["name"]: one for one in project.awk("ps", "--json").json()["agents"]}
         assert (table["alice"]["state"], table["alice"]["reason"]) == ("waiting", "approval")
@@ -54,7 +54,7 @@ def test_claude_is_kept_waiting_beside_the_limit_until_a_person_has_decided(proj
         assert project.awk(decision, row["id"], "--reason", "because").code == 0
         end = project.until("instruction.ended", holds=lambda one: one["agent"] == "alice")
     assert (end["data"]["status"], end["data"]["text"]) == ("done", "That was it.")
-    assert ran(project) == (["claude"] if decision == "approve" else [])
+    assert ran(project, "alice") == int(decision == "approve")
     told = json.dumps(api.requests[1].body["messages"][-1])
     assert ("because" in told) == (decision == "deny"), told
 
@@ -70,15 +70,15 @@ def test_a_kernel_that_is_killed_while_claude_is_kept_waiting_asks_no_second_tim
         assert survivors([kernel], seconds=10) == []
         wait_until(lambda: not project.alive())
         assert project.awk("start", "--trust", env=env).code == 0
-        assert [row["id"] for row in pending(project)] == ["a1"]
+        assert [row["id"] for row in pending(project, "alice")] == ["a1"]
         assert project.awk("approve", "a1").code == 0
         assert project.until("instruction.ended", seconds=60)["data"]["status"] == "done"
-        assert pending(project) == []
+        assert pending(project, "alice") == []
         asked = project.awk("show", "i1", "--json").json()["approvals"]
         assert [(one["id"], one["tool"], one["state"], one["heard"]) for one in asked] == [
             ("a1", "Bash", "granted", True)
         ]
-    assert ran(project) == ["claude"]
+    assert ran(project, "alice") == 1
     told = json.dumps(api.requests[1].body["messages"])
     assert "It did not run, and it is approved now" in told and COMMAND in told
 
@@ -91,11 +91,11 @@ def test_claude_answers_another_message_while_a_person_is_waited_for(project: Pr
         assert project.awk("send", "alice", "go", "--wait", seconds=60).code == 7
         answer = project.awk("send", "alice", "what is the time?", "--wait", seconds=60)
         assert (answer.code, answer.out) == (0, "It is late.\n"), answer.err
-        assert [row["id"] for row in pending(project)] == ["a1"]
-        assert ran(project) == []
+        assert [row["id"] for row in pending(project, "alice")] == ["a1"]
+        assert ran(project, "alice") == 0
         assert project.awk("approve", "a1").code == 0
         end = project.until("instruction.ended", seconds=60, holds=lambda one: one["data"]["text"] == "That was it.")
         assert end["data"]["status"] == "done"
-        assert pending(project) == []
-    assert ran(project) == ["claude"]
+        assert pending(project, "alice") == []
+    assert ran(project, "alice") == 1
     assert len(api.requests) == 4
