@@ -1,18 +1,35 @@
-"""Agents as files beside a kernel that runs: promoted, kept while they have work, deleted with what was said."""
+"""Agents as files beside a kernel that runs: edited, promoted, kept while they have work, deleted with their words."""
 
 from tests.project import Project
 
 
-def test_ephemeral_agents_become_files_and_lose_no_work(kernel_process: Project) -> None:
+def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(shared_kernel: Project) -> None:
+    """Live reload; a broken file is shown with its line, and what it said before stays in effect."""
+    project = shared_kernel
+    project.agent("mended", "text: old")
+    assert project.until("agent.changed", holds=lambda event: event["agent"] == "mended")
+    assert project.awk("ask", "mended", "hi").out == "old\n"
+    project.write(".agents/mended.yaml", "backend: mock\nmok: []\n")
+    told = project.until("definition.broken")["data"]
+    assert (told["path"], told["line"]) == (".agents/mended.yaml", 2)
+    listed = project.awk("agent", "list")
+    assert ".agents/mended.yaml:2:1 mok: unknown key" in listed.out
+    assert project.awk("ask", "mended", "hi").out == "old\n"
+    project.agent("mended", "text: mended")
+    assert project.awk("ask", "mended", "hi").out == "mended\n"
+
+
+def test_ephemeral_agents_become_files_and_lose_no_work(shared_kernel: Project) -> None:
     """agent create --from: the definition goes over; queued work is kept, under its own name or beside the file."""
-    project = kernel_process
+    project = shared_kernel
     assert project.awk("new", "agent-1", "-m", "sonnet", "-s", "Be kind.").code == 0
+    assert project.awk("pause", "agent-1").code == 0  # what it would say is not asked here
     said = project.awk("send", "agent-1", "remember the blue door", "--json").json()
     assert project.awk("cancel", *said["instruction_ids"]).code == 0
     made = project.awk("agent", "create", "alice", "--from", "agent-1", "--role", "reviewer")
     assert (made.code, made.out) == (0, ".agents/alice.yaml\n"), made.err
     rows = {row["name"]: row for row in project.awk("agent", "list", "--json").json()["agents"]}
-    assert {name: row["ephemeral"] for name, row in rows.items()} == {"alice": False}
+    assert (rows["alice"]["ephemeral"], "agent-1" in rows) == (False, False)
     assert "remember the blue door" in project.awk("peek", "alice").out
     assert project.awk("peek", "agent-1").code == 5
     info = project.awk("agent", "info", "alice", "--json").json()

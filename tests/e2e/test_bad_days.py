@@ -42,16 +42,16 @@ def test_a_worker_that_fails_is_told_once_and_kept_for_a_person(
     assert [one["from"] for one in said] == ["user", "system"]
 
 
-def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(kernel_process: Project) -> None:
+def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(shared_kernel: Project) -> None:
     """Nothing is lost and nobody waits in vain: exit 4; a new kernel may have another environment."""
-    kernel_process.agent("alice", "error: { http_status: 401, times: 1 }", "text: let in")
-    sent = kernel_process.awk("send", "alice", "x", "--wait", "--json")
+    shared_kernel.agent("keyless", "error: { http_status: 401, times: 1 }", "text: let in")
+    sent = shared_kernel.awk("send", "keyless", "x", "--wait", "--json")
     (result,) = sent.json()["results"]
     assert (sent.code, result["status"]) == (4, "waiting")
-    assert kernel_process.awk("stop", "--yes").code == 0
-    assert kernel_process.awk("start").code == 0
-    assert kernel_process.awk("send", "alice", "y", "--wait").code == 4, "it comes after x, and meets its own refusal"
-    shown = kernel_process.ask("GET", f"/instructions/{result['instruction_id']}")
+    assert shared_kernel.awk("stop", "--yes").code == 0
+    assert shared_kernel.awk("start").code == 0
+    assert shared_kernel.awk("send", "keyless", "y", "--wait").code == 4, "it comes after x, and meets its own refusal"
+    shown = shared_kernel.ask("GET", f"/instructions/{result['instruction_id']}")
     assert (shown["status"], shown["text"]) == ("done", "let in")
 
 
@@ -74,6 +74,23 @@ def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
     assert (sent.code, sent.json()["results"][0]["text"]) == (0, "got through")
     shown = shared_kernel.ask("GET", f"/instructions/{sent.json()['instruction_ids'][0]}")
     assert len(shown["attempts"]) == 2
+
+
+def test_a_network_failure_is_told_with_its_attempts_and_the_way_on(shared_kernel: Project) -> None:
+    """While it is tried again, how often; at the end, how often it was, and the command that goes on."""
+    for name in ("sent", "asked", "ran"):
+        failing = "error: { http_status: 408, text: no way out }"
+        shared_kernel.agent(name, failing, more="retry: { attempts: 3, backoff: 1s, multiplier: 1 }")
+    workflow = 'agents: { alice: { ref: ran } }\nkickoff: "@alice hi"\n'
+    shared_kernel.write(".workflows/talk.yaml", workflow)
+    commands = ("send", "sent", "hi", "--wait"), ("ask", "asked", "hi"), ("run", "talk")
+    running = [shared_kernel.spawn(*words) for words in commands]
+    sent, asked, ran = (process.communicate(timeout=60)[1] for process in running)
+    assert running[0].returncode == 1, sent
+    assert "attempt 2 of 3 follows\n" in asked
+    for told in (sent, asked, ran):
+        assert ": network: no way out (HTTP 408); attempt 3 of 3 follows\n" in told and "attempt 4" not in told, told
+        assert " after 3 attempts" in told and "\n  hint: awk retry i" in told, told
 
 
 def test_frames_printed_by_a_tool_are_only_text(shared_kernel: Project) -> None:
@@ -130,9 +147,9 @@ def test_status_tells_that_no_kernel_runs_and_starts_none(project: Project) -> N
 
 
 @pytest.mark.promise("PF12", "HF27")
-def test_a_stale_record_is_not_believed(kernel_process: Project) -> None:
+def test_a_stale_record_is_not_believed(shared_kernel: Project) -> None:
     """The kernel is gone and a stranger listens on its port; the token is never shown."""
-    record = kernel_process.record()
+    record = shared_kernel.record()
     psutil.Process(record["pid"]).send_signal(signal.SIGKILL)
     seen: list[str] = []
 
@@ -153,12 +170,12 @@ def test_a_stale_record_is_not_believed(kernel_process: Project) -> None:
     with ThreadingHTTPServer(("127.0.0.1", 0), Squatter) as server:
         port = server.server_address[1]
         forged = record | {"port": port, "url": f"http://127.0.0.1:{port}"}
-        (kernel_process.state / "daemon.json").write_text(json.dumps(forged))
+        (shared_kernel.state / "daemon.json").write_text(json.dumps(forged))
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        status = kernel_process.awk("status")
-        kernel_process.agent("alice", "text: from the new kernel")
-        sent = kernel_process.awk("send", "alice", "x", "--wait")
+        status = shared_kernel.awk("status")
+        shared_kernel.agent("after", "text: from the new kernel")
+        sent = shared_kernel.awk("send", "after", "x", "--wait")
         server.shutdown()
         thread.join()
     assert status.code == 3

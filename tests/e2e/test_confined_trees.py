@@ -134,11 +134,13 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
     run(project)
     for way in WAYS:
         until_kept(project, way)
-        assert "f.txt" in project.awk("diff", f"{way}@w").out, way
+        [diff] = project.ask("GET", f"/spaces/w:main/diff?agent={way}&patch=1")["worktrees"]
+        assert "f.txt" in {file["path"] for file in diff["files"]}, way
     assert project.awk("stop", "--yes").code == 0
     assert project.awk("start", env=ENV).code == 0
+    measured = project.ask("GET", "/spaces/w:main/diff")["worktrees"]
+    assert {one["agent"] for one in measured} == {*WAYS}
     for way in WAYS:
-        assert project.awk("diff", f"{way}@w", "--stat").code == 0, way
         git(project, "branch", "-vv", cwd=tree(project, way))
     assert git(project, "status", "--porcelain") == ""
     git(project, "log", "--oneline", "--all")

@@ -56,17 +56,3 @@ def test_steps_that_are_durable_are_not_made_again(project: Project) -> None:
     assert project.ended(project.send("alice"))["status"] == "done"
     assert project.ended(sent)["text"] == "done"
     assert steps.read_text().count("step") == 6  # three for X, three for Y, none twice
-
-
-def test_a_network_failure_is_told_with_its_attempts_and_the_way_on(project: Project) -> None:
-    """While it is tried again, how often; at the end, how often it was, and the command that goes on."""
-    project.agent("alice", "error: { http_status: 408, text: no way out }", more="retry: { attempts: 3, backoff: 1s }")
-    workflow = 'agents: { alice: { ref: alice } }\nkickoff: "@alice hi"\n'
-    project.write(".workflows/talk.yaml", workflow)
-    sent = project.awk("send", "alice", "hi", "--wait")
-    assert sent.code == 1, sent.err
-    asked = project.awk("ask", "alice", "hi").err
-    assert "attempt 2 of 3 follows\n" in asked
-    for told in (sent.err, asked, project.awk("run", "talk").err):
-        assert ": network: no way out (HTTP 408); attempt 3 of 3 follows\n" in told and "attempt 4" not in told, told
-        assert " after 3 attempts" in told and "\n  hint: awk retry i" in told, told

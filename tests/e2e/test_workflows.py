@@ -1,13 +1,14 @@
-"""Workflows: setup, interpolation, params, and what goes wrong before anything has started."""
+"""Workflows: setup, params, what goes wrong before anything has started, what ends them; votes and schedules."""
 
 import signal
 import time
 import uuid
+from typing import Any
 
 import psutil
 import pytest
 
-from tests.e2e.processes import marked, survivors, wait_for_mark
+from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until
 from tests.project import Project
 
 TWO = """
@@ -132,8 +133,8 @@ def test_the_exit_code_tells_the_worst_that_happened(team: Project) -> None:
     workflow(team, "crashes", 'kickoff: "@alice hi"\n', "crashing")
     failed = team.awk("run", "crashes", "--json")
     assert (failed.code, failed.json()["exit_code"], failed.json()["status"]) == (1, 1, "failed")
-    team.agent("slow", "sleep: 60")
-    workflow(team, "late", 'kickoff: "@alice hi"\n', "slow")
+    team.agent("sleeper", "sleep: 60")
+    workflow(team, "late", 'kickoff: "@alice hi"\n', "sleeper")
     late = team.awk("run", "late", "--timeout", "1s", "--json")
     assert (late.code, late.json()["status"]) == (124, "timeout")
 
@@ -173,17 +174,16 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
 
 
 @pytest.mark.promise("P1")
-def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(project: Project) -> None:
+def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project) -> None:
     """Requeued and finished; the client learns of it."""
-    project.agent("alice", "sleep: 1.5", "text: finished")
-    workflow(project, "review", 'kickoff: "@alice hi"\n')
-    assert project.awk("start").code == 0
-    with project.spawn("run", "review", "--json") as client:
-        project.until("attempt.started")
-        psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
-        assert project.awk("start").code == 0
+    team.agent("patient", "sleep: 1.5", "text: finished")
+    workflow(team, "review", 'kickoff: "@alice hi"\n', "patient")
+    with team.spawn("run", "review", "--json") as client:
+        team.until("attempt.started", holds=lambda event: event["space"] == "review:main")
+        psutil.Process(team.record()["pid"]).send_signal(signal.SIGKILL)
+        assert team.awk("start").code == 0
         client.communicate(timeout=30)
-    shown = project.awk("show", "review:main", "--json").json()
+    shown = team.awk("show", "review:main", "--json").json()
     replies = [one["text"] for one in shown["messages"] if one["kind"] == "reply"]
     assert (shown["status"], replies) == ("done", ["finished"])
 
@@ -204,3 +204,149 @@ def test_a_call_of_a_tool_that_is_not_there_is_in_the_report(team: Project) -> N
     assert (ran.code, "; calls that failed: 2 of team_doc_write; " in ran.err) == (0, True), ran.err
     report = team.awk("run", "calling", "--trust", "--json").json()
     assert report["failed_calls"] == {"team_doc_write": 2}
+
+
+STEP = "      - usage: {input_tokens: 800, output_tokens: 200, cost_usd: 0.01}\n"
+PONG = """\
+agents:
+  ann: { backend: mock, mock: [{ text: "@bob @ann your turn" }] }
+  bob: { backend: mock, mock: [{ text: "@ann @bob your turn" }] }
+limits: { hops: 4 }
+kickoff: "@ann begin"
+"""
+
+
+def spenders(kickoff: str = "@ann @bob @cid @dan go") -> str:
+    """Four agents that each spend ten times 1,000 tokens and a cent."""
+    agents = "".join(f"  {name}:\n    backend: mock\n    mock:\n{STEP * 10}" for name in ("ann", "bob", "cid", "dan"))
+    return f'agents:\n{agents}kickoff: "{kickoff}"\n'
+
+
+def total(report: dict[str, Any]) -> int:
+    return int(report["usage"]["input_tokens"]) + int(report["usage"]["output_tokens"])
+
+
+@pytest.mark.promise("TF12", "TF13")
+def test_money_and_loops_end_whatever_the_agents_do(team: Project) -> None:
+    """--max-tokens, --max-cost: four in parallel, within one call of each; exit 6."""
+    team.write(".workflows/pong.yaml", PONG)
+    team.write(".workflows/four.yaml", spenders())
+    report = team.awk("run", "four", "--max-tokens", "10500", "--json")
+    assert report.code == 6, report.err
+    assert 10_500 <= total(report.json()) <= 14_500
+    counts = report.json()["instructions"]
+    assert counts["incomplete"] + counts["done"] == 4
+    assert counts["incomplete"] > 0
+    costly = team.awk("run", "four", "--max-cost", "0.105", "--json")
+    assert costly.code == 6, costly.err
+    assert 0.105 <= costly.json()["usage"]["cost_usd"] < 0.1451
+    free = team.awk("run", "four", "--json")
+    assert (free.code, total(free.json())) == (0, 40_000)
+    ran = team.awk("run", "pong", "--json")
+    assert (ran.code, ran.json()["instructions"]["done"], ran.json()["instructions"]["incomplete"]) == (6, 5, 1)
+
+
+VOTING = """
+agents:
+  dora:
+    backend: mock
+    mock:
+      - when: "begin"
+        do:
+          - tool: team_proposal_create
+            args:
+              type: decision
+              id: database
+              title: "Which database?"
+              options: [{ id: sqlite, label: SQLite }, { id: postgres, label: Postgres }]
+              resolution: { tie_breaker: first }
+              timeout_seconds: 3
+          - { tool: team_vote, args: { proposal: database, choice: postgres } }
+          - { text: "let us see" }
+      - when: '\\[RESOLVED:database\\]'
+        do:
+          - { tool: team_proposal_status, args: { proposal: database } }
+          - { text: "decided" }
+  bob:
+    backend: mock
+    mock:
+      - when: '\\[PROPOSAL:(?P<id>\\w+)\\]'
+        do:
+          - { tool: team_vote, args: { proposal: "${{ match.id }}", choice: sqlite, reason: "it is small" } }
+          - { tool: team_vote, args: { proposal: "${{ match.id }}", choice: postgres } }
+          - { text: "voted" }
+  carol:
+    backend: mock
+    mock:
+      - exit: SIGKILL
+kickoff: "@dora begin"
+"""
+
+
+@pytest.mark.promise("P24")
+def test_a_vote_with_a_dead_voter_ends_at_its_deadline(team: Project) -> None:
+    """The run waits for the deadline, the votes that were cast decide, and who asked
+    goes on with what came of it; the dead one is told as what failed.
+    """
+    team.write(".workflows/voting.yaml", VOTING)
+    ran = team.awk("run", "voting", "--json", seconds=60)
+    assert ran.code == 1, ran.err
+    said = [(one["from"], one["kind"], one["text"].partition("\n")[0]) for one in ran.json()["messages"]]
+    assert said[1:4] == [
+        ("system", "kickoff", "@dora begin"),
+        ("dora", "proposal", "[PROPOSAL:database] Which database?"),
+        ("dora", "vote", "[VOTE:database] I vote for postgres: Postgres"),
+    ]
+    votes = [one for one in said if one[1] == "vote"]
+    assert votes[1:] == [("bob", "vote", "[VOTE:database] I vote for sqlite: SQLite (it is small)")]
+    (end,) = (one for one in ran.json()["messages"] if one["kind"] == "resolved")
+    assert (end["from"], end["to"]) == ("system", ["dora"])
+    assert end["text"].splitlines()[1:] == [
+        "Result: sqlite: SQLite (the time is up; a tie between sqlite, postgres: the first of them wins)",
+        "Votes: sqlite=1, postgres=1",
+    ]
+    assert said.index(("system", "resolved", "[RESOLVED:database] Which database?")) < said.index(
+        ("dora", "reply", "decided")
+    )
+
+
+WATCH = """
+agents:
+  slow:
+    backend: mock
+    schedule: { wakeup: 1s, prompt: "look again" }
+    mock:
+      - when: look again
+        do:
+          - shell: "echo slow >> woken.log"
+          - shell: "while [ ! -e go ]; do sleep 0.05; done"
+          - text: looked
+  quick:
+    backend: mock
+    schedule: { wakeup: 1s }
+    mock:
+      - shell: "echo quick >> woken.log"
+"""
+
+
+@pytest.mark.promise("TF19")
+def test_schedules_wake_their_agents_and_nothing_piles_up_behind_one_that_is_slow(team: Project) -> None:
+    """While one wakeup runs its schedule makes no further work; another agent's goes on."""
+    team.write(".workflows/watch.yaml", WATCH)
+    assert team.awk("start", "watch", "--trust").code == 0
+    log = team.root / "woken.log"
+
+    def woken(name: str) -> int:
+        return log.read_text().split().count(name) if log.exists() else 0
+
+    wait_until(lambda: woken("slow") == 1 and woken("quick") >= 2, seconds=20)
+    shown = team.awk("queue", "slow@watch:main", "--json")
+    assert shown.code == 0, shown.err
+    assert [(row["lane"], row["status"]) for row in shown.json()["instructions"]] == [("background", "running")]
+    assert woken("slow") == 1
+    (team.root / "go").touch()
+    wait_until(lambda: woken("slow") >= 2, seconds=20)
+    channel = team.awk("channel", "@watch", "--json").json()["messages"]
+    assert ("reply", "slow", "looked") in [(one["kind"], one["from"], one["text"]) for one in channel]
+    assert "look again" not in [one["text"] for one in channel]
+    assert team.awk("stop", "@watch").code == 0  # else it goes on beside what comes next

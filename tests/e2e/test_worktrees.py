@@ -125,7 +125,7 @@ def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: 
     where = project.state / "worktrees/review/main/alice"
     project.until("worktree.made")
     wait_until(lambda: "by alice" in _log(project, where))
-    rows = {row["name"]: row for row in project.awk("ps", "--json").json()["agents"]}
+    rows = {row["name"]: row for row in project.ask("GET", "/ps")["agents"]}
     wait_until(lambda: _stat(project) == {"files": 1, "added": 2, "deleted": 0, "commits": 1})
     assert rows["bob"]["diff"] is None
     kill(project)
@@ -141,5 +141,5 @@ def _log(project: Project, where: Path) -> str:
 
 
 def _stat(project: Project) -> object:
-    rows = project.awk("ps", "--json").json()["agents"]
+    rows = project.ask("GET", "/ps")["agents"]
     return next(row["diff"] for row in rows if row["name"] == "alice")
