@@ -21,6 +21,9 @@ Pause = Annotated[float, msgspec.Meta(ge=0, le=86_400, extra={"duration": True})
 """As Duration, but nothing at all is allowed, and at most a day."""
 
 
+RestartWindow = Annotated[float, msgspec.Meta(ge=1, le=3600, extra={"duration": True})]
+"""As Duration, from a second to an hour: crashes are remembered so long."""
+
 Effort = Literal["low", "medium", "high", "max"]
 """How hard a model thinks, in the words of those that can be told."""
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
@@ -89,6 +92,20 @@ class Retry(_Strict, frozen=True, kw_only=True):
     """The pause before the second attempt."""
     multiplier: Annotated[float, msgspec.Meta(ge=1, le=10)] = 2.0
     """By how much each further pause is longer."""
+
+
+class Restart(_Strict, frozen=True, kw_only=True):
+    """When the agent is started again after its worker died: by a signal, or without a word. What a provider answers is
+    no death (``retry``), and an instruction whose worker dies twice is dead, however often its agent is restarted."""
+
+    delay: Pause = 0.0
+    """The pause after the first crash since the agent was well. After the next ones it is 2 s, 4 s, and so on."""
+    max_delay: Pause = 30.0
+    """The longest pause."""
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    """So many crashes within ``window`` stop the agent (state ``error``) until ``awk reset``."""
+    window: RestartWindow = 60.0
+    """Whatever it says, 20 crashes in an hour stop the agent, or ``attempts`` where that is more."""
 
 
 class Schedule(_Strict, frozen=True, kw_only=True):
@@ -284,6 +301,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """How long one attempt may take."""
     retry: Retry = Retry()
     """What happens after transient failures."""
+    restart: Restart = Restart()
+    """What happens after its worker died."""
     budget: AgentBudget = AgentBudget()
     """What it may cost."""
     schedule: Schedule | None = None

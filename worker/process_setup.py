@@ -77,7 +77,7 @@ _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_MOST * array("i").itemsize)
 _CLOEXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
-def receive_descriptors(connection: socket.socket) -> tuple[bytes, list[int], int]:
+def receive_descriptors(connection: socket.SocketType) -> tuple[bytes, list[int], int]:
     """One read: its bytes, the descriptors that came with them, and the message's flags. Raises OSError."""
     chunk, ancillary, flags, _address = connection.recvmsg(_BYTES, _ANCILLARY_BYTES, _CLOEXEC)
     found = array("i")

@@ -10,6 +10,7 @@ and nothing of root's; and a control group can be made only where somebody has d
 a moment: this ends it, it does not hold it back.
 """
 
+import _signal as bare  # type: ignore[import-not-found]  # pyright: ignore[reportMissingImports]
 import ctypes
 import operator
 import os
@@ -25,6 +26,8 @@ import msgspec
 
 from protocol.ipc import Bound
 
+_SIGCHLD: Final = int(signal.SIGCHLD)
+
 
 class ChildSignal:
     """SIGCHLD as a descriptor, readable when a child has ended. One in a process; a forked process makes its own."""
@@ -34,7 +37,7 @@ class ChildSignal:
         os.set_blocking(self.fd, False)
         os.set_blocking(self._write, False)
         # The handler does nothing, in C: it is there because a signal with the default action wakes no one.
-        signal.signal(signal.SIGCHLD, operator.is_)
+        bare.signal(_SIGCHLD, operator.is_)
         signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
 
     def drain(self) -> None:
@@ -45,7 +48,7 @@ class ChildSignal:
     def close(self) -> None:
         """Give the signal back, in a process that was forked from the one that made this."""
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        bare.signal(_SIGCHLD, bare.SIG_DFL)
         os.close(self.fd)
         os.close(self._write)
 

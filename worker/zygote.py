@@ -157,6 +157,7 @@ def main() -> int:
     set_title("zygote", modules)
     control = socket.socket(fileno=control_fd)
     preload.load(frozenset(filter(None, modules.split(","))))
+    set_title("zygote", modules)  # a rehearsal has called it a keeper
     preload.freeze()
     with suppress(OSError):
         control.sendall(encode(Preloaded(pid=os.getpid(), modules=len(sys.modules))))

@@ -27,6 +27,7 @@ from kernel.agents.schedule import faults
 from kernel.agents.tools import name_faults
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location
+from kernel.source.scalars import show_duration
 from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Prompt, Rule
@@ -105,7 +106,7 @@ def convert_agent(
 def check_agent(
     definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Diagnostics, where: str = ""
 ) -> None:
-    """Note what is wrong between the keys of ``definition``: model, prompt, context, mock, env, schedule."""
+    """Note what is wrong between the keys of ``definition``: model, prompt, context, mock, env, schedule, restart."""
     check = _Check(definition, node, problems, where)
     check.model(project)
     check.prompt()
@@ -115,6 +116,7 @@ def check_agent(
     check.tools(project)
     check.command()
     check.schedule()
+    check.restart()
 
 
 def plain_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -211,6 +213,13 @@ class _Check:
         if self._agent.schedule is not None:
             for fault in faults(self._agent.schedule):
                 self._bad(f"schedule.{fault.key}", fault.message, fault.hint)
+
+    def restart(self) -> None:
+        restart = self._agent.restart
+        if restart.delay > restart.max_delay:
+            shown = show_duration(restart.max_delay)
+            message = f"is longer than the longest pause, max_delay, which is {shown}"
+            self._bad("restart.delay", message, "shorten it, or raise restart.max_delay")
 
     def _bad(self, key: str, message: str, hint: str | None, suffix: str = "") -> None:
         self._problems.add(place_at(self._node, key), _join(self._where, key) + suffix, message, hint)

@@ -1,7 +1,8 @@
 """Restarts: of an agent whose worker crashed, of a service that failed, and of a kernel that keeps dying. Pure.
 
 The budget of an agent is fed by every exit that nobody asked for. It does not know instructions: one that crashes its
-worker is given up by the retry table, an agent that crashes on all of them by this budget.
+worker is given up by the retry table, an agent that crashes on all of them by this budget. The pauses are all here: the
+retry table has none for a crash. An agent that was well is started again at once, after its file's ``restart.delay``.
 
 A kernel's death is never charged to an agent. It is counted where it must come from one of two things: an instruction
 that the kernel was at work for at three of them without its having got any further, and three starts in a row in which
@@ -14,14 +15,24 @@ from typing import Final
 import msgspec
 
 from kernel.policy.retry import grown, half_by_chance
+from protocol.agent import Restart
 
-FIRST_SECONDS: Final = 1.0
-LONGEST_SECONDS: Final = 30.0
+AT_ONCE: Final = Restart()
+"""Of an agent whose file says nothing."""
+OF_SERVICES: Final = Restart(delay=1.0)
+"""A service of the kernel is never started again at once: what it fails at is mostly still there."""
+LEAST_GROWING_SECONDS: Final = 1.0
+"""What the pauses after the first grow from, where that is shorter."""
 CALM_MS: Final = 600_000
 """After so long without a crash, and with a step made, the delays begin at the first again."""
 HOUR_MS: Final = 3_600_000
-BUDGET: Final = ((5, 60_000), (20, HOUR_MS))
-"""Crashes, and the milliseconds within which the last of so many stops the agent."""
+HOURLY: Final = 20
+"""Crashes in an hour that stop an agent, unless its file allows more within its window."""
+
+
+def budget(restart: Restart) -> tuple[tuple[int, int], ...]:
+    """Return crashes, and the milliseconds within which the last of so many stops the agent."""
+    return (restart.attempts, round(restart.window * 1000)), (max(HOURLY, restart.attempts), HOUR_MS)
 
 
 class CrashRecord(msgspec.Struct, frozen=True):
@@ -51,14 +62,17 @@ class Stop(msgspec.Struct, frozen=True):
     streak: int
 
 
-def after_crash(record: CrashRecord, now_ms: int, jitter: float) -> Backoff | Stop:
+def after_crash(record: CrashRecord, now_ms: int, jitter: float, restart: Restart = AT_ONCE) -> Backoff | Stop:
     """Return what follows a crash at ``now_ms``. ``jitter`` is uniform in [0, 1)."""
     calm = record.stepped and now_ms - record.last_ms > CALM_MS
     streak = 0 if calm else max(record.streak, 0)
-    for crashes, window_ms in BUDGET:
+    for crashes, window_ms in budget(restart):
         if 1 + sum(abs(now_ms - at) <= window_ms for at in record.recent_ms) >= crashes:
-            return Stop(f"{crashes} crashes within {window_ms // 1000} s", streak + 1)
-    return Backoff(half_by_chance(grown(FIRST_SECONDS, 2.0, streak, LONGEST_SECONDS), jitter), streak + 1)
+            return Stop(f"{crashes} crashes within {window_ms / 1000:g} s", streak + 1)
+    full = restart.delay
+    if streak:
+        full = grown(max(restart.delay, LEAST_GROWING_SECONDS), 2.0, streak, restart.max_delay)
+    return Backoff(half_by_chance(full, jitter), streak + 1)
 
 
 POISON_DEATHS: Final = 3

@@ -95,7 +95,8 @@ class RetryRule(msgspec.Struct, frozen=True):
     compact: bool = False
 
 
-_CRASH: Final = RetryRule("dead", tries=2, charge="crash", pace="between", least=1.0, most=3.0)
+_CRASH: Final = RetryRule("dead", tries=2, charge="crash")
+"""Its pause is the agent's (kernel.policy.restart): after the first crash since it was well there is none."""
 _TIMEOUT: Final = RetryRule("dead", tries=2, charge="attempt", capped=True, pace="between", least=5.0, most=5.0)
 _INCOMPLETE: Final = RetryRule("incomplete")
 _PERMANENT: Final = RetryRule("failed")

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from kernel.policy.restart import HOUR_MS, Backoff, CrashRecord, Stop, after_crash
+from kernel.policy.restart import HOUR_MS, OF_SERVICES, Backoff, CrashRecord, Stop, after_crash
 from kernel.services.shutdown import ShutdownRequest
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import emit_log
@@ -67,7 +67,7 @@ class Boundary:
                 if _storage_failed(error):
                     raise
                 now_ms = self._now_ms()
-                after = after_crash(record, now_ms, _JITTER)
+                after = after_crash(record, now_ms, _JITTER, OF_SERVICES)
                 recent = tuple(at for at in (*record.recent_ms, now_ms) if at > now_ms - HOUR_MS)
                 record = CrashRecord(streak=after.streak, last_ms=now_ms, stepped=True, recent_ms=recent)
                 again = after.seconds if isinstance(after, Backoff) else None

@@ -6,7 +6,8 @@ after it is ignored. Two monotonic clocks judge a worker that is silent:
 - Progress is a reply's text, an entry, or word of what is being done. It has the startup limit before ``ready``, the
   limit of tools while a tool runs, else the idle limit.
 - The heartbeat asks whether the worker's event loop still turns. A worker that answers every ping may still be stuck,
-  so a pong is no progress (fault IF12); whatever a worker says shows that it lives, so only a silent one is asked.
+  so a pong is no progress (fault IF12); whatever a worker says shows that it lives, so only a silent one is asked, and
+  ever more rarely as long as it answers. Of one that waits for a person nobody wants to know.
 
 Time that the kernel takes itself, for a commit or because it was suspended, counts for neither. Time in which a call of
 the worker waits for a person counts neither as silence nor for the total limit; budgets of time are not known here.
@@ -63,6 +64,10 @@ DUMP_SECONDS: Final = 2.0
 
 EVERY_SECONDS: Final = 5.0
 """Silence before a ping."""
+RARER: Final = 4.0
+"""How much longer the silence before the next may be, where the worker has said nothing but that it lives."""
+SELDOM_SECONDS: Final = 60.0
+"""The longest: a ping costs kernel and worker a millisecond, and 50 that waited were asked ten times a second."""
 WITHIN_SECONDS: Final = 30.0
 """A worker that has not answered a ping for so long is dead: its loop never blocks on purpose."""
 
@@ -75,6 +80,7 @@ class Heartbeat:
 
     def __init__(self, every_seconds: float = EVERY_SECONDS, within_seconds: float = WITHIN_SECONDS) -> None:
         self._every = every_seconds
+        self._pause = every_seconds
         self.within_seconds = within_seconds
         self._n = 0
         self._heard_at = math.inf
@@ -83,7 +89,7 @@ class Heartbeat:
     @property
     def due_at(self) -> float:
         """The time at which the next ping is sent, or its answer has to be there."""
-        return self._heard_at + self._every if self._asked_at is None else self._asked_at + self.within_seconds
+        return self._heard_at + self._pause if self._asked_at is None else self._asked_at + self.within_seconds
 
     def begin(self, now: float) -> None:
         """Note that the worker speaks frames from now on."""
@@ -94,11 +100,18 @@ class Heartbeat:
         if self._heard_at < math.inf:
             self._heard_at = now
             self._asked_at = None
+            self._pause = self._every
 
     def pong(self, n: int, now: float) -> None:
         """Note the answer to ping ``n``. An answer to another ping, or to none, is passed over (fault IF13)."""
         if self._asked_at is not None and n == self._n:
-            self.heard(now)
+            self.put_off(now)
+
+    def put_off(self, now: float) -> None:
+        """Let the next be due after a longer silence: it answered, or nobody has to know."""
+        self._heard_at = now
+        self._asked_at = None
+        self._pause = min(self._pause * RARER, SELDOM_SECONDS)
 
     def ask(self, now: float) -> Ping | None:
         """Return the ping that is due; None where the last one was not answered in time: the worker is dead."""
@@ -344,6 +357,9 @@ class WorkerSession:
             cause: Cause = "idle_timeout" if self._ready else "startup_timeout"
             last = f"; the last it told: {self._doing[:200]}" if self._doing else ""
             return Ending("failed", f"the worker made no progress for {patience_seconds:g} s{last}", cause=cause)
+        if self._deadline.lasts:
+            self._heartbeat.put_off(now)
+            return None
         ping = self._heartbeat.ask(now)
         if ping is None:
             await self._link.ask_for_dump()

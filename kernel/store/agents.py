@@ -12,11 +12,12 @@ import apsw
 import msgspec
 
 from kernel.policy.agent_status import AgentState, AgentWork, agent_status
-from kernel.policy.restart import Backoff, CrashRecord, after_crash
+from kernel.policy.restart import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
 from kernel.store import circuit_breakers, rows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
+from protocol.agent import Restart
 from protocol.api.processes import PsRow, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
@@ -249,7 +250,7 @@ def _process(row: _Row, now_ms: int) -> Process:
 
 HOUR_MS: Final = 3_600_000
 
-RECORD: Final = "SELECT crash_streak, crashed_ms, stepped FROM agents WHERE key = ?"
+RECORD: Final = "SELECT crash_streak, crashed_ms, stepped, definition FROM agents WHERE key = ?"
 RECENT: Final = "SELECT at_ms FROM crashes WHERE agent = ? AND at_ms > ? ORDER BY at_ms"
 INSERT: Final = "INSERT INTO crashes (agent, at_ms) VALUES (?, ?)"
 FORGET: Final = "DELETE FROM crashes WHERE agent = ? AND at_ms <= ?"
@@ -266,22 +267,30 @@ WHERE key = :agent AND state <> 'stopped'
 """
 
 
+class _Restarting(msgspec.Struct, frozen=True):
+    restart: Restart = AT_ONCE
+
+
+_restarting: Final = msgspec.json.Decoder(_Restarting)
+
+
 def charge_crash(tx: Transaction, agent: AgentKey, jitter: float) -> None:
-    """Have ``agent`` restarted later, or not at all. ``jitter`` is uniform in [0, 1)."""
+    """Have ``agent`` restarted as its file says: at once, later, or not at all. ``jitter`` is uniform in [0, 1)."""
     row = tx.conn.execute(RECORD, (agent,)).fetchone()
     if row is None:
         return
-    streak, last_ms, stepped = row
+    streak, last_ms, stepped, definition = row
     times = cast("list[tuple[int]]", tx.conn.execute(RECENT, (agent, tx.now_ms - HOUR_MS)).fetchall())
     recent = tuple(at for (at,) in times)
     record = CrashRecord(streak=streak, last_ms=last_ms, stepped=bool(stepped), recent_ms=recent)
     tx.conn.execute(FORGET, (agent, tx.now_ms - HOUR_MS))
     tx.conn.execute(INSERT, (agent, tx.now_ms))
-    verdict = after_crash(record, tx.now_ms, jitter)
+    restart = AT_ONCE if definition is None else _restarting.decode(definition).restart
+    verdict = after_crash(record, tx.now_ms, jitter, restart)
     values: dict[str, str | int] = {"agent": agent, "streak": verdict.streak, "now": tx.now_ms}
     if isinstance(verdict, Backoff):
         tx.conn.execute(BACK_OFF, values | {"resume_at": tx.now_ms + int(verdict.seconds * 1000)})
-        data = {"state": "backoff", "reason": None}
+        data = {"state": "backoff" if verdict.seconds else "active", "reason": None}
     else:
         tx.conn.execute(STOP, values | {"reason": verdict.reason})
         data = {"state": "error", "reason": verdict.reason}

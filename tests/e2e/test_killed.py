@@ -47,6 +47,27 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     assert marked(mark) == []
 
 
+@pytest.mark.promise("PF01")
+def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> None:
+    """The first crash of an agent that was well costs no pause: ``restart.delay`` is 0 unless its file says more."""
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    script = f"shell: \"sh -c 'while [ ! -e go ]; do sleep 0.02; done' {mark}\""
+    project.agent("alice", script, "text: finished")
+    assert project.awk("start", "--trust").code == 0
+    instruction = project.ask("POST", "/messages", {"to": "alice", "text": "x"})["instruction_ids"][0]
+    tool, *_ = wait_for_mark(mark, 1)
+    project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == f"{instruction}-1")
+    (worker,) = (process for process in tool.parents() if f"worker {instruction}-1" in " ".join(process.cmdline()))
+    worker.send_signal(signal.SIGKILL)
+    begun = project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == f"{instruction}-2")
+    ended = project.until("instruction.queued", holds=lambda event: event.get("data", {}).get("cause") == "crash")
+    assert ended["data"]["not_before"] is None or ended["data"]["not_before"] <= ended["at"]
+    assert ended["at"] <= begun["at"]
+    (project.root / "go").touch()
+    done = project.until("instruction.ended", holds=lambda event: event["instruction"] == instruction)
+    assert (done["data"]["status"], project.ask("GET", "/ps")["agents"][0]["restarts"]) == ("done", 1)
+
+
 def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
     """The zygote may die at any time and harms nobody; the next one serves the next message."""
     project = shared_kernel

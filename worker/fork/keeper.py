@@ -37,7 +37,8 @@ class KernelSocket:
     """A keeper's socket to the kernel."""
 
     def __init__(self, fd: int) -> None:
-        self._socket = socket.socket(fileno=fd)
+        # Not ``socket.socket``, whose class makes enums of what it asks the system: 40 pages copied in each keeper.
+        self._socket = socket.SocketType(fileno=fd)
         self._socket.setblocking(True)
         self._readable = select.poll()
         self._readable.register(fd, select.POLLIN)
@@ -50,6 +51,10 @@ class KernelSocket:
             self._socket.sendall(encode(frame))
         except OSError:
             self.open = False
+
+    def close(self) -> None:
+        """Let go of the kernel."""
+        self._socket.close()
 
     def is_open(self) -> bool:
         """Return whether the kernel still lives. Requests are dropped: there is nothing to kill."""
@@ -189,6 +194,12 @@ class Keeper:
         self._null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
         self._pid = os.getpid()
         self._since = process_tree.since(self._pid)
+
+    def close(self) -> None:
+        """Give back its descriptors; it has served its last order."""
+        self._lifeline.close()
+        self._child_signal.close()
+        os.close(self._null)
 
     def serve(self, order: Fork, stdio: Stdio) -> bool:
         """See one order to the end of its tree; True if another may follow.

@@ -72,6 +72,7 @@ def load(names: frozenset[str]) -> None:
     """
     for module in _BASE:
         _attempt(module, partial(importlib.import_module, module))
+    _attempt("worker.fork.warmup", partial(_call, "worker.fork.warmup", "warm_up_keeper"))
     _attempt("worker.fork.warmup", partial(_call, "worker.fork.warmup", "warm_up"))
     adapters = names & ADAPTERS.keys()
     parts = names & PARTS.keys()

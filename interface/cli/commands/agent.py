@@ -23,6 +23,7 @@ from interface.context.memory import find
 from interface.context.notes import read_notes, read_todos
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
+from protocol.agent import Restart
 from protocol.agent_files import ContextCounts
 from protocol.agent_layout import agent_file, default_dir
 from protocol.agent_memory import TIERS
@@ -132,6 +133,9 @@ def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
     memory, processes = limits.get("memory"), limits.get("processes")
     said = [f"{memory / 2**20:.0f} MiB of memory" if memory else "", f"{processes} processes" if processes else ""]
     facts["limits"] = ", ".join(filter(None, said)) or "none"
+    restart = msgspec.convert(info["definition"].get("restart") or {}, Restart)
+    again = f"after {restart.delay:g} s" if restart.delay else "at once"
+    facts["restart"] = f"{again}; stopped by {restart.attempts} crashes within {restart.window:g} s"
     counts = info.get("context")
     if counts is not None:
         kept = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)

@@ -140,6 +140,8 @@ MOCK = "backend: mock\nmock:\n"
     ("text", "where", "message", "hint"),
     [
         ("prompt: {system: x}\n", "model", "is missing", "backend mock needs none"),
+        ("model: openai/x\nprompt: {system: x}\nrestart: {delay: 1m}", "restart.delay", "which is 30s", "shorten"),
+        ("model: openai/x\nprompt: {system: x}\nrestart: {window: 2h}", "restart.window", "1h", ""),
         ("model: openai/x\n", "prompt", "is missing", "system_file"),
         ("model: llama\nprompt: {system: x}", "model", "'llama' is not a model", "provider/name"),
         ("model: anthropic/--danger\nprompt: {system: x}", "model", "'anthropic/--danger' is not a model", "an id"),

@@ -57,6 +57,7 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "prompt"): st.one_of(
         st.fixed_dictionaries({"system": TEXTS}), st.just({"system_file": "prompts/a.md"})
     ),
+    ("Restart", "delay"): st.just(0),  # never longer than the longest pause
     ("AgentDefinition", "soul"): st.dictionaries(TEXTS, FREE, max_size=2),
     ("AgentDefinition", "tools"): st.sampled_from([[], ["bash", "files"]]),
     ("AgentDefinition", "skills"): None,

@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernel.policy.restart import BUDGET, CALM_MS, HOUR_MS, Backoff, CrashRecord, Stop, after_crash
+from kernel.policy.restart import (
+    AT_ONCE,
+    CALM_MS,
+    HOUR_MS,
+    OF_SERVICES,
+    Backoff,
+    CrashRecord,
+    Stop,
+    after_crash,
+    budget,
+)
+from protocol.agent import Restart
+
+BUDGET = budget(AT_ONCE)
 
 NOW = 10_000_000
 jitters = st.floats(min_value=0, max_value=1, exclude_max=True)
@@ -27,14 +40,44 @@ def crashing(lifetimes_ms: Iterator[int], jitter: float, *, steps: bool = False)
     return starts, now, None
 
 
-def test_the_delays_are_one_two_four_up_to_thirty_seconds() -> None:
-    """Restart as S0, with jitter of half."""
+@pytest.mark.promise("P13")
+@pytest.mark.parametrize(
+    ("restart", "pauses"),
+    [
+        (AT_ONCE, (0, 2, 4, 8, 16, 30, 30, 30)),
+        (OF_SERVICES, (1, 2, 4, 8, 16, 30, 30, 30)),
+        (Restart(delay=0.2, max_delay=3), (0.2, 2, 3, 3, 3, 3, 3, 3)),
+        (Restart(delay=10), (10, 20, 30, 30, 30, 30, 30, 30)),
+        (Restart(max_delay=0), (0, 0, 0, 0, 0, 0, 0, 0)),
+    ],
+)
+def test_the_first_pause_is_the_files_and_the_next_ones_grow_to_the_longest(
+    restart: Restart, pauses: tuple[float, ...]
+) -> None:
+    """After a healthy run at once; then longer and longer, half of it by chance."""
     for jitter, factor in ((0.0, 0.5), (0.999999, 1.0)):
-        seen = [after_crash(CrashRecord(streak=n), NOW, jitter) for n in range(8)]
+        seen = [after_crash(CrashRecord(streak=n), NOW, jitter, restart) for n in range(8)]
         assert all(isinstance(one, Backoff) for one in seen)
         delays = [one.seconds for one in seen if isinstance(one, Backoff)]
-        assert delays == pytest.approx([factor * each for each in (1, 2, 4, 8, 16, 30, 30, 30)], rel=1e-3)
+        assert delays == pytest.approx([factor * each for each in pauses], rel=1e-3)
         assert [one.streak for one in seen] == list(range(1, 9))
+
+
+@pytest.mark.promise("P13")
+@given(jitters, st.integers(1, 100), st.floats(1, 3600), st.floats(0, 60))
+@settings(max_examples=60, deadline=None)
+def test_whatever_a_file_says_a_crash_loop_stops(jitter: float, attempts: int, window: float, longest: float) -> None:
+    """After as many starts as it says if they all are within its window; within the hour after no more than 100."""
+    restart = Restart(attempts=attempts, window=window, max_delay=longest)
+    record, now, starts = CrashRecord(), NOW, 0
+    while True:
+        starts, now = starts + 1, now + 1
+        decision = after_crash(record, now, jitter, restart)
+        if isinstance(decision, Stop):
+            break
+        record = CrashRecord(decision.streak, now, False, (*record.recent_ms, now))
+        now += int(decision.seconds * 1000)
+    assert attempts <= starts <= max(20, attempts) or now - NOW > HOUR_MS
 
 
 @pytest.mark.promise("P13")
@@ -100,4 +143,4 @@ def test_the_last_millisecond_of_a_window_counts(crashes: int, window_ms: int) -
 def test_times_from_another_life_of_the_clock_break_nothing(last_ms: int, streak: int) -> None:
     """What an earlier kernel stored under another clock gives a delay as any other."""
     decision = after_crash(CrashRecord(streak, last_ms, True, (last_ms, last_ms)), NOW, 0.5)
-    assert isinstance(decision, Backoff) and 0 < decision.seconds <= 30
+    assert isinstance(decision, Backoff) and 0 <= decision.seconds <= 30

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.services.worker_session import EVERY_SECONDS, WITHIN_SECONDS, Heartbeat
+from kernel.services.worker_session import EVERY_SECONDS, SELDOM_SECONDS, WITHIN_SECONDS, Heartbeat
 
 START = 100.0
 
@@ -45,7 +45,7 @@ def test_an_answer_to_another_ping_is_passed_over() -> None:
     heartbeat = begun()
     heartbeat.pong(0, START + 1)
     assert heartbeat.due_at == START + EVERY_SECONDS
-    for _ in range(3):
+    for pause in (20, SELDOM_SECONDS, SELDOM_SECONDS):
         asked = heartbeat.ask(heartbeat.due_at)
         assert asked is not None
         due = heartbeat.due_at
@@ -53,9 +53,23 @@ def test_an_answer_to_another_ping_is_passed_over() -> None:
             heartbeat.pong(n, due - 1)
         assert heartbeat.due_at == due
         heartbeat.pong(asked.n, due - 1)
-        assert heartbeat.due_at == due - 1 + EVERY_SECONDS
+        assert heartbeat.due_at == due - 1 + pause
         heartbeat.pong(asked.n, due)
-        assert heartbeat.due_at == due - 1 + EVERY_SECONDS
+        assert heartbeat.due_at == due - 1 + pause
+
+
+def test_who_only_says_that_it_lives_is_asked_ever_more_rarely_until_it_says_something() -> None:
+    """After 5, 20 and 60 s of silence, and then once a minute."""
+    heartbeat, pauses, now = begun(), list[float](), START
+    for _ in range(4):
+        pauses.append(heartbeat.due_at - now)
+        now = heartbeat.due_at
+        asked = heartbeat.ask(now)
+        assert asked is not None
+        heartbeat.pong(asked.n, now)
+    assert pauses == [5, 20, 60, 60]
+    heartbeat.heard(now)
+    assert heartbeat.due_at == now + EVERY_SECONDS
 
 
 @given(st.floats(0, 1e6), st.booleans())

@@ -71,6 +71,8 @@ class Conversation:
     timeouts: Timeouts = Timeouts()
     entries: list[int] = field(default_factory=list)
     heard: list[object] = field(default_factory=list)
+    pings: int = 0
+    """Those that ``answer_pings`` got."""
     commit: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
     deadline: PausableDeadline = field(default_factory=PausableDeadline)
 
@@ -84,12 +86,14 @@ class Conversation:
         for frame in frames:
             await self.worker_out.send_all(encode(frame))
 
-    async def answer_pings(self, shift: int = 0) -> None:
+    async def answer_pings(self, shift: int = 0, late_seconds: float = 0.0) -> None:
         """Be a worker whose loop turns: each ping is answered, by a number ``shift`` too high."""
         frames: FrameReader[KernelFrame] = FrameReader(KernelFrame)
         async for chunk in self.worker_in:
             for frame in frames.feed(bytes(chunk)):
                 if isinstance(frame, Ping):
+                    self.pings += 1
+                    await trio.sleep(late_seconds)
                     await self.say(Pong(n=frame.n + shift))
 
     async def run_beside(self, *others: Callable[[], Awaitable[None]]) -> Ending | None:
@@ -415,15 +419,32 @@ async def test_a_worker_that_answers_late_but_in_time_goes_on(autojump_clock: tr
     """A busy machine is no reason."""
     session = Conversation()
 
-    async def slow() -> None:
+    async def ends() -> None:
         await session.say(READY)
-        for n in range(1, 10):
-            await trio.sleep(EVERY_SECONDS + WITHIN_SECONDS - 1)
-            await session.say(Pong(n=n))
+        await trio.sleep(450)
         await session.say(Result(status="done"))
 
-    ending = await session.run_beside(slow)
+    ending = await session.run_beside(partial(session.answer_pings, late_seconds=WITHIN_SECONDS - 1), ends)
     assert ending is not None and ending.ended_as == "done"
+    assert session.pings == 6  # after 5, 20, 60, 60 ... s of silence, each answered 29 s later
+
+
+async def test_who_is_kept_waiting_for_a_person_is_not_asked_whether_it_lives(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    """Fifty that wait would be asked ten times a second. Afterwards it is asked as before."""
+    session = Conversation()
+    asked: list[int] = []
+
+    async def hold() -> None:
+        await session.say(READY)
+        with session.deadline.hold():
+            await trio.sleep(3600)
+        asked.append(session.pings)
+
+    ending = await session.run_beside(hold, session.answer_pings)
+    assert ending is not None and ending.cause == "idle_timeout"
+    assert asked == [0] and session.pings > 0
 
 
 @pytest.mark.promise("SF03")

@@ -3,7 +3,9 @@
 import pytest
 
 from kernel.store import agents, instructions
+from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.transitions.requeue import Requeue, requeue
+from protocol.names import AgentKey
 from tests.kernel.store.house import House
 
 CRASH = Requeue(status="queued", outcome="crash", cause="crash", charge="crash", exit="SIGKILL", crash_jitter=0.0)
@@ -16,16 +18,39 @@ async def crash(house: House, number: int, epoch: int) -> None:
 
 
 async def test_an_agent_that_crashed_is_restarted_later_and_later(house: House) -> None:
-    """1, 2, 4 ... seconds, half of it by chance; the delay is stored."""
+    """At once, then 2, 4 ... seconds, half of it by chance; the delay is stored."""
     await house.agents("alice")
     await house.said("dm:alice", "x")
-    for epoch, seconds in enumerate((0.5, 1.0, 2.0), 1):
+    await crash(house, 1, 1)
+    assert [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 10)] == ["i1"]
+    house.clock.now_ms += 1
+    for epoch, seconds in enumerate((1.0, 2.0, 4.0), 2):
         await crash(house, 1, epoch)
         assert house.reader.now(instructions.ready, house.clock.now_ms, 10) == ()
         due = house.reader.now(instructions.next_due_ms, house.clock.now_ms)
         assert due == house.clock.now_ms + seconds * 1000
         assert due is not None
         house.clock.now_ms = due
+
+
+@pytest.mark.promise("P13")
+async def test_an_agents_file_says_when_and_how_often_it_is_started_again(house: House) -> None:
+    """``restart: {delay, attempts}``, also where it is edited between two crashes."""
+    definition = b'{"entry":"inline","name":"alice","model":"mock/m","restart":{"delay":7,"attempts":%d}}'
+
+    async def write(attempts: int) -> None:
+        spec = AgentSpec(key=AgentKey("alice"), origin="file", definition=definition % attempts)
+        await house.writer.commit(put_agent, spec)
+
+    await write(9)
+    await house.said("dm:alice", "x")
+    await crash(house, 1, 1)
+    assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == house.clock.now_ms + 3_500
+    house.clock.now_ms += 3_500
+    await write(2)
+    await crash(house, 1, 2)
+    row = house.reader.now(agents.row, "alice")
+    assert row is not None and (row.state, row.reason) == ("error", "2 crashes within 60 s")
 
 
 @pytest.mark.promise("P13")
