@@ -2,10 +2,10 @@
 
 import argparse
 
+from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD, COMMANDS, meant_command
 from interface.cli.context import Context
 from interface.cli.help import TOPICS, overview
-from interface.cli.parsing import parser_for
 from interface.failure import Failure
 
 

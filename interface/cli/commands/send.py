@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit, worst
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import duration, json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import can_ask, with_trust
 from interface.cli.targets import target
 from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEvent, Stream, new_key
