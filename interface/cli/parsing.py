@@ -40,7 +40,8 @@ class _Declared:
             self.flags |= dict.fromkeys(names, name)
         elif default != _SUPPRESS:
             self.defaults[name] = default
-            self.plain &= action is None and not how.get("required") and (default is None or "type" not in how)
+            valued = action in (None, "append", "count") or not isinstance(action, str)
+            self.plain &= valued and not how.get("required") and (default is None or "type" not in how)
 
     def __getattr__(self, name: str) -> Any:
         """Whatever else a parser can do is for argparse."""
@@ -114,11 +115,11 @@ def continue_flag(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def target_argument(parser: "argparse.ArgumentParser") -> None:
+def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
     """TARGET."""
-    parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
+    return parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
 
 
-def message_argument(parser: "argparse.ArgumentParser") -> None:
+def message_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
     """MESSAGE, or ``-``."""
-    parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")
+    return parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")
