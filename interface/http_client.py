@@ -46,7 +46,9 @@ class Connection:
         self._buffer = bytearray()
         self.closed = False
         try:
-            self._socket = socket.create_connection((address.host, address.port), timeout_seconds)
+            # As bytes: text would be encoded as an international name, by tables that take longer than the connection.
+            host = address.host.encode() if address.host.isascii() else address.host
+            self._socket = socket.create_connection((host, address.port), timeout_seconds)  # type: ignore[arg-type]
         except OSError as error:
             raise Unreachable(f"nothing answers at {address.authority} ({error.strerror or error})") from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,12 +1,13 @@
 """The paths of a project's state, as pure functions of the root: kernel and clients must agree on it.
 
 ``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/``; nothing here touches the disk.
+Plain text, since ``pathlib`` takes a tenth of the time of ``awk ps``.
 """
 
-import hashlib
 import re
-from pathlib import PurePath
 from typing import Final
+
+from protocol.proof import digest
 
 RECORD: Final = "daemon.json"
 LOCK: Final = "daemon.lock"
@@ -24,15 +25,15 @@ PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", 
 
 def project_slug(root: str) -> str:
     """The folder name for the project at ``root``, which must be a real, absolute path."""
-    words = re.sub(r"[^a-z0-9]+", "-", PurePath(root).name.lower()).strip("-")[:40] or "project"
-    return f"{words}-{hashlib.sha256(root.encode('utf-8', 'surrogateescape')).hexdigest()[:10]}"
+    words = re.sub(r"[^a-z0-9]+", "-", root.rpartition("/")[2].lower()).strip("-")[:40] or "project"
+    return f"{words}-{digest(root.encode('utf-8', 'surrogateescape'))[:10]}"
 
 
 def state_home(environ_home: str | None, user_home: str) -> str:
     """The state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home."""
-    return environ_home or str(PurePath(user_home) / ".agent-worker")
+    return environ_home or f"{user_home.rstrip('/')}/.agent-worker"
 
 
 def project_state(home: str, root: str) -> str:
     """The state directory of the project at ``root``."""
-    return str(PurePath(home) / "projects" / project_slug(root))
+    return f"{home.rstrip('/')}/projects/{project_slug(root)}"

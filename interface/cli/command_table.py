@@ -1,14 +1,16 @@
 """The commands: one table that the parser, the help, did-you-mean, the shim's words and the docs page read."""
 
-import argparse
 from collections.abc import Callable
 from importlib import import_module
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
 
-Configure = Callable[[argparse.ArgumentParser], None]
+if TYPE_CHECKING:
+    import argparse
+
+Configure = Callable[["argparse.ArgumentParser"], None]
 Run = Callable[[Context], int]
 
 

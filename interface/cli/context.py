@@ -1,9 +1,8 @@
 """The context of a command: its words, the streams, the project, and the way to the kernel."""
 
-import argparse
 import os
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 from interface.cli.output import Output, one_line
 from interface.client import Client
@@ -21,6 +20,9 @@ from interface.discovery import (
     reject_reason,
 )
 from interface.failure import Failure, Unreachable
+
+if TYPE_CHECKING:
+    import argparse
 
 _REMOTE: Final = "github:"
 _NOT_TEXT: Final = "the message is not UTF-8 text"
@@ -41,7 +43,7 @@ class Streams(NamedTuple):
 class Context:
     """The world as one command sees it."""
 
-    def __init__(self, streams: Streams, args: argparse.Namespace, params: tuple[str, ...], cwd: str) -> None:
+    def __init__(self, streams: Streams, args: "argparse.Namespace", params: tuple[str, ...], cwd: str) -> None:
         self.program, self.stdin, self.out, self.environ, self.clock, self.system_awk = streams
         self.args = args
         self.params = params

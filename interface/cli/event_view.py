@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line
-from interface.cli.parsing import duration, jsonl_flag
+from interface.cli.parsing import jsonl_flag
 from interface.cli.targets import typed_name
 from interface.client import ServerEvent
 from interface.event_follow import Follower

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, cast
 
+from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS, Command
 from interface.cli.exits import MEANINGS
-from interface.cli.parsing import parser_for
 
 TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
 

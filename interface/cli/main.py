@@ -10,7 +10,7 @@ from interface.cli.command_table import BY_WORD, Command, meant_command
 from interface.cli.context import Context, Streams
 from interface.cli.exits import Exit, Interrupted, of_failure
 from interface.cli.output import Output, OutputLost, RunnerStream, is_read_by_runner
-from interface.cli.parsing import parser_for, split_params
+from interface.cli.parsing import plain_arguments, split_params
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 
@@ -90,7 +90,11 @@ def run_command(command: Command, words: Sequence[str], streams: Streams) -> int
     configure, run_it = command.load()
     own, params = split_params(command, words)
     try:
-        args = parser_for(command, streams.program, configure).parse_args(own)
+        args = plain_arguments(configure, own)
+        if args is None:
+            from interface.cli.command_parser import parser_for  # noqa: PLC0415  (takes argparse)
+
+            args = parser_for(command, streams.program, configure).parse_args(own)
     except SystemExit:  # it printed its help
         return Exit.OK
     except Failure as failure:

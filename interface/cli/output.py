@@ -10,21 +10,23 @@ likewise. A backslash within these makes them text. (GitLab's markers need contr
 """
 
 import io
+import json
 import os
 import re
 import unicodedata
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TextIO, TypeVar
+from types import SimpleNamespace
+from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 from interface.failure import Failure
 
 _RUNNERS: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-_COMMAND: Final = re.compile(r"(?m)^[^\S\n]*:(?=:)|##\w{0,20}(?=\[)")
+_COMMAND: Final = r"(?m)^[^\S\n]*:(?=:)|##\w{0,20}(?=\[)"
 """What makes a command with the character after it."""
-_BEGUN: Final = re.compile(r"[^\S\n]*:?")
+_BEGUN: Final = r"[^\S\n]*:?"
 """A line that may still become a command of the first kind."""
-_MARK: Final = re.compile(r"##?\w{0,20}\Z")
+_MARK: Final = r"##?\w{0,20}\Z"
 
 
 def is_read_by_runner(environ: Mapping[str, str]) -> bool:
@@ -45,10 +47,10 @@ class RunnerStream(io.TextIOWrapper):
     def write(self, text: str, /) -> int:
         """Write ``text``, neutral."""
         whole = self._line + text
-        super().write(_COMMAND.sub(r"\g<0>\\", whole)[len(self._line) :])
+        super().write(re.sub(_COMMAND, r"\g<0>\\", whole)[len(self._line) :])
         last = whole.rpartition("\n")[2]
-        mark = _MARK.search(last)
-        self._line = last.strip() if _BEGUN.fullmatch(last) else "." + (mark[0] if mark else "")
+        mark = re.search(_MARK, last)
+        self._line = last.strip() if re.fullmatch(_BEGUN, last) else "." + (mark[0] if mark else "")
         return len(text)
 
 
@@ -68,8 +70,13 @@ _INVISIBLE: Final = (
 )
 """Zero-width and default-ignorable characters, line separators, tags. U+FE0E and U+FE0F pass: emoji need them."""
 _SURROGATES: Final = "\ud800-\udfff"
-_UNSAFE: Final = re.compile(f"[{_CONTROL}{_BIDI}{_INVISIBLE}{_SURROGATES}]")
-_BREAKS: Final = re.compile(r"[\n\t ]+")
+_UNSAFE: Final = f"[{_CONTROL}{_BIDI}{_INVISIBLE}{_SURROGATES}]"
+"""Compiled when a text may hold such a character: most have ASCII letters only, and need it not."""
+_BREAKS: Final = r"[\n\t ]+"
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def escape(text: str) -> str:
@@ -81,12 +88,12 @@ def escape(text: str) -> str:
             return f"\\x{code:02x}"
         return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 
-    return _UNSAFE.sub(visible, text)
+    return text if _is_plain(text) else re.sub(_UNSAFE, visible, text)
 
 
 def one_line(text: str) -> str:
     """As ``escape``, on one line: for cells of a table and log lines."""
-    return escape(_BREAKS.sub(" ", text).strip())
+    return escape(re.sub(_BREAKS, " ", text).strip())
 
 
 def escape_json(document: str) -> str:
@@ -104,7 +111,7 @@ def escape_json(document: str) -> str:
         code -= 0x10000
         return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
-    return _UNSAFE.sub(spelled, document)
+    return document if _is_plain(document) else re.sub(_UNSAFE, spelled, document)
 
 
 DEFAULT_WIDTH: Final = 80
@@ -276,6 +283,14 @@ def decode(body: bytes, type_: type[T]) -> T:
     import msgspec  # noqa: PLC0415  (25 ms, which --json does without)
 
     return msgspec.json.decode(body, type=type_)
+
+
+def read_fields(body: bytes) -> Any:
+    """A document of the kernel with its fields as attributes, for the views that are looked at all day.
+
+    Unchecked: msgspec, which would check it, takes as long as all else of ``ps``.
+    """
+    return json.loads(body, object_hook=lambda fields: SimpleNamespace(**fields))
 
 
 _GAP: Final = "  "

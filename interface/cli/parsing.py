@@ -1,48 +1,73 @@
-"""Words to arguments: one argparse parser per command, with our manner of errors and the flags that all have.
+"""The arguments that many commands have, and command lines that are so plain that they need no argparse.
 
-Amounts as people type them: money in USD, and numbers of tokens. What is no limit is an error, not ignored.
-
-Durations as people type them: ``500ms``, ``10s``, ``1h30m``, or bare seconds.
+argparse takes a tenth of the time of ``awk ps``. What is not certainly read as argparse reads it is left to that.
 """
 
-import argparse
-import re
-from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
-from types import MappingProxyType
-from typing import Final, NoReturn
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from interface.cli.command_table import Command
-from interface.failure import Failure
+from interface.cli.command_table import Command, Configure
 
-Configure = Callable[[argparse.ArgumentParser], None]
+if TYPE_CHECKING:
+    import argparse
+
+_SUPPRESS: Final = "==SUPPRESS=="
+"""argparse.SUPPRESS."""
 
 
-class CommandParser(argparse.ArgumentParser):
-    """argparse, saying ``error:`` and ``hint:`` as the rest of us does."""
+class _Declared:
+    """The arguments that a command declares, as far as they are plain: flags, and words in their order."""
 
-    def error(self, message: str) -> NoReturn:
-        """Raises Failure (usage)."""
-        # What whoever sends a message most likely meant.
-        if not any(action.dest == "message" for action in self._actions):
-            advice = ""
-        elif message.startswith("unrecognized arguments"):
-            advice = "quote a message of several words; "
+    def __init__(self) -> None:
+        self.defaults: dict[str, Any] = {"project": None, "verbose": 0}
+        self.flags: dict[str, str] = {}
+        self.places: list[tuple[str, bool]] = []
+        """The name of each word, and whether it may be left out."""
+        self.plain = True
+
+    def add_argument(self, *names: str, **how: Any) -> None:
+        """Take note of an argument."""
+        first, action, default = names[0], how.get("action"), how.get("default")
+        if not first.startswith("-"):
+            self.places.append((first, how.get("nargs") == "?"))
+            self.plain &= not how.keys() - {"metavar", "nargs", "help"} and how.get("nargs") in (None, "?")
+            return
+        long = next((one for one in names if one.startswith("--")), first)
+        name: str = how.get("dest") or long.lstrip("-").replace("-", "_")
+        if action == "store_true":
+            self.defaults[name] = False
+            self.flags |= dict.fromkeys(names, name)
+        elif default != _SUPPRESS:
+            self.defaults[name] = default
+            valued = action in (None, "append", "count") or not isinstance(action, str)
+            self.plain &= valued and not how.get("required") and (default is None or "type" not in how)
+
+    def __getattr__(self, name: str) -> Any:
+        """Whatever else a parser can do is for argparse."""
+        self.plain = False
+        return lambda *_args, **_how: self
+
+
+def plain_arguments(configure: Configure, words: Sequence[str]) -> "argparse.Namespace | None":
+    """The arguments in ``words``, if these are nothing but flags without a value and words; None: ask argparse."""
+    declared = _Declared()
+    configure(cast("argparse.ArgumentParser", declared))
+    given: list[str] = []
+    values = declared.defaults
+    for word in words:
+        if word in declared.flags:
+            values[declared.flags[word]] = True
+        elif word.startswith("-"):
+            return None
         else:
-            advice = "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
-        raise Failure("usage", message, f"{advice}see {self.prog} --help")
-
-
-def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:
-    """The parser of one command."""
-    about = f"{command.help[0].upper()}{command.help[1:]}."
-    prog = f"{program} {command.word}"
-    epilog = f"Words after -- are {command.after}." if command.takes_params else None
-    parser = CommandParser(prog=prog, description=about, epilog=epilog, allow_abbrev=False)
-    configure(parser)
-    parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; -vv shows where an error arose")
-    return parser
+            given.append(word)
+    needed = sum(not optional for _, optional in declared.places)
+    if not declared.plain or not needed <= len(given) <= len(declared.places):
+        return None
+    values |= {name: None for name, _ in declared.places}
+    values |= {name: word for (name, _), word in zip(declared.places, given, strict=False)}
+    return cast("argparse.Namespace", SimpleNamespace(**values))
 
 
 def split_params(command: Command, words: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -53,80 +78,48 @@ def split_params(command: Command, words: Sequence[str]) -> tuple[list[str], tup
     return list(words[:place]), tuple(words[place + 1 :])
 
 
-def json_flag(parser: argparse.ArgumentParser) -> None:
+def json_flag(parser: "argparse.ArgumentParser") -> None:
     """``--json``, which every command that reads has."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def jsonl_flag(parser: argparse.ArgumentParser) -> None:
+def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
     """``--jsonl``, which every command that streams has."""
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line, as they come")
 
 
-def tag_flag(parser: argparse.ArgumentParser) -> None:
+def tag_flag(parser: "argparse.ArgumentParser") -> None:
     """``--tag``, and the word older documents have for it."""
     parser.add_argument("--tag", default="main", metavar="T", help="which instance of the workflow (default: main)")
-    parser.add_argument("--instance", dest="tag", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    from argparse import SUPPRESS  # noqa: PLC0415  (it has to be that very text)
+
+    parser.add_argument("--instance", dest="tag", default=SUPPRESS, help=SUPPRESS)
 
 
-def trust_flag(parser: argparse.ArgumentParser) -> None:
+def trust_flag(parser: "argparse.ArgumentParser") -> None:
     """``--trust``, for what runs commands of the project's files."""
     parser.add_argument("--trust", action="store_true", help="let it run the commands its files name (setup, shell)")
 
 
-def update_flag(parser: argparse.ArgumentParser) -> None:
+def update_flag(parser: "argparse.ArgumentParser") -> None:
     """``--update``, for workflows of other repositories."""
     parser.add_argument(
         "--update", action="store_true", help="look up again what a remote ref stands for, and pin that"
     )
 
 
-def continue_flag(parser: argparse.ArgumentParser) -> None:
+def continue_flag(parser: "argparse.ArgumentParser") -> None:
     """``--continue``, for what starts a workflow."""
     parser.add_argument(
         "--continue", dest="go_on", action="store_true", help="go on with what was said in the run before"
     )
 
 
-def target_argument(parser: argparse.ArgumentParser) -> None:
+def target_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
     """TARGET."""
-    parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
+    return parser.add_argument("target", metavar="TARGET", help="alice, @review[:tag] or alice@review[:tag]")
 
 
-def message_argument(parser: argparse.ArgumentParser) -> None:
+def message_argument(parser: "argparse.ArgumentParser") -> "argparse.Action":
     """MESSAGE, or ``-``."""
-    parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")
-
-
-_USD: Final = re.compile(r"\$?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})", re.ASCII)
-_TOKENS: Final = re.compile(r"\d{1,12}", re.ASCII)
-
-
-def usd(text: str) -> float:
-    """``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse shows as a usage error."""
-    match = _USD.fullmatch(text)
-    if match is None or not 0 < float(match[1]) <= 1_000_000:
-        raise ArgumentTypeError(f"{text!r} is not an amount of USD: write it as 0.50, more than 0")
-    return float(match[1])
-
-
-def tokens(text: str) -> int:
-    """A whole number, more than 0. Raises ArgumentTypeError."""
-    if not _TOKENS.fullmatch(text) or int(text) == 0:
-        raise ArgumentTypeError(f"{text!r} is not a number of tokens: write it as 50000, more than 0")
-    return int(text)
-
-
-_SECONDS: Final = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
-_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
-
-
-def duration(text: str) -> float:
-    """``text`` in seconds. Raises ArgumentTypeError, which argparse shows as a usage error."""
-    if _PLAIN.fullmatch(text):
-        return float(text)
-    parts = _PART.findall(text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ArgumentTypeError(f"{text!r} is not a duration: use 500ms, 10s, 5m, 2h or 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    return parser.add_argument("message", metavar="MESSAGE", help="the text; - reads it from standard input")

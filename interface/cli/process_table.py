@@ -1,9 +1,9 @@
 """The process table: which columns there are and what stands in them. Pure; ``ps`` and ``top`` both draw it."""
 
-from datetime import datetime
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from protocol.api.processes import PsRow
+if TYPE_CHECKING:
+    from protocol.api.processes import PsRow
 
 
 class Column(NamedTuple):
@@ -34,7 +34,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
 """In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
 
 
-def cells(row: PsRow, now: float) -> tuple[str, ...]:
+def cells(row: "PsRow", now: float) -> tuple[str, ...]:
     """The text of every column for one agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")
     left = _seconds_between(now, row.until)
@@ -82,7 +82,11 @@ def age(seconds: float) -> str:
 
 def _seconds_between(now: float, at: str | None) -> float | None:
     """Seconds from ``now`` to the time ``at`` (RFC 3339); None where there is none, or it is not one."""
+    if not at:
+        return None
+    from datetime import datetime  # noqa: PLC0415  (most agents have no time to be shown)
+
     try:
-        return datetime.fromisoformat(at).timestamp() - now if at else None
+        return datetime.fromisoformat(at).timestamp() - now
     except ValueError:
         return None

@@ -43,10 +43,8 @@ def typed_name(name: str, space: str) -> str:
     return str(Target(name, workflow, tag))
 
 
-def target_query(text: str | None) -> dict[str, str]:
-    """The query that limits an answer to one target; without ``text`` to none. Raises Failure (bad_target)."""
-    if text is None:
-        return {}
+def target_query(text: str) -> dict[str, str]:
+    """The query that limits an answer to one target. Raises Failure (bad_target)."""
     asked = target(text)
     query = {} if asked.workflow is None else {"space": str(asked.space)}
     return query if asked.agent is None else {**query, "agent": asked.agent}

@@ -1,17 +1,34 @@
 """Messages: sent, waited for, read in channels and inboxes, and their receipts; feedback on the tools."""
 
+from typing import Annotated, Final
+
 import msgspec
 
 from protocol.api.document import Ask, Body, Document, Page
 from protocol.instruction import DeliveryState, Status, Usage
 from protocol.message import Message
 
+MOST_AT_ONCE: Final = 200
+"""Messages in one request: they are one commit, and whoever else writes waits for it."""
 
-class SendRequest(Ask, frozen=True, kw_only=True):
-    """POST /messages. ``trust``: the user vouches for what the agent's file would run."""
+
+class BatchMessage(Ask, frozen=True, kw_only=True):
+    """One of several messages. ``key`` makes it happen once, in whatever requests it is."""
 
     to: str
     text: str
+    key: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+
+
+class SendRequest(Ask, frozen=True, kw_only=True):
+    """POST /messages: one message, or several as ``messages``.
+
+    ``trust``: the user vouches for what the agents' files would run.
+    """
+
+    to: str | None = None
+    text: str | None = None
+    messages: Annotated[tuple[BatchMessage, ...], msgspec.Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None
     trust: bool = False
     agree: tuple[str, ...] = ()
     """Digests of what was refused as untrusted before, and is agreed to this time (protocol.trust)."""
@@ -47,6 +64,31 @@ class SendReceipt(Document, frozen=True, kw_only=True):
     unasked: dict[str, str] = {}
     """Those of them that wait for a key that is missing, and which."""
     schema: str = "awk/send/1"
+
+
+class Refusal(Body, frozen=True, kw_only=True):
+    """One message of several that was not taken, in the words in which it is refused alone."""
+
+    status: int
+    code: str
+    detail: str
+    hint: str | None = None
+
+
+class BatchOutcome(Body, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of one message of several, as of one alone."""
+
+    sent: SendReceipt | None = None
+    refused: Refusal | None = None
+
+
+class BatchReceipt(Document, frozen=True, kw_only=True):
+    """202 of POST /messages with ``messages``: an outcome for each, in their order."""
+
+    accepted: int
+    refused: int
+    results: tuple[BatchOutcome, ...]
+    schema: str = "awk/send-batch/1"
 
 
 class SendReport(Document, frozen=True, kw_only=True):

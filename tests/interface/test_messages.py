@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from protocol.api.messages import InstructionResult, SendReceipt, SendReport
+from interface.cli.commands.send import AT_ONCE
+from protocol.api.messages import (
+    MOST_AT_ONCE,
+    BatchOutcome,
+    BatchReceipt,
+    InstructionResult,
+    Refusal,
+    SendReceipt,
+    SendReport,
+)
 from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import Answer, Asked, KernelDouble, Stream, problem, sse
@@ -359,3 +368,79 @@ def test_an_agent_is_made_without_a_file(cli: Cli, kernel: KernelDouble) -> None
         {"name": "eve", "model": "mock/x", "backend": "mock", "system": "Be brief.", "mock": echo},
         {"model": "sonnet", "system": "You are a helpful assistant."},
     ]
+
+
+def _taken(asked: Asked) -> BatchReceipt:
+    """Every message is taken, but those to olga."""
+    refused = Refusal(status=404, code="unknown_agent", detail="there is no agent 'olga'", hint="awk ls lists them")
+    results = [
+        BatchOutcome(refused=refused)
+        if one["to"] == "olga"
+        else BatchOutcome(sent=SendReceipt(message_id=f"m-{one['text']}", instruction_ids=("i1",)))
+        for one in asked.body["messages"]
+    ]
+    accepted = sum(one.refused is None for one in results)
+    return BatchReceipt(accepted=accepted, refused=len(results) - accepted, results=tuple(results))
+
+
+def _line(to: str, text: str, **more: str) -> str:
+    return json.dumps({"to": to, "text": text, **more})
+
+
+def test_many_messages_come_from_lines_and_each_has_its_receipt(cli: Cli, kernel: KernelDouble) -> None:
+    """send --batch: a refusal names its line, and the exit code is the first refusal's."""
+    kernel.answers["POST /messages"] = _taken
+    lines = "\n".join((_line("alice", "a", key="k1"), _line("olga", "b"), _line("alice", "c")))
+    ran = cli("send", "--batch", "-", stdin=lines)
+    assert (ran.code, ran.out) == (5, "m-a i1\nm-c i1\n")
+    assert ran.err == "error: line 2: there is no agent 'olga'\n  hint: awk ls lists them\n"
+    (asked,) = kernel.of("POST", "/messages")
+    assert asked.body["messages"][0] == {"to": "alice", "text": "a", "key": "k1"}
+    (cli.root / "lines").write_text(lines)
+    document = cli("send", "--batch", str(cli.root / "lines"), "--json").json()
+    assert (document["schema"], document["accepted"], document["refused"]) == ("awk/send-batch/1", 2, 1)
+    assert ["sent" in one for one in document["results"]] == [True, False, True]
+
+
+def test_more_than_a_request_takes_are_several(cli: Cli, kernel: KernelDouble) -> None:
+    """By count and by size; lines are counted through all of them."""
+    assert AT_ONCE == MOST_AT_ONCE
+    kernel.answers["POST /messages"] = _taken
+    lines = [_line("alice", str(number)) for number in range(AT_ONCE)] + [_line("olga", "x")]
+    ran = cli("send", "--batch", "-", stdin="\n".join(lines))
+    assert [len(asked.body["messages"]) for asked in kernel.of("POST", "/messages")] == [AT_ONCE, 1]
+    assert f"line {AT_ONCE + 1}: " in ran.err
+    kernel.asked.clear()
+    cli("send", "--batch", "-", stdin="\n".join(_line("alice", "x" * 250_000) for _ in range(20)))
+    assert [len(asked.body["messages"]) for asked in kernel.of("POST", "/messages")] == [8, 8, 4]
+
+
+@pytest.mark.promise("P2")
+def test_a_batch_is_asked_again_with_its_key_when_the_kernel_goes_away(cli: Cli, kernel: KernelDouble) -> None:
+    """As a message alone."""
+    kernel.answers["POST /messages"] = _in_turn(None, _taken)
+    assert cli("send", "--batch", "-", stdin=_line("alice", "a")).out == "m-a i1\n"
+    first, second = kernel.of("POST", "/messages")
+    assert first.headers["idempotency-key"] == second.headers["idempotency-key"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["", "hi", "[]", "3", '{"to": "a"}', '{"to": "a", "text": 3}', '{"to": "a", "text": "b", "x": "y"}', "[" * 9000],
+)
+def test_a_line_that_is_no_message_ends_the_batch_there(line: str, cli: Cli, kernel: KernelDouble) -> None:
+    """What stands before it was sent, and is said to be."""
+    kernel.answers["POST /messages"] = _taken
+    ran = cli("send", "--batch", "-", stdin=f"{_line('alice', 'a')}\n{line}\n{_line('alice', 'b')}\n")
+    assert (ran.code, ran.out) == (2, "m-a i1\n")
+    assert "error: line 2 is no message" in ran.err
+    assert "those before it were sent" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words", [("alice", "hi", "--batch", "-"), ("--batch", "-", "--wait"), ("--batch", "nowhere"), ("--batch", "."), ()]
+)
+def test_a_batch_takes_the_place_of_target_and_message(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: exit 2, and nothing is asked."""
+    assert cli("send", *words, stdin=_line("alice", "a")).code == 2
+    assert kernel.asked == []

@@ -348,26 +348,36 @@ def test_a_document_of_another_shape_is_an_error_and_not_a_crash(route: str, cli
     assert (ran.code, ran.err[:6]) in ((1, "error:"), (0, ""))
 
 
-def test_the_fast_path_loads_no_heavy_module(cli: Cli, kernel: KernelDouble) -> None:
-    """Thin client; ``ps --json`` needs neither msgspec nor rich nor subprocess."""
+@pytest.mark.parametrize("words", [("ps", "--json"), ("ps",), ("status", "--json"), ("status",)])
+def test_the_fast_path_loads_no_heavy_module(words: tuple[str, ...], cli: Cli, kernel: KernelDouble) -> None:
+    """Thin client: what is looked at all day needs neither OpenSSL nor argparse, msgspec, rich or subprocess."""
     kernel.answers |= read_answers("x")
     done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", "ps", "--json"],
+        [sys.executable, "-X", "importtime", "-m", "interface", "awk", "", *words],
         check=False, cwd=cli.root, env=cli.environ, capture_output=True, timeout=20,
     )  # fmt: skip
     loaded = {line.split(b"|")[2].strip().decode() for line in done.stderr.splitlines() if line.count(b"|") == 2}
     assert done.returncode == 0, done.stderr[-500:]
+    assert "interface.cli.main" in loaded
     heavy = {
-        "msgspec",
-        "rich",
-        "subprocess",
-        "http.client",
-        "email",
-        "ssl",
-        "dataclasses",
-        "inspect",
+        "_hashlib",
+        "argparse",
         "asyncio",
+        "dataclasses",
+        "email",
+        "encodings.idna",
+        "hashlib",
+        "hmac",
+        "http.client",
+        "inspect",
+        "msgspec",
+        "pathlib",
+        "rich",
+        "ssl",
+        "subprocess",
         "trio",
+        "typing_extensions",
+        "urllib.parse",
     }
     assert loaded & heavy == set()
 

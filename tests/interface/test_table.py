@@ -1,11 +1,14 @@
 """Properties of every command, because all of them come from one table."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from interface.cli.command_table import COMMANDS, Command
+from interface.cli.command_parser import parser_for
+from interface.cli.command_table import BY_WORD, COMMANDS, Command
 from interface.cli.exits import Exit, of_failure
 from interface.cli.help import commands_page
-from interface.cli.parsing import parser_for
+from interface.cli.parsing import plain_arguments
 from protocol.errors import REFUSALS
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
@@ -148,3 +151,28 @@ def test_list_is_ls(cli: Cli, kernel: KernelDouble) -> None:
     """Both names of it are understood."""
     kernel.answers["GET /agents"] = {"schema": "awk/agent-list/1", "agents": []}
     assert cli("list", "--json").out == cli("ls", "--json").out
+
+
+_WORDS = st.sampled_from(
+    ("--json", "--wait", "--all", "--yes", "--trust", "--jso", "-v", "-h", "--", "-", "--timeout", "5s", "--timeout=5s",
+     "--tag", "--no-such", "-x1", "alice", "@review", "", "--project", "-m")
+)  # fmt: skip
+
+
+@every
+@settings(max_examples=60)
+@given(words=st.lists(_WORDS, max_size=4))
+def test_words_that_are_read_without_argparse_mean_what_they_mean_to_argparse(
+    command: Command, words: list[str]
+) -> None:
+    """The short way is for speed, and takes nothing else than the long one does."""
+    configure = command.load()[0]
+    plain = plain_arguments(configure, words)
+    if plain is not None:
+        assert vars(plain) == vars(parser_for(command, "awk", configure).parse_args(words))
+
+
+@pytest.mark.parametrize("words", [["ps", "--json"], ["status"], ["status", "alice", "--json"], ["send", "a", "b"]])
+def test_plain_words_need_no_argparse(words: list[str]) -> None:
+    """What has to be fast takes the short way."""
+    assert plain_arguments(BY_WORD[words[0]].load()[0], words[1:]) is not None

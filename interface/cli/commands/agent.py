@@ -13,10 +13,10 @@ from typing import Any, Final
 import msgspec
 
 from interface import offline
+from interface.cli.command_parser import Subcommand, Subcommands, name_argument
 from interface.cli.commands.ls import agents_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.subcommands import Subcommand, Subcommands, name_argument
 from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name, find_agent
 from interface.context.memory import find

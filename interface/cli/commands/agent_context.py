@@ -6,10 +6,10 @@ from functools import partial
 
 import msgspec
 
+from interface.cli.command_parser import AgentArguments, name_argument, text_of
 from interface.cli.commands.agent import agent_location, answer_document, note_unread
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.cli.subcommands import AgentArguments, name_argument, text_of
 from interface.context.agent_dir import AgentDir
 from interface.context.memory import StoredEntry, delete, find, set_, unknown
 from interface.context.notes import add_note, change_todos, read_notes, read_todos

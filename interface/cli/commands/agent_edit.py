@@ -19,11 +19,11 @@ from typing import Any, Final
 import msgspec
 
 from interface import offline
+from interface.cli.command_parser import name_argument
 from interface.cli.commands.agent import agent_file_lines, agent_file_location, running_kernel
 from interface.cli.context import Context
 from interface.cli.output import one_line
 from interface.cli.prompts import agrees, can_ask
-from interface.cli.subcommands import name_argument
 from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name
 from interface.context.safe_dir import LIMIT_BYTES, SafeDir

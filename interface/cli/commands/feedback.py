@@ -4,11 +4,11 @@ import argparse
 from typing import Final
 
 from interface.cli.act import act
+from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line
 from interface.cli.paging import FEEDBACK, count_flag, show_list
 from interface.cli.parsing import message_argument
-from interface.cli.subcommands import Subcommand, Subcommands
 
 VERBS: Final = Subcommands(
     "feedback",

@@ -6,10 +6,11 @@ That of the kernel is in ``awk status``.
 import argparse
 import json
 
+from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD, COMMANDS, meant_command
 from interface.cli.context import Context
 from interface.cli.help import TOPICS, overview
-from interface.cli.parsing import json_flag, parser_for
+from interface.cli.parsing import json_flag
 from interface.failure import Failure
 from protocol.version import VERSION
 

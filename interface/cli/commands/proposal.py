@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.act import act
+from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import PROPOSALS, PROPOSALS_OF_RUN, count_flag, show_list
-from interface.cli.subcommands import Subcommand, Subcommands
 from interface.cli.targets import typed_name, workflow_target
 from interface.client import Client, quoted
 from interface.failure import Failure

@@ -1,14 +1,19 @@
 """``awk ps`` and ``top``: the process table, printed once or live. Terminals get what fits, pipes every column."""
 
-import argparse
 import json
+from typing import TYPE_CHECKING
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.output import Screen, one_line, read_fields, table
 from interface.cli.parsing import json_flag
 
+if TYPE_CHECKING:
+    import argparse
 
-def configure_ps(parser: argparse.ArgumentParser) -> None:
+    from protocol.api.processes import Ps
+
+
+def configure_ps(parser: "argparse.ArgumentParser") -> None:
     """No arguments of its own."""
     json_flag(parser)
 
@@ -23,7 +28,7 @@ def run_ps(context: Context) -> int:
     return exit_code
 
 
-def configure_top(parser: argparse.ArgumentParser) -> None:
+def configure_top(parser: "argparse.ArgumentParser") -> None:
     """No arguments of its own."""
     json_flag(parser)
 
@@ -41,9 +46,9 @@ def run_top(context: Context) -> int:
 
 def ps_lines(body: bytes, screen: Screen, now: float) -> list[str]:
     """One line for each agent; ``now`` is wall seconds, for ages."""
-    from interface.cli.process_table import COLUMNS, cells  # noqa: PLC0415  (JSON needs no types)
-    from protocol.api.processes import Ps  # noqa: PLC0415  (as above)
+    from interface.cli.process_table import COLUMNS, cells  # noqa: PLC0415  (JSON needs no table)
 
-    rows = [cells(row, now) for row in decode(body, Ps).agents]
+    report: Ps = read_fields(body)
+    rows = [cells(row, now) for row in report.agents]
     right = frozenset(column.title for column in COLUMNS if column.right)
     return table([column.title for column in COLUMNS], rows, screen, right=right) if rows else ["no agents"]

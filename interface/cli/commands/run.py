@@ -10,20 +10,18 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from interface.cli.command_parser import duration, tokens, usd
 from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
 from interface.cli.output import OutputLost, Screen, decode, escape, one_line
 from interface.cli.parsing import (
     continue_flag,
-    duration,
     json_flag,
     jsonl_flag,
     tag_flag,
-    tokens,
     trust_flag,
     update_flag,
-    usd,
 )
 from interface.cli.prompts import can_ask
 from interface.cli.run_stream import Run

@@ -4,10 +4,11 @@ import argparse
 import json
 from typing import Final
 
+from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import RUNS, count_flag, show_list
-from interface.cli.parsing import duration, json_flag
+from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN, target, workflow_target
 from interface.client import quoted
 from interface.failure import Failure

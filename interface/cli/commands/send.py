@@ -9,14 +9,15 @@ import argparse
 import contextlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
+from interface.cli.command_parser import duration
 from interface.cli.context import Context
-from interface.cli.exits import Exit, worst
+from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
-from interface.cli.parsing import duration, json_flag, jsonl_flag, message_argument, target_argument
+from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
 from interface.cli.prompts import can_ask, with_trust
 from interface.cli.targets import target
 from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEvent, Stream, new_key
@@ -42,9 +43,23 @@ _WAITS: Final = MappingProxyType(
 
 
 def configure_send(parser: argparse.ArgumentParser) -> None:
-    """TARGET MESSAGE."""
-    target_argument(parser)
-    message_argument(parser)
+    """TARGET MESSAGE, or many of them in a file."""
+    words = (target_argument(parser), message_argument(parser))
+
+    class Batch(argparse.Action):
+        """With it no word is missing."""
+
+        def __call__(self, _parser: object, given: argparse.Namespace, value: object, _flag: object = None) -> None:
+            setattr(given, self.dest, value)
+            for word in words:
+                word.required = False
+
+    parser.add_argument(
+        "--batch",
+        action=Batch,
+        metavar="FILE",
+        help="many messages, each a line {to, text} of JSON, in place of TARGET and MESSAGE; - reads standard input",
+    )
     parser.add_argument("--wait", action="store_true", help="wait for the answers, and print them")
     parser.add_argument("--timeout", type=duration, metavar="D", help="with --wait: at most so long (30s, 5m)")
     json_flag(parser)
@@ -54,6 +69,8 @@ def run_send(context: Context) -> int:
     """Print the receipt, or the answers."""
     if context.args.timeout is not None and not context.args.wait:
         raise Failure("usage", "--timeout goes with --wait")
+    if context.args.batch is not None:
+        return _send_batch(context)
     body = {"to": str(target(context.args.target)), "text": context.message(), "trust": context.trusts}
     answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
     client.close()
@@ -75,6 +92,70 @@ def run_send(context: Context) -> int:
         context.out.error(Failure("timeout", text, f"look with: show {outcomes.open[0]}"))
         return Exit.TIMEOUT
     return code
+
+
+AT_ONCE: Final = 200
+"""As many as protocol.api.messages.MOST_AT_ONCE, which would take msgspec to import."""
+_BATCH_BYTES: Final = 2 * 1024 * 1024
+"""Of lines in one request: a body may have twice as much."""
+
+
+def _send_batch(context: Context) -> int:
+    """Send the messages of a file, as many at once as one request takes; print a receipt for each that was taken."""
+    if context.args.target is not None or context.args.wait:
+        raise Failure("usage", "--batch takes the place of TARGET and MESSAGE, and --wait goes with one message")
+    given = context.args.batch
+    results: list[dict[str, Any]] = []
+    code = int(Exit.OK)
+    try:
+        with contextlib.nullcontext(context.stdin) if given == "-" else open(given, encoding="utf-8") as lines:
+            for first, messages in _batches(lines):
+                body = {"messages": messages, "trust": context.trusts}
+                answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
+                client.close()
+                for line, result in enumerate(json.loads(answer)["results"], first):
+                    refused = result.get("refused")
+                    results.append(result)
+                    if refused is not None:
+                        code = code or of_failure(refused["code"], refused["status"])
+                        context.out.error(
+                            Failure(refused["code"], f"line {line}: {refused['detail']}", refused["hint"])
+                        )
+                    elif not context.args.json:
+                        sent = result["sent"]
+                        context.out.lines([" ".join((sent["message_id"], *sent["instruction_ids"]))])
+    except (OSError, UnicodeDecodeError) as error:
+        raise Failure("usage", f"{one_line(given)} cannot be read: {error}") from error
+    if context.args.json:
+        refused_count = sum("refused" in one for one in results)
+        counts = {"accepted": len(results) - refused_count, "refused": refused_count}
+        context.out.document(json.dumps({"schema": "awk/send-batch/1", **counts, "results": results}))
+    return code
+
+
+def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, str]]]]:
+    """The messages in ``lines`` by the request, each with the number of its first line. Raises Failure (usage)."""
+    batch: list[dict[str, str]] = []
+    size = first = 0
+    for number, line in enumerate(lines, 1):
+        try:
+            message: dict[str, str] = json.loads(line)
+            known = {"to", "text"} <= message.keys() <= {"to", "text", "key"}
+            if not known or not all(isinstance(value, str) for value in message.values()):
+                raise ValueError("needs to and text, may have key, and all of them are text")
+        except (ValueError, AttributeError, RecursionError) as error:
+            if batch:
+                yield first, batch
+            hint = "those before it were sent" if number > 1 else 'write {"to": "alice", "text": "hi"}'
+            raise Failure("usage", f"line {number} is no message: {error}", hint) from error
+        if batch and (len(batch) == AT_ONCE or size + len(line) > _BATCH_BYTES):
+            yield first, batch
+            batch, size = [], 0
+        first = first if batch else number
+        batch.append(message)
+        size += len(line)
+    if batch:
+        yield first, batch
 
 
 def receipt_lines(body: bytes) -> list[str]:

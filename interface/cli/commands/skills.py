@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
+from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
-from interface.cli.subcommands import Subcommand, Subcommands
 from interface.failure import Failure
 from interface.offline import run_inspect
 from interface.skill_folder import path_of, pins, put, remove

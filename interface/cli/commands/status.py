@@ -3,24 +3,24 @@
 ``status`` starts nothing; exit 3 if what is asked about is down, 1 if the kernel cannot write.
 """
 
-import argparse
 import json
 from typing import TYPE_CHECKING, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
-from interface.cli.output import Screen, decode, one_line, table, width
+from interface.cli.output import Screen, decode, one_line, read_fields, table, width
 from interface.cli.parsing import json_flag
-from interface.cli.targets import target_query
 from interface.failure import Unreachable
 
 if TYPE_CHECKING:
-    from protocol.api.kernel import UsageReport, UsageRow
+    import argparse
+
+    from protocol.api.kernel import StatusReport, UsageReport, UsageRow
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
 
-def configure_status(parser: argparse.ArgumentParser) -> None:
+def configure_status(parser: "argparse.ArgumentParser") -> None:
     """[TARGET]."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: the kernel and all)"
@@ -30,7 +30,7 @@ def configure_status(parser: argparse.ArgumentParser) -> None:
 
 def run_status(context: Context) -> int:
     """Print what the kernel says of itself, or that there is none."""
-    query = target_query(context.args.target)
+    query = _query(context)
     try:
         document = context.find_kernel().get("/status", query)
         context.answer(document, status_lines)
@@ -44,19 +44,26 @@ def run_status(context: Context) -> int:
         return Exit.NOT_RUNNING
 
 
+def _query(context: Context) -> dict[str, str]:
+    if context.args.target is None:
+        return {}
+    from interface.cli.targets import target_query  # noqa: PLC0415  (the grammar of targets takes time to compile)
+
+    return target_query(context.args.target)
+
+
 _COLOURS: Final = {"up": "green", "degraded": "yellow", "down": "red"}
 
 
 def status_lines(body: bytes, screen: Screen) -> list[str]:
     """The kernel, the agents by state, those that are held and why, the workflows, and files that are broken."""
-    from interface.cli.process_table import age  # noqa: PLC0415  (JSON needs no types)
-    from protocol.api.kernel import StatusReport  # noqa: PLC0415  (as above)
+    from interface.cli.process_table import age  # noqa: PLC0415  (JSON needs no table)
 
-    report = decode(body, StatusReport)
+    report: StatusReport = read_fields(body)
     if report.kernel is None:
         return [screen.style(report.state, "red")]
     kernel = report.kernel
-    agents = ", ".join(f"{count} {one_line(state)}" for state, count in report.agents.items() if count)
+    agents = ", ".join(f"{count} {one_line(state)}" for state, count in vars(report.agents).items() if count)
     gone = report.state == "down"  # the kernel is up: what was asked about does not run
     state, since = ("not running", "") if gone else (str(report.state), f" for {age(kernel.uptime_seconds)}")
     lines = [
@@ -79,7 +86,7 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
     return [*lines, *(f"  broken    {line}" for line in broken)]
 
 
-def configure_stats(parser: argparse.ArgumentParser) -> None:
+def configure_stats(parser: "argparse.ArgumentParser") -> None:
     """[TARGET]."""
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all work)"
@@ -89,8 +96,7 @@ def configure_stats(parser: argparse.ArgumentParser) -> None:
 
 def run_stats(context: Context) -> int:
     """Print instructions by how they ended, steps, tokens, cost and time worked, over all that is kept."""
-    query = target_query(context.args.target)
-    return context.answer(context.kernel().get("/usage", query), stats_lines)
+    return context.answer(context.kernel().get("/usage", _query(context)), stats_lines)
 
 
 _COUNTS = ("done", "incomplete", "failed", "dead", "cancelled")

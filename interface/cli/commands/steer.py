@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from interface.cli.act import NOTHING, Row, act
+from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import duration, json_flag, target_argument, trust_flag
+from interface.cli.parsing import json_flag, target_argument, trust_flag
 from interface.cli.prompts import can_ask
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted

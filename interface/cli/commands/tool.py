@@ -11,10 +11,10 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.commands.agent import agent_file_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, table
-from interface.cli.subcommands import Subcommand, Subcommands
 from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import run_inspect

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
+from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS, Command
-from interface.cli.parsing import parser_for
 
 
 class Values(NamedTuple):

@@ -5,17 +5,22 @@ for exactly the files it was read from, and an edit, however small, has them rea
 would cost the parsing of YAML.
 """
 
+import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
 from kernel.agents import trust
 from kernel.agents.catalog import AGENTS, SUFFIX, Catalog
 from kernel.agents.project import PROJECT_FILES
+from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
+from kernel.api.authentication import ADMIN_NAME
 from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
 from kernel.api.http.workflows import not_running
@@ -27,14 +32,23 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
 from kernel.store.instructions import all_missing_credentials
 from kernel.store.reader import Reader
-from kernel.store.transitions.append import Appended, append
+from kernel.store.transitions.append import Appended, append, append_all
 from protocol.agent import AgentDefinition
-from protocol.api.messages import MessageReport, SendReceipt, SendRequest
+from protocol.api.messages import (
+    BatchMessage,
+    BatchOutcome,
+    BatchReceipt,
+    MessageReport,
+    Refusal,
+    SendReceipt,
+    SendRequest,
+)
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import AgentKey, number_of
+from protocol.names import number_of
 from protocol.project import ProjectDefinition
 from protocol.target import Target, TargetRejected, parse_target
+from protocol.text import encode_json
 from protocol.trust import TrustUnit
 
 _definition: Final = msgspec.json.Decoder(AgentDefinition)
@@ -83,11 +97,18 @@ def _units_of(definition: AgentDefinition, project: ProjectDefinition, root: Pat
     return agent_units(definition, project, resources_of(definition, project, root))
 
 
-async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFiles) -> SendReceipt:
-    """POST /messages: durable when it is answered."""
+async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFiles) -> SendReceipt | BatchReceipt:
+    """POST /messages: durable when it is answered; several in one commit, each with an outcome of its own."""
     body = call.body
     say = files.trust.request(body.trust, body.agree)
-    appended = await deliver(store, files, body.to, body.text, call.request_key, say)
+    if body.messages is not None and body.to is None and body.text is None:
+        return await _send_all(call, body.messages, store, files, say)
+    if body.messages is not None or body.to is None or body.text is None:
+        raise Refused("bad_request", "needs to and text", "or messages: a list of such")
+    return _receipt(store, await deliver(store, files, body.to, body.text, call.request_key, say))
+
+
+def _receipt(store: StoreAccess, appended: Appended) -> SendReceipt:
     stands = store.reader.now(instructions.of, appended.instruction_ids, store.now_ms())
     held = {str(one): str(how.reason) for one, how in stands.items() if how.kind == "person"}
     keyless = [one for one, reason in held.items() if reason == "credentials"]
@@ -100,6 +121,82 @@ async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFil
     )
 
 
+async def _send_all(
+    call: Request[SendRequest],
+    asked: Sequence[BatchMessage],
+    store: StoreAccess,
+    files: ProjectFiles,
+    say: TrustRequest,
+) -> BatchReceipt:
+    """Append each of ``asked`` as by itself, all in one commit.
+
+    Each has a key: its own, or the request's with its place. So the whole may be sent again, and what was taken is
+    answered as before, what was refused is tried anew.
+    """
+    recipients = _Recipients(store, files, say)
+    outcomes: list[Appended | Refused | None] = []
+    drafts: list[tuple[Draft, RequestKey | None]] = []
+    for place, message in enumerate(asked):
+        await trio.lowlevel.checkpoint()  # each takes a look at the files of its agent
+        try:
+            draft = recipients.draft(message)
+        except Refused as refused:
+            outcomes.append(refused)
+            continue
+        key = message.key
+        if key is None and call.request_key is not None:
+            key = f"{call.request_key.key}\n{place}"  # no header field has such a key
+        what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
+        drafts.append((draft, None if key is None else RequestKey(ADMIN_NAME, key, what)))
+        outcomes.append(None)
+    if drafts:
+        appended = iter(await store.writer.commit(append_all, drafts, tuple(recipients.fresh.values())))
+        outcomes = [next(appended) if one is None else one for one in outcomes]
+    results: list[BatchOutcome] = []
+    for message, outcome in zip(asked, outcomes, strict=True):
+        if isinstance(outcome, Appended):
+            results.append(BatchOutcome(sent=_receipt(store, outcome)))
+            continue
+        why = outcome
+        assert why is not None
+        if why.code == "workflow_not_running":
+            why = not_running(store, files, _target(message.to, message.text).space)
+        refusal = Refusal(status=why.meaning.http_status, code=why.code, detail=why.text, hint=why.hint)
+        results.append(BatchOutcome(refused=refusal))
+    refused_count = sum(one.refused is not None for one in results)
+    return BatchReceipt(accepted=len(results) - refused_count, refused=refused_count, results=tuple(results))
+
+
+class _Recipients:
+    """The agents that several messages are to: each is looked at once, for the trust in it and whether it is known."""
+
+    def __init__(self, store: StoreAccess, files: ProjectFiles, say: TrustRequest) -> None:
+        self._store = store
+        self._files = files
+        self._say = say
+        self._grants: dict[str, tuple[str, ...] | Refused] = {}
+        self.fresh: dict[str, AgentSpec] = {}
+        """Those whose files came after the kernel last looked."""
+
+    def draft(self, message: BatchMessage) -> Draft:
+        """What is to be appended for ``message``. Raises Refused."""
+        target = _target(message.to, message.text)
+        grant = () if target.workflow is not None else self._grant(target.agent or "")
+        if isinstance(grant, Refused):
+            raise grant
+        return draft_to(self._store.reader, target, message.text, grant)
+
+    def _grant(self, name: str) -> tuple[str, ...] | Refused:
+        if name not in self._grants:
+            try:
+                self._grants[name] = require_agent_trust(self._store, self._files, name, self._say)
+                if self._store.reader.now(agents.row, name) is None:
+                    self.fresh[name] = file_spec(self._files.catalog.agent(name))
+            except Refused as refused:
+                self._grants[name] = refused
+        return self._grants[name]
+
+
 async def show(call: Request[None], store: StoreAccess) -> MessageReport:
     """GET /messages/:id: the message and its receipts."""
     seq = number_of(call.args["id"], "m")
@@ -109,6 +206,17 @@ async def show(call: Request[None], store: StoreAccess) -> MessageReport:
     return found
 
 
+def _target(to: str, text: str) -> Target:
+    """The target ``to`` of the message ``text``. Raises Refused (bad_target, bad_request)."""
+    try:
+        target = parse_target(to)
+    except TargetRejected as error:
+        raise Refused("bad_target", str(error)) from error
+    if not text.strip():
+        raise Refused("bad_request", "the message is empty")
+    return target
+
+
 async def deliver(
     store: StoreAccess, files: ProjectFiles, to: str, text: str, key: RequestKey | None, say: TrustRequest
 ) -> Appended:
@@ -116,12 +224,7 @@ async def deliver(
 
     What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
     """
-    try:
-        target = parse_target(to)
-    except TargetRejected as error:
-        raise Refused("bad_target", str(error)) from error
-    if not text.strip():
-        raise Refused("bad_request", "the message is empty")
+    target = _target(to, text)
     grant: tuple[str, ...] = ()
     if target.workflow is None:
         grant = require_agent_trust(store, files, target.agent or "", say)
@@ -134,18 +237,7 @@ async def deliver(
         if refused.code != "unknown_agent" or target.agent is None:
             raise
         # An agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
-        loaded = files.catalog.agent(target.agent)
-        await store.writer.commit(
-            put_agents,
-            [
-                AgentSpec(
-                    key=AgentKey(target.agent),
-                    origin="file",
-                    file=loaded.path,
-                    definition=msgspec.json.encode(loaded.definition),
-                )
-            ],
-        )
+        await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
     return await store.writer.commit(append, draft, request=key)
 
 

@@ -1,11 +1,13 @@
 """Append a message, and all that follows from it; or the message by which a person has an agent go on."""
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from kernel.rule.draft import Author, Draft, Fact
 from kernel.store import idempotency
+from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.attempts import Held, held
 from kernel.store.idempotency import RequestKey, find, find_response, record_response
 from kernel.store.quotas import use
@@ -59,6 +61,28 @@ def append(
     if request is not None:
         record_response(tx, request, _encode(appended), status=202)
     return appended
+
+
+def append_all(
+    tx: Transaction, drafts: Sequence[tuple[Draft, RequestKey | None]], specs: Sequence[AgentSpec] = ()
+) -> list[Appended | Refused]:
+    """Append each of ``drafts`` as by itself, after the agents ``specs`` that some of them are for.
+
+    Of one that is refused nothing is kept, and its refusal is its result: the others are not harmed by it.
+    """
+    put_agents(tx, specs)
+    results: list[Appended | Refused] = []
+    for draft, request in drafts:
+        told = len(tx.events)
+        tx.conn.execute("SAVEPOINT message")
+        try:
+            results.append(append(tx, draft, request=request))
+        except Refused as refused:
+            tx.conn.execute("ROLLBACK TO message")
+            del tx.events[told:]
+            results.append(refused)
+        tx.conn.execute("RELEASE message")
+    return results
 
 
 def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:

@@ -1,10 +1,15 @@
 """POST /messages: durable, once for each key, and refused in a way that tells what to do."""
 
+from typing import Any
+
 import pytest
 import trio
 
 from kernel.store.transitions.runs import stop_workflow
+from kernel.store.writer import Writer
+from protocol.api.messages import MOST_AT_ONCE
 from tests.builders.api import ALICE, ServedKernel
+from tests.kernel.api.client import Answer
 
 
 async def test_a_message_to_an_agent_is_accepted_with_its_instruction(kernel: ServedKernel) -> None:
@@ -111,3 +116,129 @@ async def test_what_an_agents_file_would_run_needs_trust_also_after_an_edit(kern
     assert (await kernel.ask("POST", "/messages", body)).status == 202
     path.write_text("model: [")
     assert (await kernel.ask("POST", "/messages", body)).status == 202, "what was right last stays in effect"
+
+
+def _codes(answer: Answer) -> list[str]:
+    """The code of each refusal; nothing for what was taken."""
+    return [one["refused"]["code"] if "refused" in one else "" for one in answer.json["results"]]
+
+
+async def test_many_messages_are_one_commit_and_one_answer_each(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In their order, and what is wrong with one is its own: decisions 1.13."""
+    (kernel.services.files.catalog.root / ".agents/carol.yaml").write_text(ALICE)  # after the kernel last looked
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    commits: list[object] = []
+    commit = Writer.commit
+
+    async def counted(self: Writer, job: Any, *args: Any, **how: Any) -> Any:
+        commits.append(job)
+        return await commit(self, job, *args, **how)
+
+    monkeypatch.setattr(Writer, "commit", counted)
+    asked = [
+        {"to": "alice", "text": "one"},
+        {"to": "olga", "text": "two"},
+        {"to": "carol", "text": "three"},
+        {"to": "zoe@review", "text": "four"},
+        {"to": "@nowhere", "text": "five"},
+        {"to": "alice", "text": " "},
+        {"to": "a b", "text": "seven"},
+        {"to": "@review", "text": "@alice eight"},
+        {"to": "alice", "text": "x" * (256 * 1024 + 1)},
+    ]
+    sent = await kernel.ask("POST", "/messages", {"messages": asked})
+    assert (sent.status, sent.json["schema"]) == (202, "awk/send-batch/1")
+    assert len(commits) == 1
+    assert (sent.json["accepted"], sent.json["refused"]) == (3, 6)
+    codes = ["", "unknown_agent", "", "not_a_participant", "workflow_not_running", "bad_request", "bad_target", ""]
+    assert _codes(sent)[:8] == codes
+    alone = [await kernel.ask("POST", "/messages", one) for one in asked]
+    for one, outcome in zip(alone, sent.json["results"], strict=True):
+        assert one.status == (202 if "refused" not in outcome else outcome["refused"]["status"])
+        assert one.json.get("detail") == outcome.get("refused", {}).get("detail")
+    taken = [one["sent"]["message_id"] for one in sent.json["results"] if "sent" in one]
+    assert taken == sorted(taken, key=lambda name: int(name[1:]))
+    assert all(len(one["sent"]["instruction_ids"]) == 1 for one in sent.json["results"] if "sent" in one)
+    said = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"]
+    assert [one["text"] for one in said if one["from"] == "user"] == ["@alice eight"] * 2, "what was refused is nowhere"
+
+
+@pytest.mark.promise("P2", "HF15")
+async def test_a_batch_that_is_sent_again_adds_only_what_was_refused(kernel: ServedKernel) -> None:
+    """The answer was lost: what was taken is answered as before, and what has become right since is taken now."""
+    body = {"messages": [{"to": "alice", "text": "one"}, {"to": "@review", "text": "@alice two"}]}
+    headers = kernel.headers(Idempotency_Key="k1")
+    first = await kernel.ask("POST", "/messages", body, headers=headers)
+    assert _codes(first) == ["", "workflow_not_running"]
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    again = await kernel.ask("POST", "/messages", body, headers=headers)
+    assert _codes(again) == ["", ""]
+    assert again.json["results"][0] == first.json["results"][0]
+    assert (await kernel.ask("POST", "/messages", body, headers=headers)).json == again.json
+    assert len((await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]) == 1
+    other = await kernel.ask(
+        "POST", "/messages", {"messages": [{"to": "alice", "text": "another"}, *body["messages"][1:]]}, headers=headers
+    )
+    assert _codes(other) == ["key_reused", ""]
+
+
+@pytest.mark.promise("P2")
+async def test_a_message_with_a_key_of_its_own_happens_once_in_whatever_batch(kernel: ServedKernel) -> None:
+    """Twice in one, and again in another beside new ones; the same key for another text is refused."""
+    mine = {"to": "alice", "text": "mine", "key": "order-7"}
+    first = await kernel.ask("POST", "/messages", {"messages": [mine, mine]})
+    ids = {one["sent"]["message_id"] for one in first.json["results"]}
+    assert len(ids) == 1
+    second = await kernel.ask(
+        "POST", "/messages", {"messages": [{"to": "alice", "text": "new"}, mine, mine | {"text": "other"}]}
+    )
+    assert _codes(second) == ["", "", "key_reused"]
+    assert second.json["results"][1]["sent"]["message_id"] in ids
+    texts = [one["text"] for one in (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"]]
+    assert sorted(texts) == ["mine", "new"]
+
+
+@pytest.mark.promise("P19")
+async def test_trust_is_asked_for_each_agent_of_a_batch(kernel: ServedKernel) -> None:
+    """One that would run a command keeps nobody from his message, and is not run with it."""
+    path = kernel.services.files.catalog.root / ".agents/alice.yaml"
+    (path.parent / "bob.yaml").write_text(ALICE)
+    path.write_text(ALICE.replace("text: done", 'shell: "id"'))
+    body = {"messages": [{"to": "alice", "text": "1"}, {"to": "bob", "text": "2"}, {"to": "alice", "text": "3"}]}
+    assert _codes(await kernel.ask("POST", "/messages", body)) == ["untrusted", "", "untrusted"]
+    assert _codes(await kernel.ask("POST", "/messages", body | {"trust": True})) == ["", "", ""]
+    kernel.below.append(True)
+    assert (await kernel.ask("POST", "/messages", body | {"trust": True})).code == "forbidden"
+
+
+HOSTILE: tuple[Any, ...] = (
+    {},
+    {"to": "alice"},
+    {"text": "hi"},
+    {"messages": []},
+    {"messages": [{"to": "alice", "text": "x"}] * (MOST_AT_ONCE + 1)},
+    {"to": "alice", "text": "hi", "messages": [{"to": "alice", "text": "x"}]},
+    {"messages": [{"to": "alice", "text": "x", "trust": True}]},
+    {"messages": [{"to": "alice", "text": "x", "key": ""}]},
+    {"messages": [{"to": "alice", "text": "x", "key": "k" * 201}]},
+    {"messages": [{"to": "alice", "text": "x"}, None]},
+    {"messages": [{"to": "alice", "text": 3}]},
+    {"messages": {"to": "alice", "text": "x"}},
+    {"messages": [[["alice", "x"]]]},
+)
+
+
+@pytest.mark.parametrize("body", HOSTILE, ids=range(len(HOSTILE)))
+async def test_a_request_of_another_shape_is_refused_whole(kernel: ServedKernel, body: Any) -> None:
+    """Nothing of it is kept, however much of it would have been right."""
+    refused = await kernel.ask("POST", "/messages", body)
+    assert refused.status in (400, 422)
+    assert (await kernel.ask("GET", "/spaces/dm:alice/channel")).json["messages"] == []
+
+
+async def test_a_batch_is_bounded_like_any_body(kernel: ServedKernel) -> None:
+    """Sixteen of the largest messages are more than a body may have."""
+    whole = {"messages": [{"to": "alice", "text": "x" * (256 * 1024)}] * 17}
+    assert (await kernel.ask("POST", "/messages", whole)).status == 413

@@ -1,0 +1,148 @@
+"""Words to arguments by argparse: one parser per command, with our manner of errors and the flags that all have.
+
+Commands with commands under them (``awk agent list``), and the words that those of ``agent`` take in common.
+
+Amounts as people type them: money in USD, and numbers of tokens. What is no limit is an error, not ignored.
+
+Durations as people type them: ``500ms``, ``10s``, ``1h30m``, or bare seconds.
+"""
+
+import argparse
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Final, NamedTuple, NoReturn
+
+from interface.cli.command_table import Command, Configure, Run, load
+from interface.cli.context import Context
+from interface.cli.parsing import json_flag
+from interface.failure import Failure
+
+
+class CommandParser(argparse.ArgumentParser):
+    """argparse, saying ``error:`` and ``hint:`` as the rest of us does."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raises Failure (usage)."""
+        # What whoever sends a message most likely meant.
+        if not any(action.dest == "message" for action in self._actions):
+            advice = ""
+        elif message.startswith("unrecognized arguments"):
+            advice = "quote a message of several words; "
+        else:
+            advice = "a message that begins with - goes last, after --; " if message.endswith("MESSAGE") else ""
+        raise Failure("usage", message, f"{advice}see {self.prog} --help")
+
+
+def parser_for(command: Command, program: str, configure: Configure) -> CommandParser:
+    """The parser of one command."""
+    about = f"{command.help[0].upper()}{command.help[1:]}."
+    prog = f"{program} {command.word}"
+    epilog = f"Words after -- are {command.after}." if command.takes_params else None
+    parser = CommandParser(prog=prog, description=about, epilog=epilog, allow_abbrev=False)
+    configure(parser)
+    parser.add_argument("--project", metavar="DIR", help="the project (default: found from the working directory)")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; -vv shows where an error arose")
+    return parser
+
+
+def name_argument(parser: argparse.ArgumentParser) -> None:
+    """NAME."""
+    parser.add_argument("name", metavar="NAME", help="the agent")
+
+
+def common_flags(parser: argparse.ArgumentParser) -> None:
+    """The flags of every command, at the end of its words too."""
+    hidden = argparse.SUPPRESS
+    parser.add_argument("--json", action="store_true", default=hidden, help="print one JSON document")
+    parser.add_argument("--project", metavar="DIR", default=hidden, help=hidden)
+    parser.add_argument("-v", "--verbose", action="count", default=hidden, help=hidden)
+
+
+class AgentArguments:
+    """The words that may follow NAME, each with what it takes."""
+
+    def __init__(self, parser: argparse.ArgumentParser, shown: str, more: str = "") -> None:
+        self._words = parser.add_subparsers(dest="doing", metavar=shown, help=f"without it: show all{more}")
+
+    def add(self, word: str) -> argparse.ArgumentParser:
+        """The parser of one."""
+        parser = self._words.add_parser(word, allow_abbrev=False)
+        common_flags(parser)
+        return parser
+
+
+def text_of(context: Context, given: str) -> str:
+    """``given``, or standard input for ``-``. Raises Failure (usage)."""
+    context.args.message = given
+    return context.message()
+
+
+class Subcommand(NamedTuple):
+    """One of the commands under a command."""
+
+    word: str
+    help: str
+    file: str = ""
+    """Its module in interface.cli.commands, where that is not the command's."""
+
+
+class Subcommands(NamedTuple):
+    """All under one command, whose module in interface.cli.commands is ``file``."""
+
+    file: str
+    verbs: Sequence[Subcommand]
+
+    def configure(self, parser: argparse.ArgumentParser) -> None:
+        """VERB and what it takes."""
+        words = ", ".join(verb.word for verb in self.verbs)
+        verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, help=words)
+        for verb in self.verbs:
+            about = f"{verb.help[0].upper()}{verb.help[1:]}."
+            one = verbs.add_parser(verb.word, help=verb.help, description=about, allow_abbrev=False)
+            self._load(verb)[0](one)
+            common_flags(one)
+        json_flag(parser)
+
+    def run(self, context: Context) -> int:
+        """Do it."""
+        verb = next(verb for verb in self.verbs if verb.word == context.args.verb)
+        return self._load(verb)[1](context)
+
+    def _load(self, verb: Subcommand) -> tuple[Configure, Run]:
+        return load(f"interface.cli.commands.{verb.file or self.file}", verb.word)
+
+
+_USD: Final = re.compile(r"\$?(\d{1,7}(?:\.\d{1,6})?|\.\d{1,6})", re.ASCII)
+_TOKENS: Final = re.compile(r"\d{1,12}", re.ASCII)
+
+
+def usd(text: str) -> float:
+    """``0.50`` or ``$2``. Raises ArgumentTypeError, which argparse shows as a usage error."""
+    match = _USD.fullmatch(text)
+    if match is None or not 0 < float(match[1]) <= 1_000_000:
+        raise ArgumentTypeError(f"{text!r} is not an amount of USD: write it as 0.50, more than 0")
+    return float(match[1])
+
+
+def tokens(text: str) -> int:
+    """A whole number, more than 0. Raises ArgumentTypeError."""
+    if not _TOKENS.fullmatch(text) or int(text) == 0:
+        raise ArgumentTypeError(f"{text!r} is not a number of tokens: write it as 50000, more than 0")
+    return int(text)
+
+
+_SECONDS: Final = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
+_PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
+
+
+def duration(text: str) -> float:
+    """``text`` in seconds. Raises ArgumentTypeError, which argparse shows as a usage error."""
+    if _PLAIN.fullmatch(text):
+        return float(text)
+    parts = _PART.findall(text)
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ArgumentTypeError(f"{text!r} is not a duration: use 500ms, 10s, 5m, 2h or 1h30m")
+    return sum(float(number) * _SECONDS[unit] for number, unit in parts)
