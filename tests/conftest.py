@@ -1,5 +1,6 @@
 """Fixtures for tests that meet the program as a user does: a project of their own and a real kernel."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     serving = [item for item in items if any(wanted & set(mark.args) for mark in item.iter_markers("promise"))]
     config.hook.pytest_deselected(items=[item for item in items if item not in serving])
     items[:] = serving
+
+
+def pytest_collection_finish() -> None:
+    """Let no collection go through six thousand tests and all that they import: a fifteenth of their time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

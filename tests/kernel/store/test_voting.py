@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kernel.rule.draft import Fact, VoteCast
@@ -38,6 +38,15 @@ SABOTAGE: Final = {
     "the winner is lost": (voting, "END", "winner = :winner", "winner = NULLIF(:winner, :winner)"),
 }
 """Where, and what to put in the place of what."""
+EARLY: Final = 9
+"""A seed with which each is found within a second; with others the last takes a hundred sequences."""
+
+
+def found_out() -> None:
+    """The machine disagrees with what the kernel does now."""
+    generous = settings(_SETTINGS, max_examples=200, stateful_step_count=30)
+    with pytest.raises(AssertionError):
+        run_state_machine_as_test(seed(EARLY)(type("Seeded", (VotingMachine,), {})), settings=generous)
 
 
 @pytest.mark.parametrize("what", SABOTAGE)
@@ -47,8 +56,7 @@ def test_a_store_that_breaks_the_promise_is_found_out(what: str, monkeypatch: py
     statement = str(getattr(module, name))
     assert statement.count(right) == 1
     monkeypatch.setattr(module, name, statement.replace(right, wrong))
-    with pytest.raises(AssertionError):
-        run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))
+    found_out()
 
 
 @pytest.mark.promise("XF18")
@@ -64,5 +72,4 @@ def test_a_rule_that_takes_a_second_vote_is_found_out(monkeypatch: pytest.Monkey
         return strict(fact, vote, view)
 
     monkeypatch.setattr(ballot_rule, "STEPS", {**ballot_rule.STEPS, VoteCast: lenient})
-    with pytest.raises(AssertionError):
-        run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=200, stateful_step_count=30))
+    found_out()

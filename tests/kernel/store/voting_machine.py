@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kernel.policy.voting import Decided, ProposalState, Undecided, tally
 from kernel.store import voting
-from kernel.store.database import MEMORY, Database, open_database
+from kernel.store.database import MEMORY, Database
 from kernel.store.transitions.due import next_due_ms
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import Proposed, Voted
@@ -21,6 +21,7 @@ from protocol.errors import Refused
 from protocol.message import USER
 from protocol.voting import BallotInfo
 from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
+from tests.kernel.store.migrated import open_migrated
 
 RUN: Final = "SELECT max(id) FROM workflows"
 MARKS: Final = """
@@ -59,7 +60,7 @@ class VotingMachine(RuleBasedStateMachine):
 
     def open(self) -> Database:
         """The store."""
-        return open_database(MEMORY)
+        return open_migrated(MEMORY)
 
     def teardown(self) -> None:
         """Leave nothing open."""
