@@ -54,7 +54,8 @@ class ProjectGit:
             launcher=launcher, path=passed["PATH"], variables=passed, seconds=SECONDS, limit_bytes=LIMIT_BYTES
         )
         self._numbers = itertools.count(1)
-        self._manners: dict[tuple[GitDirectory, tuple[ConfigFile, ...]], Manner] = {}
+        self._read: dict[ConfigFile, dict[str, str]] = {}
+        """The settings in the configuration files that were read last: those of one repository are of all its trees."""
         self._swept = False
 
     @asynccontextmanager
@@ -149,18 +150,18 @@ class ProjectGit:
     async def manner(self, directory: GitDirectory) -> Manner:
         """The formats of the repository's data. Raises Refused (bad_definition) where it is none that we use."""
         try:
-            files = await trio.to_thread.run_sync(config_files, directory)
-            if (directory, files) not in self._manners:
-                said: dict[str, str] = {}
-                for file in files:
-                    nowhere = View("/dev/null", "/")
+            read: dict[ConfigFile, dict[str, str]] = {}
+            for file in await trio.to_thread.run_sync(config_files, directory):
+                known = self._read.get(file)
+                if known is None:
                     words = ("config", "--file", file.path, "--no-includes", "-z", "--list")
-                    printed = (await self.said(nowhere, *words)).decode("utf-8", "surrogateescape")
-                    said |= {
-                        key: value for key, _, value in (row.partition("\n") for row in printed.split("\0") if row)
-                    }
-                self._manners = {(directory, files): manner_of(directory, said)}
-            return self._manners[directory, files]
+                    printed = (await self.said(View("/dev/null", "/"), *words)).decode("utf-8", "surrogateescape")
+                    rows = (row.partition("\n") for row in printed.split("\0") if row)
+                    known = {key: value for key, _, value in rows}
+                read[file] = known
+            self._read = read
+            said = {key: value for known in read.values() for key, value in known.items()}
+            return manner_of(directory, said)
         except (NoRepository, OSError) as error:
             raise unusable(error) from error
 

@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from kernel.procs.fork import ForkLauncher
+from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
 from kernel.workflows.repository import Base, Repository
 
@@ -42,6 +43,11 @@ class Ground:
         )
         return done.stdout.strip()
 
+    def repository(self, launcher: Launcher, root: Path | None = None) -> Repository:
+        """The kernel's way to the repository, from ``root`` in it."""
+        place = self.folder / "trees"
+        return Repository(root or self.root, place, launcher=launcher, environ=self.environ, own_bin=frozenset())
+
     def try_git(self, *words: str) -> None:
         """Run git as the user does, whatever comes of it."""
         subprocess.run(("git", *words), cwd=self.root, env=self.environ, capture_output=True, check=False, timeout=60)
@@ -60,23 +66,30 @@ class Ground:
 def ground_in(folder: Path) -> Ground:
     """A repository with one commit."""
     made = Ground(folder)
-    made.root.mkdir()
-    made.git("init", "--quiet", "--initial-branch=main")
+    made.root.mkdir(parents=True)
+    made.git("init", "--quiet", "--initial-branch=main", "--template=")
     made.write("a.txt", "one\n")
     made.commit()
     return made
 
 
 @asynccontextmanager
-async def repository(ground: Ground, root: Path | None = None) -> AsyncGenerator[Repository]:
-    """The kernel's way to the repository, from ``root`` in it."""
-    (ground.folder / "run").mkdir(exist_ok=True)
+async def launched(folder: Path) -> AsyncGenerator[Launcher]:
+    """A launcher: one serves many grounds, for it takes ten times as long to come as a run of git does."""
+    run_dir = folder / "run"
+    run_dir.mkdir()
     async with trio.open_nursery() as nursery:
-        launcher = ForkLauncher(run_dir=ground.folder / "run", environ={"PATH": os.environ["PATH"]})
+        launcher = ForkLauncher(run_dir=run_dir, environ={"PATH": os.environ["PATH"]})
         await nursery.start(launcher.run)
-        place = ground.folder / "trees"
-        yield Repository(root or ground.root, place, launcher=launcher, environ=ground.environ, own_bin=frozenset())
+        yield launcher
         nursery.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def repository(ground: Ground) -> AsyncGenerator[Repository]:
+    """The kernel's way to the repository, with a launcher of its own."""
+    async with launched(ground.folder) as launcher:
+        yield ground.repository(launcher)
 
 
 def at(tree: Worktree, name: str = ".") -> Path:

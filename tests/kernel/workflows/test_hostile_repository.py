@@ -5,7 +5,7 @@ Each attack is told to the user's own git afterwards, which falls for it: what d
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ import pytest
 
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
-from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
+from tests.kernel.workflows.git_ground import Ground, at, ground_in, launched, made, planned, repository
 
 pytestmark = pytest.mark.promise("P28")
 
@@ -37,20 +37,26 @@ def configure(ground: Ground, text: str, file: str = ".git/config") -> None:
         config.write(text.replace("RUN", run) + "\n")
 
 
-async def use(git: Repository, ground: Ground) -> str:
-    """Everything that is ever done with a repository. Returns why it was refused; "": it was not."""
+async def use(git: Repository, ground: Ground, folders: Sequence[str] = ("",)) -> str:
+    """Everything that is ever done with a repository, and with files in ``folders`` of it ("", "docs/").
+
+    Returns why it was refused; "": it was not.
+    """
+    changed, new = [f"{folder}a.txt" for folder in folders], [f"{folder}new.txt" for folder in folders]
     try:
         base = await git.base()
         await git.branches()
         await git.included()
         tree = await made(git, planned(base, git))
-        ground.write("a.txt", "changed\n", tree)
-        ground.write("new.txt", "new\n", tree)
+        for path in (*changed, *new):
+            ground.write(path, "changed\n", tree)
         changes = await git.changes(tree, patch=True)
-        assert {"a.txt", "new.txt"} <= {file.path for file in changes.files}
-        assert await git.losses(tree) == "changed or new files that are not committed: 2"
-        at(tree, "new.txt").unlink()
-        ground.write("a.txt", (ground.root / "a.txt").read_text(), tree)
+        assert {*changed, *new} <= {file.path for file in changes.files}
+        assert await git.losses(tree) == f"changed or new files that are not committed: {len(changed) + len(new)}"
+        for path in new:
+            at(tree, path).unlink()
+        for path in changed:
+            ground.write(path, (ground.root / path).read_text(), tree)
         await git.losses(tree)
         await git.remove(tree)
     except Refused as refused:
@@ -58,23 +64,34 @@ async def use(git: Repository, ground: Ground) -> str:
     return ""
 
 
-@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["clean", "smudge", "process"])
-async def test_no_filter_of_the_repository_runs_whatever_its_name(ground: Ground, name: str, kind: str) -> None:
+async def test_no_filter_of_the_repository_runs_whatever_its_name(ground: Ground, kind: str) -> None:
     """git splits what ``-c`` is given at the first ``=``; nothing of ours depends on a filter's name."""
-    ground.write(".gitattributes", f"*.txt filter={name}\n")
-    ground.write("b.txt", "two\n")
+    filters = {f"f{number}": name for number, name in enumerate(NAMES)}
+    ground.write(".gitattributes", "".join(f"{folder}/* filter={name}\n" for folder, name in filters.items()))
+    for folder in filters:
+        ground.write(f"{folder}/a.txt", "one\n")
+        ground.write(f"{folder}/b.txt", "two\n")
     ground.commit()
-    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
-    configure(ground, f'[filter "{escaped}"]\n\t{kind} = "RUN"\n\trequired = false')
+    for folder, name in filters.items():
+        escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+        run = f"touch {canary(ground)}-{folder}; cat"
+        configure(ground, f'[filter "{escaped}"]\n\t{kind} = "{run}"\n\trequired = false')
     async with repository(ground) as git:
-        assert await use(git, ground) == ""
-    assert not canary(ground).exists()
-    ground.write("a.txt", "set it off\n")
-    (ground.root / "b.txt").unlink()
-    for words in (("add", "a.txt"), ("checkout", "--", "b.txt")):
+        assert await use(git, ground, [f"{folder}/" for folder in filters]) == ""
+    assert ran(ground) == set()
+    for folder in filters:
+        ground.write(f"{folder}/a.txt", "set it off\n")
+        (ground.root / folder / "b.txt").unlink()
+    for words in (("add", *(f"{folder}/a.txt" for folder in filters)), ("checkout", "--", ".")):
         ground.try_git(*words)
-    assert canary(ground).exists(), "the attack is one"
+    assert ran(ground) == set(filters), "each attack is one"
+
+
+def ran(ground: Ground) -> set[str]:
+    """The folders whose filters left a trace."""
+    before = f"{canary(ground).name}-"
+    return {path.name.removeprefix(before) for path in ground.folder.glob(f"{before}*")}
 
 
 def fsmonitor(ground: Ground) -> None:
@@ -220,15 +237,18 @@ ATTACKS: Final = (
 )
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=[attack.plant.__name__ for attack in ATTACKS])
-async def test_nothing_of_its_configuration_runs(ground: Ground, attack: Attack) -> None:
+async def test_nothing_of_its_configuration_runs(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Monitors, hooks, includes, drivers, signatures, transports, submodules."""
-    attack.plant(ground)
-    async with repository(ground) as git:
-        assert (await use(git, ground)).partition(":")[0].startswith(attack.why.partition(":")[0])
-    assert not canary(ground).exists()
-    ground.try_git(*attack.words)
-    assert canary(ground).exists(), "the attack is one"
+    async with launched(tmp_path) as launcher:
+        for attack in ATTACKS:
+            with subtests.test(attack.plant.__name__):
+                ground = ground_in(tmp_path / attack.plant.__name__)
+                attack.plant(ground)
+                refused = await use(ground.repository(launcher), ground)
+                assert refused.partition(":")[0].startswith(attack.why.partition(":")[0])
+                assert not canary(ground).exists()
+                ground.try_git(*attack.words)
+                assert canary(ground).exists(), "the attack is one"
 
 
 def redirected(ground: Ground) -> None:
@@ -289,16 +309,18 @@ REDIRECTIONS: Final = (
 )
 
 
-@pytest.mark.parametrize(("plant", "why"), REDIRECTIONS, ids=[plant.__name__ for plant, _ in REDIRECTIONS])
 async def test_a_git_directory_that_is_not_the_projects_own_is_not_used(
-    ground: Ground, plant: Callable[[Ground], None], why: str
+    tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     """By a file, a link, a setting, as tracked files; said, and nothing is made."""
-    plant(ground)
-    async with repository(ground) as git:
-        with pytest.raises(Refused, match=why) as caught:
-            await git.base()
-    assert caught.value.code == "bad_definition"
+    async with launched(tmp_path) as launcher:
+        for plant, why in REDIRECTIONS:
+            with subtests.test(plant.__name__):
+                ground = ground_in(tmp_path / plant.__name__)
+                plant(ground)
+                with pytest.raises(Refused, match=why) as caught:
+                    await ground.repository(launcher).base()
+                assert caught.value.code == "bad_definition"
 
 
 async def test_the_users_own_filters_go_on_working(ground: Ground) -> None:
@@ -324,9 +346,10 @@ async def test_a_linked_tree_and_a_submodule_of_the_user_are_projects_as_well(gr
     ground.git("init", "--quiet", "--initial-branch=main", str(ground.folder / "outer"))
     add = ("-c", "protocol.file.allow=always", "submodule", "add", "--quiet", str(ground.root), "sub")
     ground.git(*add, cwd=ground.folder / "outer")
-    for where in (ground.folder / "side", ground.folder / "outer/sub"):
-        shutil.rmtree(ground.folder / "trees", ignore_errors=True)
-        async with repository(ground, where) as git:
+    async with launched(ground.folder) as launcher:
+        for where in (ground.folder / "side", ground.folder / "outer/sub"):
+            shutil.rmtree(ground.folder / "trees", ignore_errors=True)
+            git = ground.repository(launcher, where)
             base = await git.base()
             tree = await made(git, planned(base, git, where.name))
             assert at(tree, "a.txt").read_text() == "one\n"

@@ -6,10 +6,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kernel.workflows.repository import INCLUDE, Changed
+from kernel.store.worktrees import Worktree
+from kernel.workflows.repository import INCLUDE, Changed, Repository
 from kernel.workflows.worktrees import copy_included
 from protocol.errors import Refused
-from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
+from tests.kernel.workflows.git_ground import Ground, at, ground_in, launched, made, planned, repository
 
 
 @pytest.fixture
@@ -74,49 +75,60 @@ async def test_a_changed_tree_is_not_removed_whoever_asks(ground: Ground) -> Non
 
 
 @pytest.mark.promise("P1")
-@pytest.mark.parametrize("left", ["lock", "branch", "half", "locked", "folder", "whole"])
-async def test_what_an_interrupted_try_left_is_made_anew(ground: Ground, left: str) -> None:
+async def test_what_an_interrupted_try_left_is_made_anew(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Killed at any point between the plan and the commit that hands the tree out."""
-    async with repository(ground) as git:
-        tree = planned(await git.base(), git)
-        if left == "lock":
-            lock = ground.root / ".git/refs/heads" / f"{tree.branch}.lock"
-            lock.parent.mkdir(parents=True)
-            lock.touch()
-        elif left == "branch":
-            ground.git("branch", tree.branch)
-        elif left == "folder":
-            at(tree).mkdir(parents=True)
-            at(tree, "half").write_text("x")
-        else:
-            git_dir = Path(await git.add(tree))
-            if left == "half":
-                at(tree, "a.txt").unlink()
-                at(tree, ".git").unlink()
-            if left == "locked":
-                (git_dir / "locked").write_text("initializing")
-                at(tree, "a.txt").unlink()
-        again = await made(git, tree)
-        assert at(tree, "a.txt").read_text() == "one\n"
-        assert await git.losses(again) is None
-        assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 2
+    async with launched(tmp_path) as launcher:
+        for left in ("lock", "branch", "half", "locked", "folder", "whole"):
+            with subtests.test(left):
+                ground = ground_in(tmp_path / left)
+                git = ground.repository(launcher)
+                tree = planned(await git.base(), git)
+                await leave(left, ground, git, tree)
+                again = await made(git, tree)
+                assert at(tree, "a.txt").read_text() == "one\n"
+                assert await git.losses(again) is None
+                assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 2
+
+
+async def leave(left: str, ground: Ground, git: Repository, tree: Worktree) -> None:
+    """Do what a try does that is killed."""
+    if left == "lock":
+        lock = ground.root / ".git/refs/heads" / f"{tree.branch}.lock"
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+    elif left == "branch":
+        ground.git("branch", tree.branch)
+    elif left == "folder":
+        at(tree).mkdir(parents=True)
+        at(tree, "half").write_text("x")
+    else:
+        git_dir = Path(await git.add(tree))
+        if left == "half":
+            at(tree, "a.txt").unlink()
+            at(tree, ".git").unlink()
+        if left == "locked":
+            (git_dir / "locked").write_text("initializing")
+            at(tree, "a.txt").unlink()
 
 
 @pytest.mark.promise("P1")
-@pytest.mark.parametrize("left", [["a.txt"], ["a.txt", ".git"], [".git"]])
-async def test_a_removal_that_was_interrupted_goes_on(ground: Ground, left: list[str]) -> None:
+async def test_a_removal_that_was_interrupted_goes_on(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Killed while files go, one after the other; what somebody wrote there meanwhile is not removed."""
-    async with repository(ground) as git:
-        tree = msgspec.structs.replace(await made(git, planned(await git.base(), git)), state="removing")
-        for name in left:
-            at(tree, name).unlink()
-        ground.write("mine.txt", "1\n", tree)
-        assert await git.losses(tree) == "changed or new files that are not committed: 1"
-        at(tree, "mine.txt").unlink()
-        assert await git.losses(tree) is None
-        await git.remove(tree)
-        assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 1
-        assert not at(tree).exists()
+    async with launched(tmp_path) as launcher:
+        for gone in (("a.txt",), ("a.txt", ".git"), (".git",)):
+            with subtests.test(str(gone)):
+                ground = ground_in(tmp_path / "-".join(gone))
+                git = ground.repository(launcher)
+                tree = msgspec.structs.replace(await made(git, planned(await git.base(), git)), state="removing")
+                for name in gone:
+                    at(tree, name).unlink()
+                ground.write("mine.txt", "1\n", tree)
+                assert await git.losses(tree) == "changed or new files that are not committed: 1"
+                at(tree, "mine.txt").unlink()
+                assert await git.losses(tree) is None
+                await git.remove(tree)
+                assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 1
+                assert not at(tree).exists()
 
 
 async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(ground: Ground) -> None:
@@ -197,29 +209,26 @@ async def test_a_project_within_a_repository_keeps_its_place(ground: Ground) -> 
     """claude-squad 141: agents work in the same folder of their tree."""
     ground.write("packages/app/x", "1\n")
     ground.commit()
-    inner = Ground(ground.folder)
-    async with repository(inner) as git:
-        git._root = str(ground.root / "packages/app")  # pyright: ignore[reportPrivateUsage]
+    async with launched(ground.folder) as launcher:
+        git = ground.repository(launcher, ground.root / "packages/app")
         base = await git.base()
         assert base.folder == "packages/app"
         assert (await made(git, planned(base, git))).cwd.endswith("/alice/packages/app")
         (ground.root / "loose").mkdir()
-        git._root = str(ground.root / "loose")  # pyright: ignore[reportPrivateUsage]
         with pytest.raises(Refused, match="loose is not in the repository"):
-            await git.base()
+            await ground.repository(launcher, ground.root / "loose").base()
 
 
-@pytest.mark.parametrize(
-    ("what", "why"),
-    [("none", "not a git repository"), ("empty", "has no commit yet"), ("bare", "it is a bare repository")],
-)
-async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, what: str, why: str) -> None:
+async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, subtests: pytest.Subtests) -> None:
     """Before anything starts, with what to do about it."""
-    ground = Ground(tmp_path)
-    ground.root.mkdir()
-    if what != "none":
-        ground.git("init", "--quiet", *(["--bare"] if what == "bare" else []))
-    async with repository(ground) as git:
-        with pytest.raises(Refused, match=why) as caught:
-            await git.base()
-    assert caught.value.code == "bad_definition"
+    reasons = {"none": "not a git repository", "empty": "has no commit yet", "bare": "it is a bare repository"}
+    async with launched(tmp_path) as launcher:
+        for what, why in reasons.items():
+            with subtests.test(what):
+                ground = Ground(tmp_path / what)
+                ground.root.mkdir(parents=True)
+                if what != "none":
+                    ground.git("init", "--quiet", *(["--bare"] if what == "bare" else []))
+                with pytest.raises(Refused, match=why) as caught:
+                    await ground.repository(launcher).base()
+                assert caught.value.code == "bad_definition"
