@@ -321,7 +321,7 @@ _LATE: Final = "import runpy, sys, time; time.sleep(1); runpy.run_path(sys.argv[
 async def _own_servers(bed: Bed) -> None:
     """The agent's own MCP servers are there, also one that takes a second to start."""
     bed.script(Use("add", '{"a": 2, "b": 3}'), Reply("It is five."))
-    late = McpServer(command=sys.executable, args=("-c", _LATE, str(SERVER)))
+    late = McpServer(command=sys.executable, args=("-I", "-S", "-c", _LATE, str(SERVER)))
     attempt = await bed.attempt(mcp_servers={"own": late})
     assert attempt.result.text == "It is five."
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
@@ -352,7 +352,7 @@ async def _own_server_told(bed: Bed, server: McpServer) -> None:
 async def _own_server_dies(bed: Bed) -> None:
     """The model reads that a server is gone, which its call is named by; the work goes on."""
     bed.script(Use("die"), Reply("It is gone."))
-    attempt = await bed.attempt(mcp_servers={"own": McpServer(command=sys.executable, args=(str(SERVER),))})
+    attempt = await bed.attempt(mcp_servers={"own": McpServer(command=sys.executable, args=("-I", "-S", str(SERVER)))})
     assert attempt.result.text == "It is gone."
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert called.is_error and "own" in (called.name or "")

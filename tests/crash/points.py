@@ -4,23 +4,29 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-SAMPLE: Final = (
-    "store.begin:9",
-    "sweep.locked:1",
-    "recover.reopened:1",
-    "attempt.journalled:2",
-    "store.commit:16",
-    "mcp.answer:1",
-    "recover.settled:1",
-    "store.committed:11",
-    "api.answer:2",
-    "procs.order:1",
-    "attempt.settle:2",
-    "record.written:1",
-    "attempt.go:3",
-    "store.job:25",
+SAMPLES: Final = (
+    (
+        "store.begin:9",
+        "sweep.locked:1",
+        "recover.reopened:1",
+        "attempt.journalled:2",
+        "store.commit:16",
+        "mcp.answer:1",
+        "attempt.go:3",
+    ),
+    (
+        "store.committed:11",
+        "recover.settled:1",
+        "record.written:1",
+        "api.answer:2",
+        "procs.order:1",
+        "attempt.settle:2",
+        "store.job:25",
+    ),
 )
-"""For the ordinary suite: early and late, before and after, and two recoveries in a row that are cut short."""
+"""For the ordinary suite, each on every other day: early and late, before and after, and two starts in a row that are
+cut short.
+"""
 
 
 def every(passed: Iterable[str]) -> list[str]:

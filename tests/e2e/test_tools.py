@@ -16,7 +16,7 @@ backend: mock
 approval: auto
 tools: [bash, files, skills, feedback, count]
 mcp_servers:
-  own: {{ command: {sys.executable}, args: [{SERVER}], env: {{ TOKEN: "${{CANARY}}" }} }}
+  own: {{ command: {sys.executable}, args: [-I, -S, {SERVER}], env: {{ TOKEN: "${{CANARY}}" }} }}
 mock:
   - {{ tool: bash, args: {{ command: "printf 'a\\nb\\n' > made" }} }}
   - {{ tool: count, args: {{ path: made }} }}

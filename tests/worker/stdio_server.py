@@ -1,55 +1,121 @@
-"""An MCP server of an agent's own, on standard input and output: the real SDK's. Run as a program, it serves."""
+"""An MCP server of an agent's own, on standard input and output: by hand, or with ``sdk`` as the real SDK serves.
 
-import logging
+Without the SDK it needs nothing but the interpreter (``-I -S``) and starts in a twentieth of the time.
+"""
+
+import json
 import os
 import signal
 import subprocess
-from typing import Annotated
-
-from mcp.server import MCPServer
-from mcp_types import ToolAnnotations
-from pydantic import Field
-
-server = MCPServer("stand-in")
+import sys
+from collections.abc import Callable
+from typing import Any, Final
 
 
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def look(name: str) -> str:
     """Look up a variable of the server's environment."""
     return os.environ.get(name, "unset")
 
 
-@server.tool()
-def add(a: int, b: Annotated[int, Field(description="the other one")]) -> int:
+def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
 
-@server.tool()
 def refuse() -> str:
     """Fail."""
     raise ValueError("not today")
 
 
-@server.tool()
 def die() -> str:
     """End this server without another word."""
     os.kill(os.getpid(), signal.SIGKILL)
     return ""
 
 
-@server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def pid() -> int:
     """This process."""
     return os.getpid()
 
 
-@server.tool()
 def breed() -> int:
     """Start a child that leaves this server's group."""
     return subprocess.Popen(["sleep", "3600"], start_new_session=True, stdin=subprocess.DEVNULL).pid
 
 
-if __name__ == "__main__":
+TOOLS: Final[dict[str, Callable[..., str | int]]] = {
+    tool.__name__: tool for tool in (look, add, refuse, die, pid, breed)
+}
+READS: Final = frozenset({"look", "pid"})
+"""Those that say of themselves that they only read."""
+_TYPES: Final = {int: "integer", str: "string"}
+
+
+def arguments(tool: Callable[..., str | int]) -> dict[str, type]:
+    """The arguments of a tool, and the type of each."""
+    return {name: kind for name, kind in tool.__annotations__.items() if name != "return"}
+
+
+def described(name: str) -> dict[str, object]:
+    """A tool as MCP lists it."""
+    wanted = arguments(TOOLS[name])
+    properties = {argument: {"type": _TYPES[kind]} for argument, kind in wanted.items()}
+    return {
+        "name": name,
+        "description": TOOLS[name].__doc__,
+        "inputSchema": {"type": "object", "properties": properties, "required": list(wanted)},
+        "annotations": {"readOnlyHint": name in READS},
+    }
+
+
+def called(name: str, given: dict[str, Any]) -> dict[str, object]:
+    """The result of a call; what a tool raises is one too."""
+    tool = TOOLS[name]
+    try:
+        if {argument: type(value) for argument, value in given.items()} != arguments(tool):
+            raise TypeError(f"wrong arguments: {given}")
+        text, failed = str(tool(**given)), False
+    except (TypeError, ValueError) as error:
+        text, failed = str(error), True
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
+
+
+def serve_by_hand() -> None:
+    """A message a line, as the handshake revisions have it."""
+    for line in sys.stdin:
+        asked = json.loads(line)
+        answer: dict[str, object] = {"error": {"code": -32601, "message": "no such method"}}
+        match asked["method"]:
+            case "initialize":
+                told = {"capabilities": {"tools": {}}, "serverInfo": {"name": "stand-in", "version": "1"}}
+                answer = {"result": {**told, "protocolVersion": asked["params"]["protocolVersion"]}}
+            case "ping":
+                answer = {"result": {}}
+            case "tools/list":
+                answer = {"result": {"tools": [described(name) for name in TOOLS]}}
+            case "tools/call" if asked["params"]["name"] in TOOLS:
+                answer = {"result": called(asked["params"]["name"], asked["params"].get("arguments") or {})}
+            case _ if "id" not in asked:
+                continue
+            case _:
+                pass
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **answer}) + "\n")
+        sys.stdout.flush()
+
+
+def serve_by_sdk() -> None:
+    """The same tools, with all that the SDK does around them."""
+    import logging
+
+    from mcp.server import MCPServer
+    from mcp_types import ToolAnnotations
+
     logging.disable()  # the SDK draws tracebacks of what tools raise
+    server = MCPServer("stand-in")
+    for name, tool in TOOLS.items():
+        server.tool(annotations=ToolAnnotations(read_only_hint=name in READS))(tool)
     server.run()
+
+
+if __name__ == "__main__":
+    serve_by_sdk() if sys.argv[1:] == ["sdk"] else serve_by_hand()

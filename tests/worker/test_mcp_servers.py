@@ -1,4 +1,4 @@
-"""An agent's own MCP servers: the real SDK's on the other side, over a program's streams and over HTTP."""
+"""An agent's own MCP servers, the real SDK's among them, over a program's streams and over HTTP."""
 
 import re
 import sys
@@ -23,7 +23,8 @@ from worker.subprocesses import Subprocesses
 from worker.tool import BuiltinTool
 
 SCRIPT = str(Path(__file__).with_name("stdio_server.py"))
-LOCAL = McpServer(command=sys.executable, args=(SCRIPT,), env={"TOKEN": "s3"})
+PLAIN = ("-I", "-S", SCRIPT)
+LOCAL = McpServer(command=sys.executable, args=PLAIN, env={"TOKEN": "s3"})
 
 
 @pytest.fixture
@@ -38,10 +39,12 @@ def tools(running: tuple[mcp_servers.Server, ...]) -> Mapping[str, BuiltinTool]:
 
 
 @pytest.mark.promise("P9")
-async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses) -> None:
+@pytest.mark.parametrize("served", [PLAIN, (SCRIPT, "sdk")], ids=["by hand", "by the SDK"])
+async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses, served: tuple[str, ...]) -> None:
     """contracts 1: its environment is what the file gives it; readOnlyHint counts not; one that dies is told."""
     with trio.fail_after(20):
-        async with mcp_servers.running({"one": LOCAL}, programs) as running:
+        config = McpServer(command=sys.executable, args=served, env={"TOKEN": "s3"})
+        async with mcp_servers.running({"one": config}, programs) as running:
             own = tools(running)
             assert {name: tool.read_only for name, tool in own.items()} == {
                 "mcp__one__look": False, "mcp__one__add": False, "mcp__one__refuse": False,
@@ -59,24 +62,20 @@ async def test_tools_of_a_program_are_offered_and_called(programs: Subprocesses)
 
 
 @pytest.mark.promise("P19")
-@pytest.mark.parametrize(
-    ("read_only", "reads"),
-    [
-        (("mcp__one__look",), {"mcp__one__look"}),
-        (("mcp__one__p*",), {"mcp__one__pid"}),
-        (("mcp__two__*", "mcp__one__loo", "look"), set[str]()),
-        (("mcp__one__*",), {f"mcp__one__{name}" for name in ("look", "add", "refuse", "die", "pid", "breed")}),
-    ],
-)
-async def test_what_only_reads_is_said_by_the_agents_file(
-    programs: Subprocesses, read_only: tuple[str, ...], reads: set[str]
-) -> None:
+async def test_what_only_reads_is_said_by_the_agents_file(programs: Subprocesses) -> None:
     """A server of a repository could call anything read-only, and nobody would be asked."""
     with trio.fail_after(20):
         async with mcp_servers.running({"one": LOCAL}, programs) as running:
             [server] = running
-            own = mcp_servers.tools_of(server, "i7", read_only)
-    assert {name for name, tool in own.items() if tool.read_only} == reads
+
+    def reads(*read_only: str) -> set[str]:
+        own = mcp_servers.tools_of(server, "i7", read_only)
+        return {name.removeprefix("mcp__one__") for name, tool in own.items() if tool.read_only}
+
+    assert reads("mcp__one__look") == {"look"}
+    assert reads("mcp__one__p*") == {"pid"}
+    assert reads("mcp__two__*", "mcp__one__loo", "look") == set()
+    assert reads("mcp__one__*") == {"look", "add", "refuse", "die", "pid", "breed"}
 
 
 ODD = """
@@ -104,7 +103,7 @@ for line in sys.stdin:
 async def test_a_tool_that_is_not_as_it_should_be_costs_no_other(programs: Subprocesses) -> None:
     """contracts 1: what can be used of it is, and nobody is shown the SDK's own words about it."""
     with trio.fail_after(20):
-        odd = McpServer(command=sys.executable, args=("-c", ODD))
+        odd = McpServer(command=sys.executable, args=("-I", "-S", "-c", ODD))
         async with mcp_servers.running({"o": odd}, programs) as running:
             own = tools(running)
             assert list(own) == ["mcp__o__bare", "mcp__o__odd", "mcp__o__sound"], running[0].fault
@@ -202,7 +201,7 @@ async def test_a_server_that_babbles_costs_its_call_and_nothing_else(
 ) -> None:
     """Bytes that are no text, in the middle of its work; a schema without end."""
     (tmp_path / "babble.py").write_text(BABBLE)
-    config = McpServer(command=sys.executable, args=(str(tmp_path / "babble.py"),))
+    config = McpServer(command=sys.executable, args=("-I", "-S", str(tmp_path / "babble.py")))
     with trio.fail_after(20):
         async with mcp_servers.running({"b": config}, programs) as running:
             babble = tools(running)["mcp__b__babble"]

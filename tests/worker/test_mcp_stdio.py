@@ -43,7 +43,7 @@ async def test_a_line_without_end_costs_its_server_and_no_memory(
         told.append(text)
         gone.set()
 
-    config = McpServer(command=sys.executable, args=(str(tmp_path / "flood.py"),))
+    config = McpServer(command=sys.executable, args=("-I", "-S", str(tmp_path / "flood.py")))
     before = psutil.Process().memory_info().rss
     with trio.fail_after(20):
         async with mcp_servers.running({"b": config, "one": LOCAL}, programs, tell) as running:
@@ -65,7 +65,7 @@ async def test_a_server_that_only_floods_is_told_in_place_of_its_tools(
 ) -> None:
     """At once, not when the time for its start is over."""
     monkeypatch.setattr(mcp_stdio, "LINE_BYTES", 1024 * 1024)
-    config = McpServer(command=sys.executable, args=("-c", f"import sys\n{FLOOD}"))
+    config = McpServer(command=sys.executable, args=("-I", "-S", "-c", f"import sys\n{FLOOD}"))
     with trio.fail_after(20):
         async with mcp_servers.running({"b": config}, programs) as running:
             assert "a line of more than 1 MiB" in (await use(tools(running)["mcp__b__unavailable"])).text

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import Untrusted
-from kernel.procs.exec import ExecLauncher
+from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.checkouts import Checkout, pin, pinned
 from kernel.workflows.git import Git
@@ -24,6 +23,7 @@ from protocol.errors import Refused
 from protocol.remote_ref import parse_remote
 from protocol.trust import Grant
 from tests.git_host import SERVED, GitHost, git_host
+from tests.kernel.workflows.git_ground import launched
 
 REVIEW = """\
 agents:
@@ -56,7 +56,7 @@ class Stage:
 
     host: GitHost
     folder: Path
-    launcher: ExecLauncher
+    launcher: Launcher
     environ: dict[str, str]
 
     @property
@@ -80,13 +80,10 @@ class Stage:
 
 @asynccontextmanager
 async def stage(tmp_path: Path, host: GitHost) -> AsyncGenerator[Stage]:
-    for folder in ("run", "project", "state"):
+    for folder in ("project", "state"):
         (tmp_path / folder).mkdir()
-    async with trio.open_nursery() as nursery:
-        launcher = ExecLauncher(run_dir=tmp_path / "run", environ={"PATH": os.environ["PATH"]})
-        await nursery.start(launcher.run)
+    async with launched(tmp_path) as launcher:
         yield Stage(host, tmp_path, launcher, {"PATH": os.environ["PATH"], **host.environ})
-        nursery.cancel_scope.cancel()
 
 
 def consent(error: Untrusted) -> Grant:
