@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from kernel.policy.voting import Decided, ProposalState, Undecided, counted, tally
 from protocol.voting import Method, TieBreaker, Why
 
+EXAMPLES: Final = settings.get_profile("untimed").max_examples
+"""As many as is usual; ``scripts/soak properties`` tries more."""
 DEADLINE_MS: Final = 60_000
 TEAM: Final = ("alice", "bob", "carol", "dave")
 OPTIONS: Final = ("a", "b", "c", "d")
@@ -165,7 +167,7 @@ choices: Final = st.lists(st.integers(0, 11), max_size=6)
 
 
 @pytest.mark.promise("P24")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 @given(ballot=ballots(), chosen=choices)
 def test_it_ends_at_its_deadline_whatever_was_voted(ballot: ProposalState, chosen: list[int]) -> None:
     """A ballot always ends, and only somebody who was voted for wins."""
@@ -175,7 +177,7 @@ def test_it_ends_at_its_deadline_whatever_was_voted(ballot: ProposalState, chose
     assert found.winner is None or found.winner in cast.values()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 @given(ballot=ballots(), chosen=choices, data=st.data())
 def test_in_which_order_the_votes_come_never_matters(
     ballot: ProposalState, chosen: list[int], data: st.DataObject
@@ -229,7 +231,7 @@ def _result(ballot: ProposalState, counts: Mapping[str, int], *, quorum: bool) -
     return found.winner if isinstance(found, Decided) else "tie"
 
 
-@settings(max_examples=800, deadline=None)
+@settings(max_examples=5 * EXAMPLES)
 @given(ballot=ballots(), chosen=choices)
 def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
     ballot: ProposalState, chosen: list[int]
@@ -247,7 +249,7 @@ def test_it_ends_early_exactly_when_nothing_could_change_what_comes_of_it(
 
 
 @pytest.mark.promise("P24")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * EXAMPLES)
 @given(ballot=ballots(), chosen=choices)
 def test_once_all_are_there_it_ends_as_the_rules_say(ballot: ProposalState, chosen: list[int]) -> None:
     """At the quorum it is over, but for a tie that its creator may break."""

@@ -30,7 +30,7 @@ running = st.dictionaries(st.sampled_from(PROVIDERS), st.integers(0, 3))
 
 
 @pytest.mark.promise("P3", "P11")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=3 * settings.get_profile("untimed").max_examples)
 @given(candidates, running, limits, st.frozensets(st.sampled_from(AGENTS)))
 def test_the_most_urgent_go_first_one_for_each_free_agent_within_the_limits(
     ready: list[Candidate], live: dict[str, int], within: Limits, busy: frozenset[str]

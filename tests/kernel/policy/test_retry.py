@@ -57,7 +57,7 @@ def test_what_a_provider_says_is_taken_for_a_week_at_the_most(said: float, secon
 
 
 @pytest.mark.promise("P12")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=5 * settings.get_profile("untimed").max_examples)
 @given(causes, told, histories, retries, jitters)
 def test_every_retry_obeys_the_provider_and_the_table(
     cause: Cause, said: float | None, history: History, retry: Retry, jitter: float

@@ -293,7 +293,7 @@ async def test_nothing_accumulates(launcher: Launcher, run_dir: Path) -> None:
     before = held()
     await once(0)
     async with trio.open_nursery() as nursery:
-        for number in range(1, 9):
+        for number in range(1, 5):
             nursery.start_soon(once, number)
     with trio.fail_after(PATIENCE):
         while remains():  # keepers are being reaped

@@ -92,7 +92,7 @@ async def test_a_flood_of_small_frames_leaves_others_their_turn() -> None:
 @pytest.mark.parametrize("nothing", [b"\n", b"\0"])
 async def test_a_flood_of_nothing_is_read_slower(nothing: bytes, autojump_clock: trio.testing.MockClock) -> None:
     """What gives no frame and no noise would else be read as fast as the processor can."""
-    chunks, chunk = 100, nothing * PIPE_BYTES
+    chunks, chunk = 50, nothing * PIPE_BYTES
     reading, writing = os.pipe()
     output, stdin = Output(trio.lowlevel.FdStream(reading)), trio.lowlevel.FdStream(writing)
 

@@ -11,13 +11,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
 from kernel.workflows import project_git
 from kernel.workflows.clone import clone_of, has_clone, link_of, shared_objects
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
-from tests.kernel.workflows.git_ground import Ground, at, ground_in, planned, repository
+from tests.kernel.workflows.git_ground import Ground, at, ground_in, launched, planned, repository
 
 BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 pytestmark = [
@@ -65,11 +66,17 @@ class Confined:
 
 @asynccontextmanager
 async def confined(folder: Path) -> AsyncGenerator[Confined]:
+    async with launched(folder) as launcher:
+        yield await confined_in(folder, launcher)
+
+
+async def confined_in(folder: Path, launcher: Launcher) -> Confined:
     ground = ground_in(folder)
-    async with repository(ground) as git:
-        tree = planned(await git.base(), git)
-        tree = msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree, confined=True))
-        yield Confined(ground, git, tree)
+    git = ground.repository(launcher)
+    tree = planned(await git.base(), git)
+    return Confined(
+        ground, git, msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree, confined=True))
+    )
 
 
 async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path) -> None:
@@ -78,9 +85,9 @@ async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path)
         assert await one.git.losses(one.tree, box=one.box) is None
         for script in (
             "echo 1 > n; git add n; git commit -qm one",
-            "for i in $(seq 50); do echo $i > f$i; git add f$i; git commit -qm $i; done",
-            "git reset -q --hard HEAD~20; git commit -q --amend -m other",
-            "git reset -q --hard HEAD~31",
+            "for i in $(seq 12); do echo $i > f$i; git add f$i; git commit -qm $i; done",
+            "git reset -q --hard HEAD~5; git commit -q --amend -m other",
+            "git reset -q --hard HEAD~8",
         ):
             one.do(script)
             await one.git.changes(one.tree, box=one.box)
@@ -122,19 +129,22 @@ EVIL = {
 }
 
 
-@pytest.mark.parametrize("script", EVIL.values(), ids=list(EVIL))
 async def test_what_is_no_sound_branch_is_not_taken(
-    tmp_path: Path, script: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The branch stays where it is, the tree is kept, and no other is held up for long."""
-    monkeypatch.setattr(project_git, "CONFINED_SECONDS", 5.0)
-    async with confined(tmp_path) as one:
-        one.do(script)
-        with pytest.raises(Refused) as caught:
-            await one.git.losses(one.tree, box=one.box)
-        assert caught.value.code == "setup_failed"
-        assert one.branch() == one.tree.base
-        assert one.ground.git("fsck", "--strict", "--no-dangling") == ""
+    async with launched(tmp_path) as launcher:
+        for name, script in EVIL.items():
+            with subtests.test(name), monkeypatch.context() as patched:
+                if name == "a pipe":
+                    patched.setattr(project_git, "CONFINED_SECONDS", 2.0)
+                one = await confined_in(tmp_path / name.replace(" ", "-"), launcher)
+                one.do(script)
+                with pytest.raises(Refused) as caught:
+                    await one.git.losses(one.tree, box=one.box)
+                assert caught.value.code == "setup_failed"
+                assert one.branch() == one.tree.base
+                assert one.ground.git("fsck", "--strict", "--no-dangling") == ""
 
 
 async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path) -> None:

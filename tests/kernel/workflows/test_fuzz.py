@@ -1,7 +1,7 @@
 """Whatever a workflow or project file holds: success or a refusal with places."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -14,6 +14,8 @@ from kernel.workflows.prepare import prepare
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 
+EXAMPLES: Final = settings.get_profile("untimed").max_examples
+"""As many as is usual; ``scripts/soak properties`` tries more."""
 _KEYS = ["name", "agents", "params", "setup", "kickoff", "limits", "workspace", "budget", "providers", "workflows"]
 _INNER = ["ref", "a", "b", "model", "backend", "provider", "mock", "prompt", "append", "system", "system_file", "name"]
 _STEP = ["shell", "as", "timeout", "type", "short", "default", "required", "do", "text", "hops", "base_url"]
@@ -40,7 +42,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 @pytest.mark.promise("CF06", "CF07", "CF08", "CF09", "CF10", "CF21")
-@settings(max_examples=300, deadline=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=3 * EXAMPLES, deadline=500, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
     """Any workflow file loads or is refused."""
@@ -53,7 +55,7 @@ def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[
 
 
 @pytest.mark.promise("CF07")
-@settings(max_examples=150, deadline=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * EXAMPLES, deadline=500, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_project_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
     """Any project file loads or is refused."""

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.procs.exec import ExecLauncher
+from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import messages, spending, workflows, worktrees
 from kernel.store.transitions.runs import StartedRun
@@ -24,6 +23,7 @@ from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from tests.kernel.store.house import House, open_house
+from tests.kernel.workflows.git_ground import launched
 
 MOCK = "backend: mock, mock: [{text: x}]"
 REVIEW = f"""\
@@ -73,7 +73,7 @@ class Stage:
     """A store and a launcher that run."""
 
     house: House
-    launcher: ExecLauncher
+    launcher: Launcher
 
     async def start(self, prepared: Prepared, repository: Repository | None = None) -> StartedRun:
         environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
@@ -97,13 +97,8 @@ class Stage:
 
 @asynccontextmanager
 async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
-    run_dir = tmp_path / "run"
-    run_dir.mkdir()
-    async with open_house(":memory:") as house, trio.open_nursery() as nursery:
-        launcher = ExecLauncher(run_dir=run_dir, environ={"PATH": "/usr/bin:/bin"})
-        await nursery.start(launcher.run)
+    async with open_house(":memory:") as house, launched(tmp_path) as launcher:
         yield Stage(house, launcher)
-        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.promise("CF16", "P19")
