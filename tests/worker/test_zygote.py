@@ -180,5 +180,5 @@ def test_what_cannot_be_read_is_ignored(zygote: Zygote) -> None:
 
 def test_a_conversation_on_the_loop_is_rehearsed_to_its_end_every_time() -> None:
     """Who listens on a loop hears at once, whatever comes first."""
-    script = "from worker.fork.warmup import warm_up_trio\nfor _ in range(40): warm_up_trio()"
+    script = "from worker.fork.warmup import warm_up_trio\nfor _ in range(15): warm_up_trio()"
     subprocess.run([sys.executable, "-I", "-c", script], timeout=60, check=True)

@@ -21,10 +21,13 @@ def _ask(root: Path, *words: str) -> tuple[int, Any]:
     return done.returncode, json.loads(done.stdout)
 
 
-def test_it_answers_with_one_document_and_the_exit_code_of_the_refusal(tmp_path: Path) -> None:
+def test_it_answers_with_one_document_and_the_exit_code_of_the_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """contracts 7: 0, 78 for a file that is wrong, else the code of the refusal."""
     review(tmp_path)
-    assert _ask(tmp_path, "validate")[0] == 0
+    monkeypatch.chdir(tmp_path)
+    assert main(("validate",), os.environ)[1] == 0
     code, unknown = _ask(tmp_path, "config", "nobody")
     assert (code, unknown["schema"], unknown["code"], unknown["exit_code"]) == (5, "awk/error/1", "unknown_agent", 5)
     write(tmp_path, {".agents/alice.yaml": "modell: x\n"})
@@ -34,7 +37,8 @@ def test_it_answers_with_one_document_and_the_exit_code_of_the_refusal(tmp_path:
         "awk/validate/1",
         [True, False, True],
     )
-    code, broken = _ask(tmp_path, "config", "alice")
+    document, code = main(("config", "alice"), os.environ)
+    broken = json.loads(document)
     assert (code, broken["code"], broken["errors"][0]["where"]) == (78, "bad_definition", "modell")
 
 

@@ -2,11 +2,14 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from kernel.store.worktrees import Worktree
+from kernel.workflows.git_view import View
+from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.repository import INCLUDE, Changed, Repository
 from kernel.workflows.worktrees import copy_included
 from protocol.errors import Refused
@@ -39,6 +42,29 @@ async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_a
         assert ground.git("status", "--porcelain", "-z", cwd=at(tree)) == before
         assert await git.losses(tree) == "changed or new files that are not committed: 2"
         assert list(git.place.glob(".index*")) == []
+
+
+async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(
+    ground: Ground, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is the same for the project, its refs and every tree; what it says now is what counts."""
+    asked: list[str] = []
+    said = ProjectGit.said
+
+    async def counted(self: ProjectGit, view: View, *words: str, **more: Any) -> bytes:
+        asked.append(words[0])
+        return await said(self, view, *words, **more)
+
+    monkeypatch.setattr(ProjectGit, "said", counted)
+    async with repository(ground) as git:
+        tree = await made(git, planned(await git.base(), git))
+        assert await git.losses(tree) is None
+        await git.remove(tree)
+        assert asked.count("config") == 1
+        ground.git("config", "core.worktree", str(ground.folder))
+        with pytest.raises(Refused, match=r"core\.worktree"):
+            await git.base()
+    assert asked.count("config") == 2
 
 
 async def test_what_would_be_lost_keeps_a_tree_and_what_would_not_goes_with_its_branch(ground: Ground) -> None:
