@@ -102,6 +102,7 @@ class Connection:
         last: returns whether no request is to follow the one under way.
         asked_by: called with itself and the holder of the token for each request that carried a valid one.
         complain: called with what was wrong with what is no request.
+        begun: what was read already.
     """
 
     def __init__(
@@ -113,8 +114,10 @@ class Connection:
         last: Callable[[], bool],
         asked_by: "Callable[[Connection, str], None]",
         complain: Callable[[str], None],
+        begun: bytes = b"",
     ) -> None:
         self._app = app
+        self._begun = begun
         self._stream = stream
         self._now_ms = now_ms
         self._last = last
@@ -131,7 +134,7 @@ class Connection:
     async def run(self) -> None:
         """Serve. Errors of the network end it quietly. Cancellation: the connection is closed."""
         try:
-            data = await self._next()
+            data = self._begun or await self._next()
             if data:  # until somebody asks something, a connection costs a task and no more
                 async with trio.open_nursery() as self._answering:
                     self._http = Http1(

@@ -8,7 +8,7 @@ import errno
 import logging
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -88,8 +88,8 @@ class HttpServer:
                 else:
                     serving.start_soon(self.serve, stream)
 
-    async def serve(self, stream: trio.SocketStream) -> None:
-        """Serve one connection to its end. What goes wrong in it stays in it."""
+    async def serve(self, stream: trio.SocketStream, begun: bytes = b"") -> None:
+        """Serve one connection, of which ``begun`` was read already, to its end. What goes wrong in it stays in it."""
         connection = Connection(
             self._app,
             stream,
@@ -97,6 +97,7 @@ class HttpServer:
             last=self._draining.is_set,
             asked_by=self._asked_by,
             complain=partial(self._complaints.say, "request.malformed"),
+            begun=begun,
         )
         self._put(connection, STRANGER)
         try:
@@ -156,11 +157,13 @@ class HttpServer:
 async def serve(
     services: Services,
     listener: socket.socket,
+    waiting: Iterable[tuple[socket.socket, bytes]] = (),
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Serve on ``listener`` (bound and listening, taken over) until the shutdown's ``closing`` is set.
 
+    ``waiting``: connections that were accepted before, with what was read of them.
     Returns within GRACE_SECONDS of that. Cancellation: connections are aborted at once.
     """
     store, kernel = services.store, services.kernel
@@ -178,6 +181,9 @@ async def serve(
         try:
             async with trio.open_nursery() as accepting:
                 accepted = trio.SocketListener(trio.socket.from_stdlib_socket(listener))
+                for client, begun in waiting:
+                    stream = trio.SocketStream(trio.socket.from_stdlib_socket(client))
+                    serving.start_soon(server.serve, stream, begun)
                 accepting.start_soon(server.accept, accepted, serving)
                 task_status.started()
                 await kernel.shutdown.closing.wait()
