@@ -1,10 +1,16 @@
-"""``python -I -m kernel``: take the project's lock, listen, publish the record, then import and run the kernel."""
+"""``python -I -m kernel``: take the project's lock, listen, publish the record, open the database, then import and run
+the kernel. Requests are let in as soon as nothing is left that could keep it from starting.
+"""
 
+import logging
 import os
 import secrets
+import signal
 import socket
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
 
 from kernel.boot.arguments import Boot, parse_arguments
 from kernel.boot.container_init import serve_as_init
@@ -14,11 +20,17 @@ from kernel.boot.log_file import start_logging
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
-from protocol.state_paths import LOCK, LOG, RECORD
+from protocol.state_paths import DATABASE, LOCK, LOG, RECORD
 from protocol.version import VERSION
+
+logger = logging.getLogger("kernel.app")
 
 BACKLOG = 1024
 EX_CONFIG = 78
+SETTINGS: Final = (".agents.yaml", "moniro.yaml")
+"""The project files: a mistake in their settings keeps the kernel from starting."""
+LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
+"""Variable that may choose what is not possible here."""
 
 
 def main() -> int:
@@ -40,6 +52,7 @@ def main() -> int:
     if lock is None:
         print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
         return 0
+    early_signals: list[int] = []
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listener.bind(("127.0.0.1", 0))
     listener.listen(BACKLOG)
@@ -50,6 +63,7 @@ def main() -> int:
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
+        early_signals=early_signals,
     )
     responder = HealthResponder(boot.listener, boot.token, boot.version)
     responder.open()
@@ -58,12 +72,56 @@ def main() -> int:
     except OSError as error:
         return _refuse(remedy(error, arguments.state))
     start_logging(os.path.join(arguments.state, LOG))
-    from kernel.app import run  # noqa: PLC0415  (takes most of a second to import: /health is answered first)
-
     try:
-        return run(boot, responder)
+        return _open_and_run(boot, responder, early_signals)
     finally:
         withdraw(boot)
+
+
+def _open_and_run(boot: Boot, responder: HealthResponder, early_signals: list[int]) -> int:
+    """Open the database and run the kernel on it. Returns the exit code.
+
+    After a kernel that ended in order, and with sound settings, nothing is left then that could keep this one from
+    starting: requests are let in, and wait for the rest of it.
+    """
+    from kernel.store.database import open_database  # noqa: PLC0415  (/health is answered first)
+    from kernel.store.errors import CannotOpen  # noqa: PLC0415  (as above)
+
+    path = os.path.join(boot.arguments.state, DATABASE)
+    if boot.after_death and os.path.exists(path) and not os.path.exists(f"{path}-wal"):
+        # SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08).
+        said = "kernel.log_gone %s-wal is not there: what the last kernel had accepted last may be lost"
+        logger.error(said, path)
+    try:
+        database = open_database(path)
+    except CannotOpen as error:
+        logger.error("kernel.refused %s", error)
+        return EX_CONFIG
+    saved = database.saved_notice()
+    if saved is not None:
+        logger.warning("kernel.saved_copy %s", saved)
+    in_order = not boot.after_death and LAUNCHER not in os.environ and database.continues_in_order()
+    if in_order and _settings_are_sound(boot.arguments.project):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda caught, _frame: early_signals.append(caught))
+        responder.accept()
+    from kernel.app import run  # noqa: PLC0415  (takes half a second to import: requests are let in first)
+
+    return run(boot, database, responder)
+
+
+def _settings_are_sound(project: str) -> bool:
+    """Return whether the project file can be read; what is wrong with it is said by whoever needs it."""
+    if not any(os.path.lexists(os.path.join(project, name)) for name in SETTINGS):
+        return True
+    from kernel.agents.catalog import Catalog  # noqa: PLC0415  (only where there is a project file)
+    from protocol.errors import Refused  # noqa: PLC0415  (as above)
+
+    try:
+        Catalog(Path(project)).project()
+    except Refused:
+        return False
+    return True
 
 
 def _refuse(why: str) -> int:

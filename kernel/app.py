@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -17,18 +16,17 @@ from kernel.agents.preload import sdks_for
 from kernel.api.context import Services
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
-from kernel.boot.health_responder import HealthResponder
+from kernel.boot.health_responder import HealthResponder, Held
 from kernel.policy.restart import WAY_OUT
 from kernel.procs.launcher import LauncherUnknown
 from kernel.procs.sweep import sweep
 from kernel.services.shutdown import ShutdownRequest, stop_on_signals
-from kernel.store.database import Database, open_database
-from kernel.store.errors import CannotOpen, CannotSave, StorageFailed
+from kernel.store.database import Database
+from kernel.store.errors import CannotSave, StorageFailed
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
 from kernel.wiring import Kernel, build
 from protocol.errors import Refused
-from protocol.state_paths import DATABASE
 
 logger = logging.getLogger(__name__)
 
@@ -42,21 +40,9 @@ LADDER_SECONDS: Final = 10.0
 """From the end of its grace until a worker's tree is gone, however it behaves, and its ending is written."""
 
 
-def run(boot: Boot, responder: HealthResponder) -> int:
+def run(boot: Boot, database: Database, responder: HealthResponder) -> int:
     """Run the kernel behind ``boot``'s listener until it is stopped. Returns the exit code."""
-    path = Path(boot.arguments.state) / DATABASE
-    log = path.with_name(f"{path.name}-wal")
-    if boot.after_death and path.exists() and not log.exists():
-        # SQLite does not miss its log: it would start from what was copied back, and say nothing (fault SF08).
-        logger.error("kernel.log_gone %s is not there: what the last kernel had accepted last may be lost", log)
     give_back_large_blocks()
-    try:
-        database = open_database(str(path))
-    except CannotOpen as error:
-        return _refuse(error)
-    saved = database.saved_notice()
-    if saved is not None:
-        logger.warning("kernel.saved_copy %s", saved)
     code = 0
     try:
         kernel = build(boot, database)
@@ -138,10 +124,9 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
 async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:
     """Start the services in order, wait for the request to stop, and end the work."""
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(stop_on_signals, kernel.shutdown)
+        nursery.start_soon(stop_on_signals, kernel.shutdown, boot.early_signals)
         await nursery.start(kernel.watchdog.run)
-        responder.close()
-        await nursery.start(_serve_to_end, kernel.services, boot, nursery.cancel_scope)
+        await nursery.start(_serve_to_end, kernel.services, boot, responder.close(), nursery.cancel_scope)
         keep = kernel.boundary.keep
         await nursery.start(keep, "runs", kernel.runs.run)
         if kernel.safe_mode.is_set():
@@ -174,10 +159,15 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
 
 
 async def _serve_to_end(
-    services: Services, boot: Boot, scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]
+    services: Services,
+    boot: Boot,
+    waiting: list[Held],
+    scope: trio.CancelScope,
+    *,
+    task_status: trio.TaskStatus[None],
 ) -> None:
     """Serve until the last attempt is gone, since attempts need their MCP; then end all other services."""
-    await serve(services, boot.listener, task_status=task_status)
+    await serve(services, boot.listener, waiting, task_status=task_status)
     scope.cancel()
 
 

@@ -5,6 +5,7 @@ import ctypes
 import gc
 import os
 import socket
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from protocol.state_paths import project_state, state_home
@@ -30,6 +31,8 @@ class Boot(NamedTuple):
     started_at: str
     after_death: bool = False
     """The kernel before did not take its record away: it was killed."""
+    early_signals: Sequence[int] = ()
+    """Those that asked it to stop while it was being imported; may grow until its services start."""
 
 
 def parse_arguments(words: list[str]) -> Arguments:

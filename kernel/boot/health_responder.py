@@ -1,8 +1,9 @@
 """Answers /health while the kernel behind it is still being imported. Exists for speed.
 
-Importing the HTTP and MCP stacks takes most of a second; a client that has just started this kernel wants to know at
-once that it is alive and genuine. Anything but /health gets 503 and is asked to come back. The HTTP server takes over
-the same listening socket, so no connection is ever refused.
+Importing the HTTP and MCP stacks takes half a second; a client that has just started this kernel wants to know at once
+that it is alive and genuine. At first anything but /health gets 503 and is asked to come back. Once it is known that
+nothing keeps the kernel from starting, ``accept`` lets requests in: they wait for the HTTP server, which takes over
+their connections and the listening socket, so none is ever refused.
 """
 
 import json
@@ -10,7 +11,7 @@ import selectors
 import socket
 import threading
 import time
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from protocol.proof import prove
@@ -18,6 +19,15 @@ from protocol.proof import prove
 REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5
 """The time that one client may take; clients are served one at a time."""
+HELD_LIMIT: Final = 256
+"""Connections that wait for the HTTP server; those beyond are told to come back."""
+
+
+class Held(NamedTuple):
+    """A connection that waits for the HTTP server, and what was read of its next request."""
+
+    client: socket.socket
+    begun: bytes
 
 
 class HealthResponder:
@@ -29,16 +39,23 @@ class HealthResponder:
         self._version = version
         self._wake, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="health", daemon=True)
+        self._accepts = False
+        self._held: list[Held] = []
 
     def open(self) -> None:
         """Start answering."""
         self._thread.start()
 
-    def close(self) -> None:
-        """Stop answering; connections not yet accepted stay in the backlog for the HTTP server."""
+    def accept(self) -> None:
+        """Let requests in from now on: /health is ``ok``, all else waits for the HTTP server."""
+        self._accepts = True
+
+    def close(self) -> list[Held]:
+        """Stop answering. Returns the connections that wait; those not yet accepted stay in the backlog."""
         self._waker.close()
         self._thread.join()
         self._wake.close()
+        return self._held
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -49,28 +66,35 @@ class HealthResponder:
                     client, _ = self._listener.accept()
                 except OSError:
                     continue
-                with client:
-                    self._answer(client)
+                held = self._answer(client)
+                if held is None:
+                    client.close()
+                else:
+                    self._held.append(held)
 
-    def _answer(self, client: socket.socket) -> None:
+    def _answer(self, client: socket.socket) -> Held | None:
+        """Answer one request. Returns what the HTTP server has to go on with; None: the connection is over."""
         deadline = time.monotonic() + PATIENCE_SECONDS
+        waits = self._accepts and len(self._held) < HELD_LIMIT
         try:
             request = b""
             while b"\r\n\r\n" not in request and len(request) < REQUEST_LIMIT_BYTES:
                 client.settimeout(max(deadline - time.monotonic(), 0.001))
                 piece = client.recv(REQUEST_LIMIT_BYTES)
                 if not piece:
-                    return
+                    return None
                 request += piece
             request_line = request.split(b"\r\n", 1)[0].decode("latin-1")
             method, _, rest = request_line.partition(" ")
             address = urlsplit(rest.partition(" ")[0])
             if method == "GET" and address.path == "/health":
-                health = {"status": "starting", "version": self._version}
+                health = {"status": "ok" if waits else "starting", "version": self._version}
                 nonce = parse_qs(address.query).get("nonce")
                 if nonce:
                     health["proof"] = prove(self._token, nonce[0])
-                response = _http("200 OK", "application/json", health)
+                response = _http("200 OK", "application/json", health, kept=waits)
+            elif waits:
+                return Held(client, request)
             else:
                 problem = {
                     "type": "about:blank",
@@ -83,13 +107,15 @@ class HealthResponder:
                 response = _http("503 Service Unavailable", "application/problem+json", problem)
             client.sendall(response)
         except OSError:
-            return
+            return None
+        return Held(client, request.partition(b"\r\n\r\n")[2]) if waits else None
 
 
-def _http(status: str, content_type: str, body: object) -> bytes:
+def _http(status: str, content_type: str, body: object, *, kept: bool = False) -> bytes:
     content = json.dumps(body).encode()
     head = (
         f"HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {len(content)}\r\n"
-        "cache-control: no-store\r\nretry-after: 1\r\nconnection: close\r\n\r\n"
+        "cache-control: no-store\r\n"
     )
+    head += "\r\n" if kept else "retry-after: 1\r\nconnection: close\r\n\r\n"
     return head.encode() + content

@@ -2,6 +2,7 @@
 
 import logging
 import signal
+from collections.abc import Iterable
 from typing import Final
 
 import trio
@@ -46,10 +47,15 @@ class ShutdownRequest:
         await self._hurry.wait()
 
 
-async def stop_on_signals(shutdown: ShutdownRequest) -> None:
-    """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19)."""
+async def stop_on_signals(shutdown: ShutdownRequest, early: Iterable[int] = ()) -> None:
+    """SIGTERM and SIGINT ask to stop; SIGHUP (a closed terminal) is none of our business (fault PF19).
+
+    ``early``: those that came before anybody could act on them.
+    """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(*SIGNALS) as received:
+        for number in early:
+            shutdown.ask(by=signal.Signals(number).name)
         async for number in received:
             name = signal.Signals(number).name
             logger.info("kernel.signal %s", name)

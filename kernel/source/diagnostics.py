@@ -5,7 +5,6 @@ Where a word is not known, the nearest known one is suggested.
 
 import re
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import Final
 
 import msgspec
@@ -125,6 +124,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The one of ``known`` that ``word`` is most likely a slip of; None where none is near."""
     if len(word) > _LONGEST:
         return None
+    from difflib import get_close_matches  # noqa: PLC0415  (some milliseconds, for mistakes only)
+
     matches = get_close_matches(word.lower(), sorted(known), n=1, cutoff=0.6)
     return matches[0] if matches else None
 

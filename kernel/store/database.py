@@ -69,6 +69,9 @@ _READER_PRAGMAS: Final = "PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PR
 _SAVED: Final = ".saved-"
 _numbers: Final = itertools.count(1)
 
+TOUCH_LAST_BOOT: Final = "UPDATE boots SET version = version WHERE id = (SELECT max(id) FROM boots)"
+LAST_BOOT_STOPPED: Final = "SELECT stopped_ms IS NOT NULL FROM boots ORDER BY id DESC LIMIT 1"
+
 
 class Database:
     """Hands out connections. Made by ``open_database``."""
@@ -114,6 +117,17 @@ class Database:
     def misplaced(self) -> str | None:
         """Return why what is written does not reach the file that is at ``path`` now; None: it does. Cheap."""
         return None if self._place is None else self._place.fault()
+
+    def continues_in_order(self) -> bool:
+        """Return whether the last kernel was asked to end, or there was none, and a commit succeeds: nothing is to be
+        put back, and nothing here keeps the next kernel from starting.
+        """
+        try:
+            self._writer.execute(TOUCH_LAST_BOOT)
+            row = self._writer.execute(LAST_BOOT_STOPPED).fetchone()
+        except apsw.Error:
+            return False
+        return row is None or bool(row[0])
 
     def has_room(self) -> bool:
         """Return whether its disk has so much room that a commit is worth a try: a small one may find some where none

@@ -31,6 +31,26 @@ def _seconds_to_health(project: Project) -> float:
     return taken
 
 
+def _seconds_to_ready(project: Project) -> float:
+    """``awk start``, the whole process: from then on work is accepted."""
+    begin = time.perf_counter()
+    project.awk("start")
+    taken = time.perf_counter() - begin
+    project.stop()
+    return taken
+
+
+def _seconds_to_reply(project: Project) -> float:
+    """A message where no kernel runs, to the reply that its sender reads."""
+    begin = time.perf_counter()
+    said = project.awk("send", "a0", "hi", "--wait")
+    taken = time.perf_counter() - begin
+    if said.code:
+        raise RuntimeError(said.err)
+    project.stop()
+    return taken
+
+
 def measure() -> Iterator[Figure]:
     """The thin client, the pass-through and the start."""
     with running({f".agents/a{number}.yaml": MOCK for number in range(5)}) as measured:
@@ -53,3 +73,8 @@ def measure() -> Iterator[Figure]:
     with empty_project() as project:
         taken = [_seconds_to_health(project) * 1000 for _ in range(STARTS)]
         yield Figure("awk start to /health, p50", p50(taken), 387, "ms")
+        taken = [_seconds_to_ready(project) * 1000 for _ in range(STARTS)]
+        yield Figure("awk start to ready, p50", p50(taken), 300, "ms")
+        project.write(".agents/a0.yaml", MOCK)
+        taken = [_seconds_to_reply(project) * 1000 for _ in range(STARTS)]
+        yield Figure("awk send that starts the kernel, to its reply, p50", p50(taken), 1000, "ms")

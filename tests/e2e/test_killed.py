@@ -8,6 +8,7 @@ import uuid
 import psutil
 import pytest
 
+from protocol.state_paths import RECORD
 from tests.e2e.processes import marked, survivors, wait_for_mark, zygote_of
 from tests.project import Project
 
@@ -23,6 +24,17 @@ def orphan(mark: str, number: int) -> str:
     program = "import signal,time;signal.signal(15,1);time.sleep(600)"
     orphaned = f"setsid {sys.executable} -c '{program}' {mark} >/dev/null 2>&1 & sleep 600"
     return f"""shell: "[ -e go-{number} ] || {{ {orphaned}; }}\""""
+
+
+def test_a_kernel_told_to_stop_in_its_first_moments_ends_in_order(project: Project) -> None:
+    """`awk start` returns while it is still being imported; a signal that comes then is kept."""
+    assert project.awk("start").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    kernel.send_signal(signal.SIGTERM)
+    psutil.wait_procs([kernel], timeout=30)
+    assert not kernel.is_running()
+    assert "kernel.stopped" in (project.state / "kernel.log").read_text()
+    assert not (project.state / RECORD).exists()
 
 
 @pytest.mark.promise("P1", "P7", "PF09")

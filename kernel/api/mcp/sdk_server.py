@@ -14,7 +14,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from kernel.api.mcp.calls import ToolDispatcher, call_key, find
-from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, LISTED, NAME, listed
+from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, NAME, listed
 from kernel.api.mcp.tool import Caller
 from kernel.store.attempts import Identity
 from protocol.tools import OFFERED_TO
@@ -30,7 +30,7 @@ def build_manager(calls: ToolDispatcher) -> StreamableHTTPSessionManager:
 
 def build_server(calls: ToolDispatcher) -> "Server[Any]":
     """A server of all tools. Who asks is in the scope of each request, and nowhere else."""
-    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in LISTED}
+    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in listed()}
     schemas = {name: tool.input_schema for name, tool in tools.items()}
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:

@@ -61,6 +61,34 @@ def test_a_connection_that_comes_while_the_door_closes_waits_for_the_house(liste
             assert accepted.recv(5) == b"hello"
 
 
+def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket) -> None:
+    """Once nothing keeps the kernel from starting it is ok, and what is asked waits, unread bytes and all."""
+    door = HealthResponder(listener, "secret", "1")
+    door.open()
+    door.accept()
+    with (
+        socket.create_connection(listener.getsockname()) as kept,
+        socket.create_connection(listener.getsockname()) as new,
+    ):
+        kept.sendall(b"GET /health?nonce=n1 HTTP/1.1\r\n\r\n")
+        answer = kept.recv(8192)
+        while b"}" not in answer:
+            answer += kept.recv(8192)
+        head, _, body = answer.partition(b"\r\n\r\n")
+        assert json.loads(body) == {"status": "ok", "version": "1", "proof": prove("secret", "n1")}
+        assert b"connection: close" not in head
+        new.sendall(b"POST /messages HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel")
+        assert ask(listener, "/health")[1]["status"] == "ok"  # whoever came before was seen by now
+        waiting = {held.client.getpeername(): held for held in door.close()}
+        kept.sendall(b"more")
+        ours = waiting[kept.getsockname()]
+        assert (ours.begun, ours.client.recv(4)) == (b"", b"more")
+        asked = waiting[new.getsockname()].begun
+        assert asked == b"POST /messages HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel"
+        for held in waiting.values():
+            held.client.close()
+
+
 def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.socket) -> None:
     """One slow client costs the next at most the door's patience."""
     door = HealthResponder(listener, "secret", "1")
