@@ -1,7 +1,10 @@
 """HTTP/1.1 connection on a Trio stream, with deadlines of its own, and the tasks that answer its requests.
 
-A client that stops reading must not hold the server open, shutdown included, nor one that never ends its headers: the
-deadlines are on the two awaits there are. Whoever need not wait goes on at once, without a turn of the event loop.
+hypercorn's own TCPServer writes inside a shield without a deadline: a client that stops reading then holds the
+server open for ever, shutdown included. It also knows no deadline for headers, starts a task per request just to
+notice that a connection is idle, and hands the parts of a request over through a channel that gives up the loop at
+every step: together more than our own work on it. Here the deadlines are on the two awaits there are, and whoever
+need not wait goes on at once.
 """
 
 import logging
@@ -9,12 +12,17 @@ import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final, cast
 
 import trio
+from hypercorn.config import Config
+from hypercorn.events import Closed, Event, RawData, Updated
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
+from hypercorn.utils import parse_socket_addr
 
-from kernel.api.asgi import App, Message
-from kernel.api.strict_http import Exchange, Http1
+from kernel.api.strict_http import Http1
 
 logger = logging.getLogger(__name__)
 
@@ -22,8 +30,6 @@ HEADERS_SECONDS: Final = 10.0
 """From the first byte of a request to the end of its headers (fault HF09)."""
 STALLED_SECONDS: Final = 10.0
 """For a client that leaves its receive buffer full, before it is dropped (fault HF11)."""
-KEEP_ALIVE_SECONDS: Final = 75.0
-HEADERS_LIMIT_BYTES: Final = 64 * 1024
 RECEIVE_BYTES: Final = 2**16
 UNREAD_BYTES: Final = 2**20
 """Thrown away at a close: closing on unread bytes makes TCP reset, and the last answer would be lost."""
@@ -37,18 +43,20 @@ RECEIVE_QUEUE: Final = "agent_worker.receive_queue"
 ADMITTED: Final = "agent_worker.admitted"
 """Key of the ASGI scope for the callback that takes the holder of a token, once that was found valid."""
 
+_Send = Callable[[ASGISendEvent | None], Awaitable[None]]
+
 
 class ReceiveQueue:
     """Parts of one request, in their order, from the task that reads the connection to the one that answers."""
 
     def __init__(self) -> None:
-        self._parts: deque[Message] = deque()
+        self._parts: deque[ASGIReceiveEvent] = deque()
         self._reader = trio.lowlevel.ParkingLot()
         self._writer = trio.lowlevel.ParkingLot()
         self._closed = False
         self._leave: Callable[[], None] | None = None
 
-    async def put(self, part: Message) -> None:
+    async def put(self, part: ASGIReceiveEvent) -> None:
         """Add a part; wait while there are too many. One that nobody will read is dropped."""
         while len(self._parts) >= WAITING_PARTS and not self._closed:
             await self._writer.park()
@@ -58,7 +66,7 @@ class ReceiveQueue:
             if self._leave is not None and part["type"] == "http.disconnect":
                 self._leave()
 
-    async def receive(self) -> Message:
+    async def receive(self) -> ASGIReceiveEvent:
         """The next part, as ASGI's ``receive``."""
         while not self._parts:
             await self._reader.park()
@@ -83,44 +91,57 @@ class ReceiveQueue:
         self._writer.unpark_all()
 
 
-async def answer(app: App, exchange: Exchange, queue: ReceiveQueue) -> None:
+class RequestTasks(TaskGroup):
+    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``: see ADMITTED."""
+
+    def __init__(self, admitted: Callable[[str], None]) -> None:
+        super().__init__()
+        self._admitted = admitted
+
+    async def spawn_app(
+        self, app: AppWrapper, config: Config, scope: Scope, send: _Send
+    ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
+        """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
+        assert self._nursery is not None, "requests come while the group is open"
+        queue = ReceiveQueue()
+        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted})
+        self._nursery.start_soon(answer, app, scope, queue, send)
+        return queue.put
+
+
+async def answer(app: AppWrapper, scope: Scope, queue: ReceiveQueue, send: _Send) -> None:
     """Have ``app`` answer one request, to its end."""
     try:
-        await app(exchange.scope, queue.receive, exchange.send)
+        await app(scope, queue.receive, send, trio.to_thread.run_sync, trio.from_thread.run)
     except Exception:
         logger.exception("request.failed")
     finally:
         queue.close()
-        await exchange.send(None)
+        await send(None)
 
 
 class Connection:
     """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``.
 
-    Args:
-        now_ms: the wall clock.
-        last: returns whether no request is to follow the one under way.
-        asked_by: called with itself and the holder of the token for each request that carried a valid one.
-        complain: called with what was wrong with what is no request.
-        begun: what was read already.
+    ``asked_by`` is called with itself and the holder of the token for each request that carried a valid one;
+    ``begun`` is what was read already.
     """
 
     def __init__(
         self,
-        app: App,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
         stream: trio.SocketStream,
-        *,
-        now_ms: Callable[[], int],
-        last: Callable[[], bool],
         asked_by: "Callable[[Connection, str], None]",
         complain: Callable[[str], None],
         begun: bytes = b"",
     ) -> None:
         self._app = app
         self._begun = begun
+        self._config = config
+        self._context = context
         self._stream = stream
-        self._now_ms = now_ms
-        self._last = last
         self._asked_by = asked_by
         self._complain = complain
         self._sending = trio.Lock()
@@ -136,38 +157,27 @@ class Connection:
         try:
             data = self._begun or await self._next()
             if data:  # until somebody asks something, a connection costs a task and no more
-                async with trio.open_nursery() as self._answering:
-                    self._http = Http1(
-                        self,
-                        self._begin,
-                        self._stream.socket.getpeername()[:2],
-                        self._stream.socket.getsockname()[:2],
-                        head_limit_bytes=HEADERS_LIMIT_BYTES,
-                        now_ms=self._now_ms,
-                        complain=self._complain,
-                        last=self._last,
+                socket = self._stream.socket
+                client = parse_socket_addr(socket.family, socket.getpeername())
+                server = parse_socket_addr(socket.family, socket.getsockname())
+                async with RequestTasks(self._admitted) as group:
+                    self._protocol = Http1(
+                        self._app, self._config, self._context, group, client, server, self._send, self._complain
                     )
                     while data:
                         between_requests = self.idle
                         if between_requests:
                             self._deadline = min(self._deadline, trio.current_time() + HEADERS_SECONDS)
-                        await self._http.receive(data)
+                        await self._protocol.handle(RawData(data))
                         if self.idle and not between_requests:  # it came during an answer, and may begin a request
                             self._deadline = trio.current_time() + HEADERS_SECONDS
                         data = await self._next()
-                    await self._http.gone()
+                    await self._protocol.handle(Closed())
         except OSError:
             pass
         finally:
             with trio.CancelScope(shield=True):
                 await self._stream.aclose()
-
-    def _begin(self, exchange: Exchange) -> Callable[[Message], Awaitable[None]]:
-        """Answer a request in a task of its own; returns the function that takes its parts."""
-        queue = ReceiveQueue()
-        exchange.scope.update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted})
-        self._answering.start_soon(answer, self._app, exchange, queue)
-        return queue.put
 
     def _admitted(self, holder: str) -> None:
         """A request came with a valid token: ``holder``'s."""
@@ -192,30 +202,33 @@ class Connection:
                     return os.read(self._stream.socket.fileno(), RECEIVE_BYTES)
         return b""
 
-    def set_idle(self, idle: bool) -> None:
-        """A request has begun, or the last one was answered."""
-        self.idle = idle
-        self._deadline = trio.current_time() + KEEP_ALIVE_SECONDS if idle else float("inf")
-        self._reading.deadline = self._deadline
+    async def _send(self, event: Event) -> None:
+        match event:
+            case RawData(data=data):
+                if data.startswith(HEAD) and not data.startswith(INFORMATIONAL):
+                    self._head += data
+                else:
+                    await self._write(data)
+            case Updated(idle=idle):
+                self.idle = idle
+                self._deadline = trio.current_time() + self._config.keep_alive_timeout if idle else float("inf")
+                self._reading.deadline = self._deadline
+            case Closed():
+                # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
+                with trio.CancelScope(shield=True):
+                    with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
+                        await self._stream.send_eof()
+                    unread = UNREAD_BYTES
+                    with suppress(OSError):  # none is left, or the client has gone
+                        while unread > 0 and (data := os.read(self._stream.socket.fileno(), RECEIVE_BYTES)):
+                            unread -= len(data)
+                    await self._stream.aclose()
+                await self._protocol.handle(Closed())
+            case _:
+                pass
 
-    async def close(self) -> None:
-        """Close, after what was written."""
-        # Shielded: Quart cancels the task that sends when it hears of the end, and that is the task we are in.
-        with trio.CancelScope(shield=True):
-            with suppress(trio.BrokenResourceError, trio.ClosedResourceError, trio.BusyResourceError):
-                await self._stream.send_eof()
-            unread = UNREAD_BYTES
-            with suppress(OSError):  # none is left, or the client has gone
-                while unread > 0 and (data := os.read(self._stream.socket.fileno(), RECEIVE_BYTES)):
-                    unread -= len(data)
-            await self._stream.aclose()
-        await self._http.gone()
-
-    async def write(self, data: bytes) -> None:
+    async def _write(self, data: bytes) -> None:
         """Write a head that waits and all of ``data``, also while being cancelled: half a chunk would look whole."""
-        if data.startswith(HEAD) and not data.startswith(INFORMATIONAL):
-            self._head += data
-            return
         later_part, data, self._head = not self._head, self._head + data, b""
         if data and not self._sending.locked():
             with suppress(OSError):  # what cannot be written at once is waited for
@@ -231,4 +244,4 @@ class Connection:
                     return
         if patience.cancelled_caught:
             self.abort()
-        await self._http.gone()
+        await self._protocol.handle(Closed())

@@ -8,11 +8,14 @@ import errno
 import logging
 import resource
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import partial
 from typing import Final, cast
 
 import trio
+from hypercorn.config import Config
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.utils import wrap_app
 
 from kernel.api.asgi import App, Receive, Scope, Send
 from kernel.api.authentication import ADMIN_NAME, Authenticator
@@ -29,6 +32,8 @@ logger = logging.getLogger(__name__)
 COMPLAINTS: Final = 10
 COMPLAINTS_SECONDS: Final = 60.0
 """So many lines in so long; those beyond are counted, and the count goes with the next line."""
+KEEP_ALIVE_SECONDS: Final = 75.0
+HEADERS_LIMIT_BYTES: Final = 64 * 1024
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 EXHAUSTED_SECONDS: Final = 0.1
 """The pause before we accept again where there was nothing left to accept with."""
@@ -60,13 +65,20 @@ class Complaints:
 
 
 class HttpServer:
-    """Serves connections to ``app``; ``limits`` bounds how many there are at once. ``now_ms``: the wall clock."""
+    """Serves connections to ``app``; ``limits`` bounds how many there are at once."""
 
-    def __init__(self, app: ApiApp, limits: Shares, now_ms: Callable[[], int]) -> None:
+    def __init__(self, app: ApiApp, limits: Shares) -> None:
         self._limits = limits
-        self._app = app
-        self._now_ms = now_ms
-        self._draining = trio.Event()
+        config = Config()
+        config.keep_alive_timeout = KEEP_ALIVE_SECONDS
+        config.keep_alive_max_requests = 10**9
+        config.h11_max_incomplete_size = HEADERS_LIMIT_BYTES
+        config.include_server_header = False
+        config.accesslog = None
+        config.errorlog = logging.getLogger("kernel.api.hypercorn")
+        self._config = config
+        self._context = WorkerContext(None)
+        self._app = wrap_app(app, self._config.wsgi_max_body_size, "asgi")  # type: ignore[arg-type]
         self._open: dict[str, dict[Connection, None]] = {}
         """By holder of the token, oldest first."""
         self._holder: dict[Connection, str] = {}
@@ -90,15 +102,8 @@ class HttpServer:
 
     async def serve(self, stream: trio.SocketStream, begun: bytes = b"") -> None:
         """Serve one connection, of which ``begun`` was read already, to its end. What goes wrong in it stays in it."""
-        connection = Connection(
-            self._app,
-            stream,
-            now_ms=self._now_ms,
-            last=self._draining.is_set,
-            asked_by=self._asked_by,
-            complain=partial(self._complaints.say, "request.malformed"),
-            begun=begun,
-        )
+        complain = partial(self._complaints.say, "request.malformed")
+        connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain, begun)
         self._put(connection, STRANGER)
         try:
             await connection.run()
@@ -111,7 +116,7 @@ class HttpServer:
 
     async def drain(self, grace_seconds: float) -> None:
         """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most."""
-        self._draining.set()
+        await self._context.terminated.set()
         for connection in tuple(self._holder):
             connection.leave()
         self._emptied = trio.Event()
@@ -176,7 +181,7 @@ async def serve(
         mcp=endpoint,
         quart=LazyQuart(services),
     )
-    server = HttpServer(app, shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0]), store.now_ms)
+    server = HttpServer(app, shares(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
     async with endpoint.run(), trio.open_nursery() as serving:
         try:
             async with trio.open_nursery() as accepting:

@@ -1,24 +1,27 @@
 """Strict HTTP/1.1, and nothing else: what two readers could take for different things is refused (promise P17).
 
 h11 forgives what RFC 9112 lets a server forgive: a bare LF, a folded line, Content-Length beside Transfer-Encoding, any
-version. Here each of these is answered 400, and the connection is closed. There are no upgrades: who asks for one gets
-an ordinary answer.
+version. hypercorn adds upgrades: to HTTP/2 before anybody looked at the request, to WebSocket. Here each of these is
+answered 400, and the connection is closed. There are no upgrades: who asks for one gets an ordinary answer.
 """
 
 import re
-import time
-from collections.abc import Awaitable, Callable, Iterable
-from functools import lru_cache
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final, Literal, Protocol
-from urllib.parse import unquote
+from typing import Final
 
 import h11
 import msgspec
-import trio
 from h11._receivebuffer import ReceiveBuffer
+from hypercorn.config import Config
+from hypercorn.events import Event
+from hypercorn.protocol.events import Request
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
 
-from kernel.api.asgi import Message, Scope
 from kernel.api.responses import PROBLEM, Response, head_of
 from protocol.api.document import Problem
 
@@ -29,10 +32,6 @@ _END: Final = b"\r\n\r\n"
 _VISIBLE: Final = bytes(range(0x20, 0x7F)) + bytes(range(0x80, 0x100)) + b"\t\r\n"
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*[0-9]+[ \t]*\r\n")
 _VERSIONS: Final = frozenset({b"1.0", b"1.1"})
-_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_BODILESS: Final = frozenset({204, 304})
-"""Statuses of answers that have no body."""
 
 Address = tuple[str, int] | None
 
@@ -124,192 +123,58 @@ class _Parser(h11.Connection):
         return event
 
 
-@lru_cache(maxsize=1)
-def _date(second: int) -> bytes:
-    now = time.gmtime(second)
-    day = f"{_DAYS[now.tm_wday]}, {now.tm_mday:02} {_MONTHS[now.tm_mon - 1]} {now.tm_year}"
-    return f"{day} {time.strftime('%T', now)} GMT".encode()
-
-
-class Wire(Protocol):
-    """The connection that an Http1 is spoken on."""
-
-    async def write(self, data: bytes) -> None:
-        """Send ``data``; a head may wait for what follows it."""
-        ...
-
-    def set_idle(self, idle: bool) -> None:
-        """A request has begun, or the last one was answered."""
-        ...
-
-    async def close(self) -> None:
-        """Close, after what was written; ``Http1.gone`` is called."""
-        ...
-
-
-class Exchange:
-    """One request and its answer, in the shapes of ASGI. ``put`` takes the parts of the request."""
-
-    put: Callable[[Message], Awaitable[None]]
-
-    def __init__(self, http: "Http1", request: h11.Request, client: Address, server: Address) -> None:
-        path, _, query_string = request.target.partition(b"?")
-        self.scope: Scope = {
-            "type": "http",
-            "asgi": {"spec_version": "2.1", "version": "3.0"},
-            "http_version": request.http_version.decode(),
-            "method": request.method.decode("ascii").upper(),
-            "scheme": "http",
-            "path": unquote(path.decode("ascii")),
-            "raw_path": path,
-            "query_string": query_string,
-            "root_path": "",
-            "headers": list(request.headers),
-            "client": client,
-            "server": server,
-            "extensions": {},
-        }
-        self._http = http
-        self._answer: Literal["awaited", "begun", "whole"] = "awaited"
-        self._without_body = False
-        self.over = False
-        """Nothing of it matters any more: it was answered, or the client has gone."""
-
-    async def send(self, message: Message | None) -> None:
-        """Take a part of the answer, as ASGI's ``send``; None when the application has returned."""
-        kind = None if message is None else message["type"]
-        if message is None:
-            if not self.over:
-                if self._answer == "awaited":
-                    await self._http.send_head(500, [(b"content-length", b"0"), (b"connection", b"close")])
-                    await self._http.send(h11.EndOfMessage())
-                await self._http.finish(self)
-        elif kind == "http.response.start" and self._answer == "awaited":
-            status = message["status"]
-            self._without_body = self.scope["method"] == "HEAD" or status in _BODILESS
-            await self._http.send_head(status, message.get("headers", []))
-            self._answer = "begun"
-        elif kind == "http.response.body" and self._answer == "begun":
-            body = message.get("body", b"")
-            if body and not self._without_body:
-                await self._http.send(h11.Data(data=bytes(body)))
-            if not message.get("more_body", False):
-                await self._http.send(h11.EndOfMessage())
-                self._answer = "whole"
-                await self._http.finish(self)
-        else:
-            raise RuntimeError(f"{kind} where the answer is {self._answer}")
-
-
-class Http1:
-    """The server's side of HTTP/1.1 on one connection, over a strict parser: one request at a time.
-
-    Args:
-        begin: has an exchange answered in a task of its own; returns what takes the parts of the request.
-        now_ms: the wall clock, for the field Date.
-        complain: called with what was wrong with a request, once, before the close.
-        last: returns whether no request is to follow the one under way.
-    """
+class Http1(H11Protocol):
+    """hypercorn's HTTP/1.1 over a strict parser. ``complain`` is called with what was wrong, once, before the close."""
 
     def __init__(
         self,
-        wire: Wire,
-        begin: Callable[[Exchange], Callable[[Message], Awaitable[None]]],
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        group: TaskGroup,
         client: Address,
         server: Address,
-        *,
-        head_limit_bytes: int,
-        now_ms: Callable[[], int],
+        send: Callable[[Event], Awaitable[None]],
         complain: Callable[[str], None],
-        last: Callable[[], bool],
     ) -> None:
-        self._wire = wire
-        self._begin = begin
-        self._client = client
-        self._server = server
-        self._parser = _Parser(head_limit_bytes)
-        self._now_ms = now_ms
+        super().__init__(app, config, context, group, ConnectionState({}), False, client, server, send)
+        self.connection = self._parser = _Parser(config.h11_max_incomplete_size)
         self._complain = complain
-        self._last = last
-        self._exchange: Exchange | None = None
-        self._closing = False
-        self._finished = trio.Event()
-        """Set at the end of each exchange: what came behind its request can be read."""
 
-    async def receive(self, data: bytes) -> None:
-        """Take what came from the client."""
-        parser = self._parser
-        parser.receive_data(data)
-        while True:
-            if parser.they_are_waiting_for_100_continue:
-                await self.send(h11.InformationalResponse(status_code=100, headers=[]))
-            try:
-                event = parser.next_event()
-            except h11.RemoteProtocolError as error:
-                if parser.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
-                    await self._refuse(error.error_status_hint)
-                await self._wire.close()
-                return
-            if isinstance(event, h11.Request):
-                self._wire.set_idle(False)
-                self._exchange = Exchange(self, event, self._client, self._server)
-                self._exchange.put = self._begin(self._exchange)
-            elif event is h11.PAUSED:
-                self._finished = trio.Event()
-                await self._finished.wait()
-                if self._closing:
-                    return
-            elif self._exchange is None or event is h11.NEED_DATA:
-                return
-            elif isinstance(event, h11.Data):
-                await self._exchange.put({"type": "http.request", "body": bytes(event.data), "more_body": True})
-            elif isinstance(event, h11.EndOfMessage):
-                await self._exchange.put({"type": "http.request", "body": b"", "more_body": False})
-            else:
-                return  # the client has closed
+    async def _check_protocol(self, event: h11.Request) -> None:
+        """Nothing is upgraded."""
 
-    async def gone(self) -> None:
-        """The connection was closed, by whichever side."""
-        exchange, self._exchange = self._exchange, None
-        if exchange is not None:
-            exchange.over = True
-            await exchange.put({"type": "http.disconnect"})
+    async def _create_stream(self, request: h11.Request) -> None:
+        self.stream = HTTPStream(
+            self.app,
+            self.config,
+            self.context,
+            self.task_group,
+            self.ssl,
+            self.client,
+            self.server,
+            self.stream_send,
+            STREAM_ID,
+        )
+        await self.stream.handle(
+            Request(
+                stream_id=STREAM_ID,
+                headers=list(request.headers),
+                http_version=request.http_version.decode(),
+                method=request.method.decode("ascii").upper(),
+                raw_path=request.target,
+                state=self.connection_state,
+            )
+        )
 
-    async def send_head(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
-        """Send the head of an answer."""
-        await self.send(h11.Response(status_code=status, headers=[*headers, (b"date", _date(self._now_ms() // 1000))]))
-
-    async def send(self, event: h11.InformationalResponse | h11.Response | h11.Data | h11.EndOfMessage) -> None:
-        """Send a part of an answer; to who does not speak HTTP, nothing."""
-        try:
-            data = self._parser.send(event)
-        except h11.LocalProtocolError:
-            if self._parser.their_state != h11.ERROR:
-                raise
-        else:
-            await self._wire.write(data or b"")
-
-    async def finish(self, exchange: Exchange) -> None:
-        """``exchange`` is over: go on with the next, or close where there is to be none."""
-        if exchange is self._exchange:
-            await self.gone()
-        parser = self._parser
-        self._closing = self._last() or parser.our_state is not h11.DONE or parser.their_state is not h11.DONE
-        self._finished.set()
-        if self._closing:
-            await self._wire.close()
-        else:
-            parser.start_next_cycle()
-            self._wire.set_idle(True)
-
-    async def _refuse(self, status: int) -> None:
+    async def _send_error_response(self, status_code: int) -> None:
         flaw = self._parser.flaw
         self._complain(flaw)
-        title = HTTPStatus(status).phrase
+        title = HTTPStatus(status_code).phrase
         detail = f"this is not HTTP/1.1 as it is read here: {flaw}"
-        problem = Problem(title=title, status=status, code="bad_request", detail=detail)
-        reply = Response(status, msgspec.json.encode(problem), PROBLEM, ((b"connection", b"close"),))
-        await self.send_head(status, head_of(reply))
+        problem = Problem(title=title, status=status_code, code="bad_request", detail=detail)
+        reply = Response(status_code, msgspec.json.encode(problem), PROBLEM, ((b"connection", b"close"),))
+        await self._send_h11_event(h11.Response(status_code=status_code, headers=head_of(reply)))
         if not self._parser.without_body:
-            await self.send(h11.Data(data=reply.body))
-        await self.send(h11.EndOfMessage())
+            await self._send_h11_event(h11.Data(data=reply.body))
+        await self._send_h11_event(h11.EndOfMessage())

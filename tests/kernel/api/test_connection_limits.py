@@ -128,10 +128,10 @@ async def test_without_descriptors_we_wait_and_accept_again(
             raise AssertionError
 
     ours, theirs = socket.socketpair()
-    server = HttpServer(cast("object", None), connections.shares(1024), lambda: 0)  # type: ignore[arg-type]
+    server = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
     served = trio.Event()
 
-    async def serve(stream: trio.SocketStream) -> None:
+    async def serve(stream: trio.SocketStream, _begun: bytes = b"") -> None:
         await stream.aclose()
         served.set()
 

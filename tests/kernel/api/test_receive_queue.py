@@ -3,11 +3,11 @@
 import pytest
 import trio
 import trio.testing
+from hypercorn.typing import ASGIReceiveEvent
 
-from kernel.api.asgi import Message
 from kernel.api.connection import WAITING_PARTS, ReceiveQueue
 
-PART: Message = {"type": "http.request", "body": b"x", "more_body": True}
+PART: ASGIReceiveEvent = {"type": "http.request", "body": b"x", "more_body": True}
 
 
 async def test_what_is_there_costs_no_turn_and_comes_in_order() -> None:
