@@ -42,15 +42,24 @@ class MemoryPressure:
 
 def free_part(cgroups: Path = CGROUPS, own: Path = OWN) -> float:
     """Return the free fraction of the memory, here or in the control group that has least. Reads /proc and /sys."""
-    import psutil  # noqa: PLC0415  (only where somebody works already: a start does not wait for it)
-
-    machine = psutil.virtual_memory()
-    parts = [machine.available / machine.total if machine.total else 1.0]
+    parts = [_free_in_machine()]
     for group in _groups(cgroups, own):
         part = _free_in(group)
         if part is not None:
             parts.append(part)
     return min(parts)
+
+
+def _free_in_machine() -> float:
+    """Return the free fraction of the machine's memory. What Linux tells in a file is not worth 15 ms of psutil."""
+    try:
+        facts = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return int(facts["MemAvailable"].split()[0]) / int(facts["MemTotal"].split()[0])
+    except (OSError, KeyError, ValueError):
+        import psutil  # noqa: PLC0415  (macOS)
+
+        machine = psutil.virtual_memory()
+        return machine.available / machine.total if machine.total else 1.0
 
 
 def _groups(cgroups: Path, own: Path) -> tuple[Path, ...]:

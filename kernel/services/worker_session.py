@@ -7,7 +7,7 @@ after it is ignored. Two monotonic clocks judge a worker that is silent:
   limit of tools while a tool runs, else the idle limit.
 - The heartbeat asks whether the worker's event loop still turns. A worker that answers every ping may still be stuck,
   so a pong is no progress (fault IF12); whatever a worker says shows that it lives, so only a silent one is asked, and
-  ever more rarely as long as it answers. Of one that waits for a person nobody wants to know.
+  rarely once it has answered. Of one that waits for a person nobody wants to know.
 
 Time that the kernel takes itself, for a commit or because it was suspended, counts for neither. Time in which a call of
 the worker waits for a person counts neither as silence nor for the total limit; budgets of time are not known here.
@@ -64,10 +64,9 @@ DUMP_SECONDS: Final = 2.0
 
 EVERY_SECONDS: Final = 5.0
 """Silence before a ping."""
-RARER: Final = 4.0
-"""How much longer the silence before the next may be, where the worker has said nothing but that it lives."""
 SELDOM_SECONDS: Final = 60.0
-"""The longest: a ping costs kernel and worker a millisecond, and 50 that waited were asked ten times a second."""
+"""The same where the worker has said nothing since but that it lives: a ping costs kernel and worker a millisecond, and
+50 that waited were asked ten times a second."""
 WITHIN_SECONDS: Final = 30.0
 """A worker that has not answered a ping for so long is dead: its loop never blocks on purpose."""
 
@@ -111,7 +110,7 @@ class Heartbeat:
         """Let the next be due after a longer silence: it answered, or nobody has to know."""
         self._heard_at = now
         self._asked_at = None
-        self._pause = min(self._pause * RARER, SELDOM_SECONDS)
+        self._pause = SELDOM_SECONDS
 
     def ask(self, now: float) -> Ping | None:
         """Return the ping that is due; None where the last one was not answered in time: the worker is dead."""

@@ -267,13 +267,6 @@ WHERE key = :agent AND state <> 'stopped'
 """
 
 
-class _Restarting(msgspec.Struct, frozen=True):
-    restart: Restart = AT_ONCE
-
-
-_restarting: Final = msgspec.json.Decoder(_Restarting)
-
-
 def charge_crash(tx: Transaction, agent: AgentKey, jitter: float) -> None:
     """Have ``agent`` restarted as its file says: at once, later, or not at all. ``jitter`` is uniform in [0, 1)."""
     row = tx.conn.execute(RECORD, (agent,)).fetchone()
@@ -285,7 +278,7 @@ def charge_crash(tx: Transaction, agent: AgentKey, jitter: float) -> None:
     record = CrashRecord(streak=streak, last_ms=last_ms, stepped=bool(stepped), recent_ms=recent)
     tx.conn.execute(FORGET, (agent, tx.now_ms - HOUR_MS))
     tx.conn.execute(INSERT, (agent, tx.now_ms))
-    restart = AT_ONCE if definition is None else _restarting.decode(definition).restart
+    restart = AT_ONCE if definition is None else _shown.decode(definition).restart
     verdict = after_crash(record, tx.now_ms, jitter, restart)
     values: dict[str, str | int] = {"agent": agent, "streak": verdict.streak, "now": tx.now_ms}
     if isinstance(verdict, Backoff):
@@ -320,6 +313,7 @@ class _Shown(msgspec.Struct, frozen=True):
     model: str = ""
     provider: str | _Named | None = None
     limits: _Limits = _Limits()
+    restart: Restart = AT_ONCE
 
     @property
     def provider_name(self) -> str:

@@ -4,12 +4,13 @@ import sys
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
-from scripts.benchmarks import commands, http_rates, idle, model_calls, replies, scheduling, workers
+from scripts.benchmarks import commands, fleet, http_rates, idle, model_calls, replies, scheduling, workers
 from scripts.benchmarks.figure import Figure
 
 GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType(
     {
         "workers": workers.measure,
+        "fleet": fleet.measure,
         "replies": replies.measure,
         "model": model_calls.measure,
         "http": http_rates.measure,

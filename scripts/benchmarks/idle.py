@@ -13,7 +13,7 @@ SETTLE_SECONDS = 5.0
 SECONDS = 30.0
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """CPU time of the kernel and everything below it."""
     kernel = psutil.Process(pid)
     times = [process.cpu_times() for process in (kernel, *kernel.children(recursive=True))]
@@ -25,7 +25,7 @@ def measure() -> Iterator[Figure]:
     with running({f".agents/a{number}.yaml": MOCK for number in range(AGENTS)}) as measured:
         measured.connect().call("GET", "/ps")
         time.sleep(SETTLE_SECONDS)
-        before = _cpu_seconds(measured.pid)
+        before = cpu_seconds(measured.pid)
         time.sleep(SECONDS)
-        share = (_cpu_seconds(measured.pid) - before) / SECONDS * 100
+        share = (cpu_seconds(measured.pid) - before) / SECONDS * 100
         yield Figure(f"{AGENTS} idle agents", share, 0.2, "% core")

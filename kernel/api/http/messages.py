@@ -73,7 +73,7 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
                 return ()
             return demands(_definition.decode(record.definition), catalog.project())
         project = tuple(signature(f"{root}/{file}") for file in PROJECT_FILES)
-        return trust.require_trust(_units_of(*_defined_by(root, name, own, project), root), say)
+        return trust.require_trust(_units_of(*_defined_by(catalog, name, own, project), root), say)
     except BadDefinition:
         record = store.reader.now(agents.row, name)
         if record is None or record.origin != "file" or record.definition is None:
@@ -84,10 +84,12 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
 
 @lru_cache(maxsize=1024)
 def _defined_by(
-    root: Path, name: str, _own: Signature, _project: tuple[Signature | None, ...]
+    catalog: Catalog, name: str, _own: Signature, _project: tuple[Signature | None, ...]
 ) -> tuple[AgentDefinition, ProjectDefinition]:
-    """The definition of ``name`` and that of the project, by files that look so. Raises BadDefinition."""
-    catalog = Catalog(root)
+    """The definition of ``name`` and that of the project, by files that look so. Raises BadDefinition.
+
+    The catalog parses only what it has not: the first message to each of fifty agents would cost two files else.
+    """
     project = catalog.project()
     return catalog.agent(name, project).definition, project
 

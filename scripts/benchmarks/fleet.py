@@ -1,0 +1,156 @@
+"""The cost of fifty workers at once, under a real kernel: started, kept waiting, killed and stopped."""
+
+import http.client
+import json
+import os
+import signal
+import time
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+
+from scripts.benchmarks.figure import Figure, p50
+from scripts.benchmarks.idle import cpu_seconds
+from scripts.benchmarks.running_kernel import MeasuredProject, running
+from tests.project import Project
+
+WORKERS = 50
+CLIENTS = 8
+ROUNDS = 3
+KILLS = 7
+SETTLE_SECONDS = 5.0
+SECONDS = 30.0
+MIB = 1024 * 1024
+LIMITS = f"limits: {{ workers: {2 * WORKERS} }}\n"
+WAITS = "backend: mock\nmock:\n  - sleep: 600\n"
+NEVER_SPEAKS = 'backend: exec\ncommand: [sleep, "600"]\n'
+
+
+def measure() -> Iterator[Figure]:
+    """Each of it in a project of its own."""
+    yield Figure(
+        f"{WORKERS} workers from nothing, p50 of {ROUNDS}", p50([_from_nothing() for _ in range(ROUNDS)]), 900, "ms"
+    )
+    rounds = [_running() for _ in range(ROUNDS)]
+    yield Figure(f"{WORKERS} workers on a running kernel, p50 of {ROUNDS}", p50(rounds), 300, "ms")
+    yield from _waiting()
+    yield Figure(f"kill -9 to the next worker, p50 of {KILLS}", p50(_first_restarts()), 60, "ms")
+    yield from _exec_workers()
+
+
+def _files(text: str, count: int = WORKERS) -> dict[str, str]:
+    return {".agents.yaml": LIMITS, **{f".agents/a{number}.yaml": text for number in range(count)}}
+
+
+def _send_all(measured: MeasuredProject, count: int = WORKERS) -> None:
+    def send(first: int) -> None:
+        connection = measured.connect()
+        for number in range(first, count, CLIENTS):
+            connection.call("POST", "/messages", {"to": f"a{number}", "text": "x"})
+
+    with ThreadPoolExecutor(CLIENTS) as clients:
+        list(clients.map(send, range(CLIENTS)))
+
+
+@contextmanager
+def _started_attempts(measured: MeasuredProject) -> Generator[Iterator[str]]:
+    """The attempts that have started, as the log tells of them: asking for the process table would be measured too."""
+    connection = http.client.HTTPConnection("127.0.0.1", measured.port, timeout=60)
+    connection.request(
+        "GET", "/events?since=0&type=attempt.started", headers={"Authorization": f"Bearer {measured.token}"}
+    )
+    lines = connection.getresponse()
+    try:
+        yield (json.loads(line[6:])["data"]["attempt"] for line in lines if line.startswith(b"data: "))
+    finally:
+        connection.close()
+
+
+def _until_all_run(measured: MeasuredProject, count: int = WORKERS) -> None:
+    with _started_attempts(measured) as started:
+        for _ in range(count):
+            next(started)
+
+
+def _from_nothing() -> float:
+    """Milliseconds from ``awk start`` until all run."""
+    begin = time.perf_counter()
+    with running(_files(WAITS)) as measured:
+        _send_all(measured)
+        _until_all_run(measured)
+        return (time.perf_counter() - begin) * 1000
+
+
+def _running() -> float:
+    """Milliseconds from the first message until all run, on a kernel that has settled."""
+    with running(_files(WAITS)) as measured:
+        time.sleep(SETTLE_SECONDS)
+        begin = time.perf_counter()
+        _send_all(measured)
+        _until_all_run(measured)
+        return (time.perf_counter() - begin) * 1000
+
+
+def _waiting() -> Iterator[Figure]:
+    """The CPU of kernel and workers while all only wait."""
+    with running(_files(WAITS)) as measured:
+        _send_all(measured)
+        _until_all_run(measured)
+        time.sleep(SETTLE_SECONDS)
+        before = cpu_seconds(measured.pid)
+        time.sleep(SECONDS)
+        share = (cpu_seconds(measured.pid) - before) / SECONDS * 100
+        yield Figure(f"{WORKERS} waiting workers", share, 0.2, "% core")
+
+
+def _first_restarts() -> list[float]:
+    """Milliseconds from SIGKILL of a worker until its successor runs, each of an agent that had not crashed before."""
+    taken: list[float] = []
+    with running(_files(WAITS, KILLS)) as measured:
+        _send_all(measured, KILLS)
+        _until_all_run(measured, KILLS)
+        time.sleep(SETTLE_SECONDS)
+        pids = [row["pid"] for row in measured.connect().call("GET", "/ps")["agents"]]
+        with _started_attempts(measured) as started:
+            for _ in range(KILLS):
+                next(started)
+            for pid in pids:
+                begin = time.perf_counter()
+                os.kill(pid, signal.SIGKILL)
+                next(started)
+                taken.append((time.perf_counter() - begin) * 1000)
+    return taken
+
+
+def _exec_workers() -> Iterator[Figure]:
+    """The memory of their keepers, and the time to stop programs that never said a word."""
+    with running(_files(NEVER_SPEAKS)) as measured:
+        _send_all(measured)
+        deadline = time.perf_counter() + 30
+        while len(keepers := _keepers(measured.pid)) < WORKERS:
+            assert time.perf_counter() < deadline, f"{len(keepers)} of {WORKERS} keepers"
+            time.sleep(0.05)
+        time.sleep(1)
+        kept = sum(psutil.Process(pid).memory_full_info().pss for pid in keepers) / MIB
+        yield Figure(f"PSS of the keepers of {WORKERS} exec workers", kept, 60, "MiB")
+        yield Figure(f"stop of {WORKERS} exec workers", _stop_seconds(measured.project), 1.5, "s")
+
+
+def _keepers(kernel: int) -> list[int]:
+    """The keepers that have a child by now."""
+    found: list[int] = []
+    for process in psutil.Process(kernel).children(recursive=True):
+        words = Path(f"/proc/{process.pid}/cmdline")
+        if words.exists() and b"keeper i" in words.read_bytes():
+            found.append(process.pid)
+    return found
+
+
+def _stop_seconds(project: Project) -> float:
+    begin = time.perf_counter()
+    stopped = project.awk("stop", "--yes")
+    assert stopped.code == 0, stopped.err
+    return time.perf_counter() - begin
