@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
-from scripts.benchmarks import commands, http_rates, idle, model_calls, replies, scheduling, workers
+from scripts.benchmarks import agents, commands, http_rates, idle, model_calls, peers, replies, scheduling, workers
 from scripts.benchmarks.figure import Figure
 
 GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType(
@@ -14,8 +14,10 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "model": model_calls.measure,
         "http": http_rates.measure,
         "commands": commands.measure,
+        "agents": agents.measure,
         "idle": idle.measure,
         "scheduling": scheduling.measure,
+        "peers": peers.measure,
     }
 )
 
