@@ -4,7 +4,7 @@
 own, and what ``hmac`` compares with where there is no OpenSSL.
 """
 
-from _operator import _compare_digest
+from _operator import _compare_digest  # pyright: ignore[reportPrivateUsage]
 from typing import Final
 
 try:

@@ -46,7 +46,10 @@ class _Declared:
     def __getattr__(self, name: str) -> Any:
         """Whatever else a parser can do is for argparse."""
         self.plain = False
-        return lambda *_args, **_how: self
+        return self._more
+
+    def _more(self, *_args: Any, **_how: Any) -> "_Declared":
+        return self
 
 
 def plain_arguments(configure: Configure, words: Sequence[str]) -> "argparse.Namespace | None":

@@ -147,7 +147,7 @@ class Reload:
             return self._found
         if self._unread and self._watch is not None:
             return None
-        return await trio.to_thread.run_sync(definitions, self._catalog)
+        return await self._look()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled, or until the system cannot tell of edits any longer."""
@@ -179,7 +179,7 @@ class Reload:
         if stamp == self._seen:  # some other file of the root
             self._sure = True
             return
-        found = await trio.to_thread.run_sync(definitions, self._catalog)
+        found = await self._look()
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
             await take_over(found.scan, self._writer, self._reader)
@@ -194,6 +194,10 @@ class Reload:
             logger.warning("definition.broken %s:%d:%d %s", one.path, one.line, one.column, one.message)
         if fresh:
             await self._writer.commit(emit_broken, fresh)
+
+    async def _look(self) -> Definitions:
+        """Cancellation: the thread is left to itself, for ten thousand files would keep a stop waiting."""
+        return await trio.to_thread.run_sync(definitions, self._catalog, abandon_on_cancel=True)
 
     def _stamp(self) -> object:
         """Another one than before where a definition came, went or was written. Blocks."""

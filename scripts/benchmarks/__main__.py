@@ -4,7 +4,18 @@ import sys
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
 
-from scripts.benchmarks import commands, fleet, http_rates, idle, model_calls, replies, scheduling, workers
+from scripts.benchmarks import (
+    agents,
+    commands,
+    fleet,
+    http_rates,
+    idle,
+    model_calls,
+    peers,
+    replies,
+    scheduling,
+    workers,
+)
 from scripts.benchmarks.figure import Figure
 
 GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType(
@@ -15,8 +26,10 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "model": model_calls.measure,
         "http": http_rates.measure,
         "commands": commands.measure,
+        "agents": agents.measure,
         "idle": idle.measure,
         "scheduling": scheduling.measure,
+        "peers": peers.measure,
     }
 )
 

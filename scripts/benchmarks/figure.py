@@ -30,3 +30,8 @@ class Figure:
 def p50(values: Sequence[float]) -> float:
     """The median."""
     return statistics.median(values)
+
+
+def p99(values: Sequence[float]) -> float:
+    """All but one in a hundred are at most this."""
+    return statistics.quantiles(values, n=100, method="inclusive")[98]

@@ -437,6 +437,14 @@ def test_a_line_that_is_no_message_ends_the_batch_there(line: str, cli: Cli, ker
     assert "those before it were sent" in ran.err
 
 
+def test_lines_that_are_no_text_are_a_usage_error(cli: Cli, kernel: KernelDouble) -> None:
+    """Of a file, and nothing is sent."""
+    (cli.root / "lines").write_bytes(b'{"to": "alice", "text": "\xff"}\n')
+    ran = cli("send", "--batch", str(cli.root / "lines"))
+    assert (ran.code, kernel.of("POST", "/messages")) == (2, [])
+    assert "error: line 1 is no message" in ran.err
+
+
 @pytest.mark.parametrize(
     "words", [("alice", "hi", "--batch", "-"), ("--batch", "-", "--wait"), ("--batch", "nowhere"), ("--batch", "."), ()]
 )

@@ -107,25 +107,25 @@ def _send_batch(context: Context) -> int:
     given = context.args.batch
     results: list[dict[str, Any]] = []
     code = int(Exit.OK)
-    try:
-        with contextlib.nullcontext(context.stdin) if given == "-" else open(given, encoding="utf-8") as lines:
-            for first, messages in _batches(lines):
-                body = {"messages": messages, "trust": context.trusts}
-                answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
-                client.close()
-                for line, result in enumerate(json.loads(answer)["results"], first):
-                    refused = result.get("refused")
-                    results.append(result)
-                    if refused is not None:
-                        code = code or of_failure(refused["code"], refused["status"])
-                        context.out.error(
-                            Failure(refused["code"], f"line {line}: {refused['detail']}", refused["hint"])
-                        )
-                    elif not context.args.json:
-                        sent = result["sent"]
-                        context.out.lines([" ".join((sent["message_id"], *sent["instruction_ids"]))])
-    except (OSError, UnicodeDecodeError) as error:
-        raise Failure("usage", f"{one_line(given)} cannot be read: {error}") from error
+    with contextlib.ExitStack() as stack:
+        try:
+            lines = context.stdin if given == "-" else stack.enter_context(open(given, encoding="utf-8"))
+        except OSError as error:
+            raise Failure("usage", f"{one_line(given)} cannot be read: {error.strerror}") from error
+        for first, messages in _batches(lines):
+            body = {"messages": messages, "trust": context.trusts}
+            answer, client = post_once(context, "/messages", body, REQUEST_SECONDS)
+            client.close()
+            for line, result in enumerate(json.loads(answer)["results"], first):
+                refused = result.get("refused")
+                results.append(result)
+                if refused is not None:
+                    code = code or of_failure(refused["code"], refused["status"])
+                    text = f"line {line}: {refused['detail']}"
+                    context.out.error(Failure(refused["code"], text, refused["hint"]))
+                elif not context.args.json:
+                    sent = result["sent"]
+                    context.out.lines([" ".join((sent["message_id"], *sent["instruction_ids"]))])
     if context.args.json:
         refused_count = sum("refused" in one for one in results)
         counts = {"accepted": len(results) - refused_count, "refused": refused_count}
@@ -133,17 +133,22 @@ def _send_batch(context: Context) -> int:
     return code
 
 
-def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, str]]]]:
+def _batches(lines: Iterable[str]) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """The messages in ``lines`` by the request, each with the number of its first line. Raises Failure (usage)."""
-    batch: list[dict[str, str]] = []
-    size = first = 0
-    for number, line in enumerate(lines, 1):
+    batch: list[dict[str, Any]] = []
+    size = first = number = 0
+    reading = iter(lines)
+    while True:
+        number += 1
         try:
-            message: dict[str, str] = json.loads(line)
+            line = next(reading, None)
+            if line is None:
+                break
+            message: dict[str, Any] = json.loads(line)
             known = {"to", "text"} <= message.keys() <= {"to", "text", "key"}
             if not known or not all(isinstance(value, str) for value in message.values()):
                 raise ValueError("needs to and text, may have key, and all of them are text")
-        except (ValueError, AttributeError, RecursionError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:  # no UTF-8 is a ValueError too
             if batch:
                 yield first, batch
             hint = "those before it were sent" if number > 1 else 'write {"to": "alice", "text": "hi"}'

@@ -1,0 +1,109 @@
+"""Our figures as ratios of langgraph's with SqliteSaver and dbos' with SQLite, in alternating batches of the same work.
+
+Theirs runs in process and in threads; ours in an isolated worker for each message, over HTTP. They are installed by
+name into ``.peers`` beside ``.venv``, when this is run for the first time.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.benchmarks.figure import Figure, p50
+from scripts.benchmarks.load import rate, timed
+from scripts.benchmarks.replies import CLIENTS, ENTRIES, ENTRY_FILES, entries_rate, serve
+from scripts.benchmarks.running_kernel import MOCK, running
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / ".peers"
+PACKAGES: Final = ("langgraph==1.2.22", "langgraph-checkpoint-sqlite==3.1.2", "dbos==3.4.0")
+NAMES: Final = ("langgraph", "dbos")
+ROUNDS: Final = 5
+WARM_UP: Final = 10
+TIMES: Final = 60
+SECONDS: Final = 3.0
+
+
+def _install() -> str:
+    """The Python of the peers' environment, which is made where it is missing or has other packages."""
+    python, stamp = FOLDER / "bin/python", FOLDER / "installed"
+    if not stamp.exists() or stamp.read_text().split() != list(PACKAGES):
+        print(f"installing {', '.join(PACKAGES)} into {FOLDER.name} (once)", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", FOLDER], check=True)
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--only-binary", ":all:"]
+        subprocess.run([*pip, *PACKAGES], check=True)
+        stamp.write_text("\n".join(PACKAGES))
+    return str(python)
+
+
+class Peer:
+    """A peer that runs."""
+
+    def __init__(self, name: str, process: "subprocess.Popen[str]") -> None:
+        self._name = name
+        self._process = process
+
+    def ask(self, do: str, **more: object) -> Any:
+        """Have it do one batch. Raises RuntimeError where it ended instead."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        print(json.dumps({"do": do, **more}), file=self._process.stdin, flush=True)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self._name} ended with {self._process.wait()}")
+        return json.loads(line)
+
+
+@contextmanager
+def _running_peer(name: str, python: str) -> Generator[Peer]:
+    with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder, open(f"{folder}/log", "w") as log:
+        command = [python, "-I", str(ROOT / "scripts/benchmarks/peer_program.py"), name, folder]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True, cwd=folder
+        ) as process:
+            try:
+                yield Peer(name, process)
+            finally:
+                process.kill()
+
+
+def measure() -> Iterator[Figure]:
+    """Rounds of ours and theirs in turn, so that a slow moment of the machine hits all alike."""
+    python = _install()
+    files = {f".agents/a{number}.yaml": MOCK for number in range(CLIENTS)} | ENTRY_FILES
+    taken: dict[str, list[float]] = {name: [] for name in ("ours", *NAMES)}
+    rates: dict[str, list[float]] = {name: [] for name in ("ours", *NAMES)}
+    steps: dict[str, list[float]] = {name: [] for name in ("ours", *NAMES)}
+    with ExitStack() as stack:
+        peers = {name: stack.enter_context(_running_peer(name, python)) for name in NAMES}
+        measured = stack.enter_context(running(files))
+        one = serve(measured, "a0")
+        timed(one, WARM_UP)
+        for peer in peers.values():
+            peer.ask("messages", times=WARM_UP)
+        for _ in range(ROUNDS):
+            taken["ours"] += timed(one, TIMES)
+            for name, peer in peers.items():
+                taken[name] += peer.ask("messages", times=TIMES)
+            rates["ours"].append(rate(lambda number: serve(measured, f"a{number}"), CLIENTS, SECONDS))
+            for name, peer in peers.items():
+                rates[name].append(peer.ask("clients", clients=CLIENTS, seconds=SECONDS))
+            steps["ours"].append(entries_rate(measured, 1))
+            for name, peer in peers.items():
+                steps[name].append(peer.ask("steps", times=ENTRIES))
+    for name in ("ours", *NAMES):
+        print(
+            f"     {name:<10} {p50(taken[name]):6.2f} ms a message, {p50(rates[name]):6.1f}/s at {CLIENTS} clients,"
+            f" {p50(steps[name]):6.0f} durable steps/s",
+            flush=True,
+        )
+    ours_ms, ours_rate, ours_steps = p50(taken["ours"]), p50(rates["ours"]), p50(steps["ours"])
+    yield Figure("message to reply at 1 client, share of dbos", ours_ms / p50(taken["dbos"]), 0.7, "x")
+    share = ours_rate / p50(rates["langgraph"])
+    yield Figure(f"messages at {CLIENTS} clients, share of langgraph", share, 1.3, "x", least=True)
+    share = ours_steps / p50(steps["dbos"])
+    yield Figure("durable steps one after the other, share of dbos", share, 1, "x", least=True)
