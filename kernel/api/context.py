@@ -5,7 +5,7 @@ Everything is handed in and nothing is looked up. A handler names the records th
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from functools import cache
@@ -19,8 +19,11 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
+from kernel.rule.draft import Draft
 from kernel.store.feed import Feed
+from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import Appended
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
@@ -49,6 +52,8 @@ class StoreAccess:
     """The log: written by one, read by many, followed as it grows; and the copies that follow when words are erased."""
 
     writer: Writer
+    append: Callable[[Draft, RequestKey | None], Awaitable[Appended]]
+    """Append a message from outside; an agent that is free begins with it in the same commit. Raises Refused."""
     reader: Reader
     feed: Feed
     mirror: ConversationMirror

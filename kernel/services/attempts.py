@@ -5,9 +5,20 @@ import hashlib
 import secrets
 from contextlib import AbstractContextManager
 
+import trio
+
 from kernel.fault_injection import fault_point
-from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
+from kernel.rule.draft import Draft
+from kernel.services.running_attempt import AttemptServices, Place, RunningAttempt, StopReason
+from kernel.store.idempotency import RequestKey
+from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import lease
+
+
+def _new_token() -> tuple[str, bytes]:
+    """Return a secret that an attempt shows to Daemon MCP, and what the store keeps of it."""
+    token = secrets.token_urlsafe(32)
+    return token, hashlib.sha256(token.encode()).digest()
 
 
 class Attempts:
@@ -19,19 +30,42 @@ class Attempts:
         """By instruction id."""
         self._closing_grace_seconds: float | None = None
 
-    async def run(self, instruction: str) -> None:
-        """Lease ``instruction`` and run one attempt until its tree is gone and its ending is written.
+    async def lease(self, instruction: str, place: Place) -> None:
+        """Lease ``instruction`` and run one attempt of it; nothing, where it is no longer free.
 
-        Returns at once where the instruction is no longer free. Raises Refused, StorageFailed. Cancellation kills the
-        tree and leaves the instruction open; the next kernel requeues it.
+        Raises Refused, and as ``run``.
         """
-        token = secrets.token_urlsafe(32)
-        digest = hashlib.sha256(token.encode()).digest()
+        token, digest = _new_token()
         leased = await self._services.writer.commit(lease, instruction, digest)
-        if leased is None:
-            return
+        if leased is not None:
+            await self.run(RunningAttempt(leased, token, self._services, place))
+
+    async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
+        """Append a message and lease nothing. Raises Refused, StorageFailed."""
+        return await self._services.writer.commit(append, draft, request=request)
+
+    async def append_and_lease(
+        self, draft: Draft, request: RequestKey | None, place: Place
+    ) -> tuple[Appended, RunningAttempt | None]:
+        """Append a message, and lease in the same commit what the agent of ``place`` does next. That has to be run.
+
+        Raises Refused, StorageFailed. Cancellation waits for the commit.
+        """
+        token, digest = _new_token()
+        with trio.CancelScope(shield=True):
+            appended, leased = await self._services.writer.commit(
+                append_and_lease, draft, place.agent, digest, request=request
+            )
+        return appended, None if leased is None else RunningAttempt(leased, token, self._services, place)
+
+    async def run(self, attempt: RunningAttempt) -> None:
+        """Run ``attempt`` until its tree is gone and its ending is written.
+
+        Raises StorageFailed. Cancellation kills the tree and leaves the instruction open; the next kernel requeues it.
+        """
+        leased = attempt.leased
         fault_point("attempt.leased")
-        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services)
+        self.running[leased.instruction] = attempt
         if self._closing_grace_seconds is not None:
             attempt.stop("shutdown", self._closing_grace_seconds)
         try:

@@ -31,6 +31,7 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import lease
 from kernel.store.writer import Writer
@@ -184,6 +185,7 @@ async def serve_kernel(root: Path, environ: Mapping[str, str] | None = None) -> 
     services = Services(
         store=StoreAccess(
             writer=writer,
+            append=lambda draft, request: writer.commit(append, draft, request=request),
             reader=reader,
             feed=feed,
             mirror=NoMirror(),

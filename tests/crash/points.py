@@ -15,6 +15,7 @@ SAMPLE: Final = (
     "store.committed:11",
     "api.answer:2",
     "procs.order:1",
+    "attempt.replied:2",
     "attempt.settle:2",
     "record.written:1",
     "attempt.go:3",

@@ -27,7 +27,7 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
 from kernel.store.instructions import all_missing_credentials
 from kernel.store.reader import Reader
-from kernel.store.transitions.append import Appended, append
+from kernel.store.transitions.append import Appended
 from protocol.agent import AgentDefinition
 from protocol.api.messages import MessageReport, SendReceipt, SendRequest
 from protocol.errors import Refused
@@ -127,7 +127,7 @@ async def deliver(
         grant = require_trust(store, files, target.agent or "", say)
     draft = draft_to(store.reader, target, text, grant)
     try:
-        return await store.writer.commit(append, draft, request=key)
+        return await store.append(draft, key)
     except Refused as refused:
         if refused.code == "workflow_not_running":
             raise not_running(store, files, target.space) from None
@@ -146,7 +146,7 @@ async def deliver(
                 )
             ],
         )
-    return await store.writer.commit(append, draft, request=key)
+    return await store.append(draft, key)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:
