@@ -43,7 +43,7 @@ from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
-from kernel.services.dispatcher import Dispatcher
+from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.mirror import Mirror
@@ -145,6 +145,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         services=Services(
             store=StoreAccess(
                 writer=writer,
+                append=dispatcher.append,
                 reader=reader,
                 feed=feed,
                 mirror=files_mirror,
@@ -301,7 +302,7 @@ def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
     per_provider = limits.per_provider
     return Dispatcher(
         reader=base.reader,
-        wake=base.feed.new_wake(),
+        wake=base.feed.new_wake(unless=leads_to_nothing),
         attempts=attempts,
         limits=Limits(limits.workers, per_provider)
         if isinstance(per_provider, dict)

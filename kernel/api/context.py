@@ -19,8 +19,11 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
+from kernel.rule.draft import Draft
 from kernel.store.feed import Feed
+from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import Appended
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
 from kernel.store.writer import Writer
@@ -50,6 +53,8 @@ class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The log: written by one, read by many, followed as it grows; and the copies that follow when words are erased."""
 
     writer: Writer
+    append: Callable[[Draft, RequestKey | None], Awaitable[Appended]]
+    """Append a message from outside; an agent that is free begins with it in the same commit. Raises Refused."""
     reader: Reader
     feed: Feed
     mirror: ConversationMirror

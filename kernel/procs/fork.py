@@ -94,7 +94,7 @@ class ForkLauncher:
     @staticmethod
     async def _ready(spec: Spec, zygote: Zygote) -> Handle | None:
         """The worker that stands by, if that is what is wanted."""
-        handle = zygote.standby.take() if spec.argv is None and spec.cwd is None else None
+        handle = await zygote.standby.take() if spec.argv is None and spec.cwd is None else None
         if handle is not None:
             try:
                 handle.assign(spec.attempt)

@@ -3,14 +3,23 @@
 import contextlib
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
+from kernel.rule.draft import Draft
+from kernel.services.running_attempt import AttemptServices, Place, RunningAttempt, StopReason
+from kernel.store.idempotency import RequestKey
+from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease
+
+
+def _new_token() -> tuple[str, bytes]:
+    """Return a secret that an attempt shows to Daemon MCP, and what the store keeps of it."""
+    token = secrets.token_urlsafe(32)
+    return token, hashlib.sha256(token.encode()).digest()
 
 
 class Attempts:
@@ -20,33 +29,68 @@ class Attempts:
         self._services = services
         self.running: dict[str, RunningAttempt] = {}
         """By instruction id."""
-        self._leasing: dict[str, trio.Event] = {}
-        """Instructions whose lease is being committed."""
+        self._leasing: set[trio.Event] = set()
+        """Set when a lease that is being committed is."""
         self._closing_grace_seconds: float | None = None
 
-    async def run(self, instruction: str) -> None:
-        """Lease ``instruction`` and run one attempt until its tree is gone and its ending is written.
+    async def lease(self, instruction: str, place: Place) -> None:
+        """Lease ``instruction`` and run one attempt of it; nothing, where it is no longer free.
 
-        Returns at once where the instruction is no longer free. Raises Refused, StorageFailed. Cancellation kills the
-        tree and leaves the instruction open; the next kernel requeues it.
+        Raises Refused, and as ``run``.
         """
-        token = secrets.token_urlsafe(32)
-        digest = hashlib.sha256(token.encode()).digest()
-        self._leasing[instruction] = trio.Event()
-        try:
+        token, digest = _new_token()
+        with self._committing():
             leased = await self._services.writer.commit(lease, instruction, digest)
-            if leased is None:
-                return
-            fault_point("attempt.leased")
-            attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services)
+            attempt = None if leased is None else self._attempt(leased, token, place)
+        if attempt is not None:
+            await self.run(attempt)
+
+    async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
+        """Append a message and lease nothing. Raises Refused, StorageFailed."""
+        return await self._services.writer.commit(append, draft, request=request)
+
+    async def append_and_lease(
+        self, draft: Draft, request: RequestKey | None, place: Place
+    ) -> tuple[Appended, RunningAttempt | None]:
+        """Append a message, and lease in the same commit what the agent of ``place`` does next. That has to be run.
+
+        Raises Refused, StorageFailed. Cancellation waits for the commit.
+        """
+        token, digest = _new_token()
+        with trio.CancelScope(shield=True), self._committing():
+            appended, leased = await self._services.writer.commit(
+                append_and_lease, draft, place.agent, digest, request=request
+            )
+            attempt = None if leased is None else self._attempt(leased, token, place)
+        return appended, attempt
+
+    @contextlib.contextmanager
+    def _committing(self) -> Generator[None]:
+        """Have ``until_gone`` wait for the lease that the block commits."""
+        committed = trio.Event()
+        self._leasing.add(committed)
+        try:
+            yield
         finally:
-            self._leasing.pop(instruction).set()
+            self._leasing.discard(committed)
+            committed.set()
+
+    def _attempt(self, leased: Leased, token: str, place: Place) -> RunningAttempt:
+        fault_point("attempt.leased")
+        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services, place)
+        return attempt
+
+    async def run(self, attempt: RunningAttempt) -> None:
+        """Run ``attempt`` until its tree is gone and its ending is written.
+
+        Raises StorageFailed. Cancellation kills the tree and leaves the instruction open; the next kernel requeues it.
+        """
         if self._closing_grace_seconds is not None:
             attempt.stop("shutdown", self._closing_grace_seconds)
         try:
             await attempt.run()
         finally:
-            del self.running[leased.instruction]
+            del self.running[attempt.leased.instruction]
             attempt.gone.set()
 
     def stop_all(self, grace_seconds: float) -> None:
@@ -64,8 +108,8 @@ class Attempts:
 
     async def until_gone(self, of: Callable[[Leased], bool]) -> None:
         """Return when nothing is left of the attempts ``of`` names: of those there are, or are just being leased."""
-        for leased in tuple(self._leasing.values()):
-            await leased.wait()
+        for committed in tuple(self._leasing):
+            await committed.wait()
         for attempt in [one for one in self.running.values() if of(one.leased)]:
             await attempt.gone.wait()
 

@@ -13,6 +13,7 @@ import logging
 import math
 import signal
 from collections.abc import Callable
+from functools import partial
 from typing import Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ import trio
 
 from kernel.policy.circuit_breaker import Endpoint, key_for
 from kernel.policy.retry import Again, Failure, GiveUp, History, decide, tries_left
+from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import EndStatus, close
@@ -178,6 +180,15 @@ class Completer:
             if refused.code != "stale_attempt":
                 raise
             logger.info("attempt.fenced %s", leased.attempt)
+            await self.end_behind_reply(leased, result)  # its own reply, where a limit came while that was written
+
+    async def end_behind_reply(self, leased: Leased, result: AttemptResult) -> None:
+        """Write that nothing is left of an attempt whose reply is written. Nobody waits for it."""
+        write = partial(leave, exit=_exit_text(result), ended_ms=self._now_ms())
+        try:
+            await self._writer.commit_soon(write, leased.instruction, leased.epoch)
+        except Refused:
+            await commit_with_retry(self._writer, write, leased.instruction, leased.epoch)
 
     async def put_back(self, leased: Leased, back: Requeue) -> None:
         """Put the instruction back to its place in its lane, or to wait. Raises Refused (stale_attempt)."""

@@ -6,18 +6,24 @@ and polls nothing: an idle kernel sleeps until the next ``not_before``.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Final
 
 import trio
 
 from kernel.policy.scheduling import Limits, choose
+from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
-from kernel.services.running_attempt import RunningAttempt
+from kernel.services.running_attempt import Place, RunningAttempt
 from kernel.store import instructions
 from kernel.store.feed import Wake
+from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import Appended
 from protocol.errors import Refused
+from protocol.events import Event
+from protocol.names import AgentKey, is_personal, split_space
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +37,11 @@ PRESSED_NAP_SECONDS: Final = 1.0
 """Memory that gets free wakes nobody: so look again."""
 LOOKED_AT: Final = 1000
 """The most agents whose work is weighed at once, where providers have limits of their own."""
+
+
+def leads_to_nothing(event: Event) -> bool:
+    """Return whether ``event`` brings nothing to lease by itself: who has done its work has yet to leave its place."""
+    return event.type == "instruction.ended" and event.data["status"] == "done"
 
 
 class Dispatcher:
@@ -53,9 +64,13 @@ class Dispatcher:
         self._limits = limits
         self._pressed = pressed
         self._now_ms = now_ms
-        self._busy: dict[str, str] = {}
-        """Agents with an attempt under way, from its choice until its tree is gone, and their providers."""
+        self._busy: dict[str, Place] = {}
+        """Agents with an attempt under way, from its choice until its tree is gone."""
         self._less_busy = trio.Event()
+        self._nursery: trio.Nursery | None = None
+        """Open while work is leased."""
+        self._some_wait = False
+        """Something that was ready may have found no place, when the dispatcher looked last."""
         self._closed = False
         self._short_of_memory = False
         self.running = False
@@ -71,64 +86,116 @@ class Dispatcher:
     ) -> None:
         """Dispatch until ``drain`` is called. The attempts run in ``nursery``, and outlive what goes wrong here."""
         self.running = True
+        self._nursery = nursery
         task_status.started()
         while not self._closed:
             self._wake.clear()
             self.run_once(nursery)
             with trio.move_on_after(self.nap_seconds()):
                 await self._wake.wait()
+        await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
         counted = self._counted()
+        self._some_wait = True
         if len(counted) >= self._limits.workers:
             return 0
         self._make_room()
         looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
         ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
+        self._some_wait = bool(ready)
         if not ready:
             return 0
         self._short_of_memory = bool(self._busy) and self._pressed()
         if self._short_of_memory:  # somebody always works: what else would give memory back?
             return 0
         chosen = choose(ready, Counter(counted.values()), self._limits, frozenset(self._busy))
+        taken = {pick.agent for pick in chosen}
+        self._some_wait = any(one.agent not in self._busy and one.agent not in taken for one in ready)
         for pick in chosen:
-            self._busy[pick.agent] = pick.provider
-            nursery.start_soon(self._attempt, pick.id, pick.agent)
+            place = self._take(pick.agent, pick.provider)
+            nursery.start_soon(self._attempt, place, pick.id, partial(self._attempts.lease, pick.id, place))
         return len(chosen)
+
+    async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
+        """Append a message from outside. Where its agent is free, the work is leased in the same commit.
+
+        Raises Refused, StorageFailed. Cancellation: it may have been appended, and what was leased runs.
+        """
+        nursery, agent = self._nursery, AgentKey(split_space(draft.space)[1])
+        if nursery is None or not is_personal(draft.space) or not self._has_place(agent):
+            return await self._attempts.append(draft, request)
+        place = self._take(agent)
+        attempt: RunningAttempt | None = None
+        try:
+            appended, attempt = await self._attempts.append_and_lease(draft, request, place)
+        finally:
+            if attempt is None:  # nothing began here; whoever had the place before may still be in it
+                if place.before is not None and not place.before.left.is_set():
+                    self._busy[agent] = place.before
+                else:
+                    place.leave()
+        if attempt is not None:
+            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self._attempts.run, attempt))
+        return appended
+
+    def _has_place(self, agent: AgentKey) -> bool:
+        """Return whether ``agent`` may begin at once, before whom nobody else waits."""
+        if self._wake.is_set() or self._some_wait or self._limits.by_provider:
+            return False
+        last = self._busy.get(agent)
+        if last is not None:
+            return last.replied
+        return len(self._busy) < self._limits.workers and not (self._busy and self._pressed())
+
+    def _take(self, agent: AgentKey, provider: str = "") -> Place:
+        """Take the place of ``agent``, to begin when who has it now has left."""
+        place = self._busy[agent] = Place(agent, provider, self._busy.get(agent), self._on_left)
+        return place
+
+    def _on_left(self, place: Place) -> None:
+        if self._busy[place.agent] is place:
+            del self._busy[place.agent]
+            left, self._less_busy = self._less_busy, trio.Event()
+            left.set()
+            self._wake.set()
 
     def _counted(self) -> Mapping[str, str]:
         """Return the busy that count against a limit: not those whose call waits for a person."""
         if len(self._busy) < self._limits.workers and not self._limits.by_provider:
-            return self._busy
+            return {agent: place.provider for agent, place in self._busy.items()}
         kept = self._reader.now(instructions.waiting)
-        return {agent: provider for agent, provider in self._busy.items() if agent not in kept}
+        return {agent: place.provider for agent, place in self._busy.items() if agent not in kept}
 
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
         self._closed = True
+        self._nursery = None
         self.running = False
         self._wake.set()
         self._attempts.stop_all(grace_seconds)
+        await self._all_left()
+
+    async def _all_left(self) -> None:
+        """Wait until no place is taken."""
         while self._busy:
-            self._less_busy = trio.Event()
             await self._less_busy.wait()
 
-    async def _attempt(self, instruction: str, agent: str) -> None:
-        """Run one attempt. Whatever goes wrong in it, the others do not notice (promise P9)."""
+    async def _attempt(self, place: Place, what: str, run: Callable[[], Awaitable[None]]) -> None:
+        """Run one attempt in ``place``. Whatever goes wrong in it, the others do not notice (promise P9)."""
         try:
-            await self._attempts.run(instruction)
+            await run()
         except Refused as refused:
-            logger.warning("lease.refused %s: %s", instruction, refused.text)
+            logger.warning("lease.refused %s: %s", what, refused.text)
             await trio.sleep(REFUSED_PAUSE_SECONDS)
         except Exception:
-            logger.exception("attempt.lost %s", instruction)
+            logger.exception("attempt.lost %s", what)
             await trio.sleep(REFUSED_PAUSE_SECONDS)
         finally:
-            del self._busy[agent]
-            self._less_busy.set()
-            self._wake.set()
+            await place.free()
+            place.leave()
 
     def _stop_orphaned(self) -> None:
         """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""

@@ -28,7 +28,7 @@ from kernel.procs.spec import SpawnTransient, Spec
 from kernel.rule.draft import Author
 from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer
-from kernel.services.completion import AttemptResult, Completer, Ending, commit_with_retry, of_bug, of_exit
+from kernel.services.completion import AttemptResult, Completer, Ending, commit_with_retry, of_bug, of_exit, of_result
 from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import PausableDeadline, WorkerSession
@@ -39,8 +39,8 @@ from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
 from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.reader import Reader
-from kernel.store.transaction import emit_log
-from kernel.store.transitions.close import book_late
+from kernel.store.transaction import Transaction, emit_log
+from kernel.store.transitions.close import book_late, reply
 from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
@@ -49,7 +49,8 @@ from protocol.agent import Retry
 from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
-from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Start, Stop, Yield
+from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Result, Start, Stop, Yield
+from protocol.names import AgentKey
 from protocol.ndjson import LineTooLong
 
 logger = logging.getLogger(__name__)
@@ -60,8 +61,6 @@ STARTING: Final = "waiting for its worker to start"
 """The activity that ``ps`` shows of an attempt that is leased and has no process yet."""
 LEAVE_SECONDS: Final = 2.0
 """Time for a worker to leave after its last frame, and for its stderr to end after it left."""
-STARTED_NOTICE_SECONDS: Final = 0.02
-"""Time for the first entry to tell, in its own commit, that its worker runs."""
 
 
 class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +80,36 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     """A block of it is around whatever the kernel itself does for an instruction."""
 
 
+class Place:
+    """The place of an agent's one worker: taken when its work is chosen, left when none of its processes is there.
+
+    Once a worker has replied, the next one may take its place, and begins when it has left.
+    """
+
+    def __init__(
+        self, agent: AgentKey, provider: str, before: "Place | None", on_left: Callable[["Place"], None]
+    ) -> None:
+        """``before``: the one that has to be left first. ``on_left`` is called once."""
+        self.agent = agent
+        self.provider = provider
+        self.before = before
+        self.replied = False
+        self.left = trio.Event()
+        self._on_left = on_left
+
+    async def free(self) -> None:
+        """Wait until who had it before has left."""
+        if self.before is not None:
+            await self.before.left.wait()
+            self.before = None
+
+    def leave(self) -> None:
+        """Note that nothing is left of its worker."""
+        if not self.left.is_set():
+            self.left.set()
+            self._on_left(self)
+
+
 class RunningAttempt:
     """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life.
 
@@ -94,7 +123,7 @@ class RunningAttempt:
     _path_warnings: PathWarnings
     """These five are set once the worker is spawned, before anything it says is handled."""
 
-    def __init__(self, leased: Leased, token: str, services: AttemptServices) -> None:
+    def __init__(self, leased: Leased, token: str, services: AttemptServices, place: Place) -> None:
         self.leased = leased
         self.pid: int | None = None
         """Of its worker, once that is ready."""
@@ -111,6 +140,7 @@ class RunningAttempt:
         """Its token was shown at Daemon MCP."""
         self._token = token
         self._services = services
+        self._place = place
         self._grace_seconds = 0.0
         self._spawning = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
@@ -120,7 +150,6 @@ class RunningAttempt:
         """Replies it has made."""
         self._untold: Beginning | None = None
         """Its worker runs, and the log does not know it yet."""
-        self._telling = trio.Lock()
         self._probing: tuple[str, ...] = ()
         """Circuit breakers: its first reply tells that what is behind them answers again."""
         self._preempted = False
@@ -193,8 +222,12 @@ class RunningAttempt:
         result = AttemptResult(
             retry=retry, endpoint=endpoint, exited=exited, stderr=self._stderr.text, preempted=self._preempted
         )
-        with services.in_flight(leased.instruction):
-            await services.completer.complete(leased, ending, result)
+        if self._place.replied:
+            self._place.leave()
+            await services.completer.end_behind_reply(leased, result)
+        else:
+            with services.in_flight(leased.instruction):
+                await services.completer.complete(leased, ending, result)
         fault_point("attempt.settled")
 
     async def _claim_probes(self, endpoint: Endpoint) -> None:
@@ -215,6 +248,7 @@ class RunningAttempt:
         handle: Handle | None = None
         with self._spawning:
             if self.stop_reason is None:
+                await self._place.free()
                 await self._services.preparation.prepare(self.leased, start)
                 if start.command and start.pinned:
                     await trio.to_thread.run_sync(check_trusted_files, frame.definition, start)
@@ -244,7 +278,7 @@ class RunningAttempt:
                 nursery.start_soon(self._end_worker)
             try:
                 ending = await self._converse(start)
-                await self._tell_started()
+                await self.on_at_work()
                 fault_point("attempt.result")
                 leaves = ending is None or ending.leaves or self.stop_reason is not None
                 exited = await stop(handle, grace_seconds=LEAVE_SECONDS if leaves else 0.0)
@@ -320,7 +354,7 @@ class RunningAttempt:
     # -- what its worker says ----------------------------------------------------------------------------
 
     async def on_ready(self, _ready: Ready, /) -> None:
-        """Note that the worker runs. It is told with the first entry, or by itself a little later."""
+        """Note that the worker runs. It is told with the first entry, or by ``on_at_work``."""
         definition = self._frame.definition
         self.pid = self._handle.pid
         self._untold = Beginning(
@@ -329,9 +363,13 @@ class RunningAttempt:
             model=definition.model,
             manifest=tuple(self._frame.manifest),
         )
-        if self._nursery is not None:
-            # By itself where its first entry takes long: then it does not end as soon as it began.
-            self._nursery.start_soon(self._tell_started, STARTED_NOTICE_SECONDS)
+
+    async def on_at_work(self) -> None:
+        """Tell that the worker runs, unless its first entry has: that saves a commit."""
+        untold, self._untold = self._untold, None
+        if untold is not None:
+            with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
+                await self._services.writer.commit(started, self.leased.instruction, self.leased.epoch, untold)
 
     async def on_entry(self, entry: Entry, /) -> Go | Yield:
         """Make ``entry`` durable, the first one with the prompt it answers, and say what its worker may do next.
@@ -339,25 +377,14 @@ class RunningAttempt:
         Raises Refused; QuotaReached where an exec program is over its quota.
         """
         services, leased = self._services, self.leased
-        self._deltas.flush()
-        if self._telling.locked():
-            await self._tell_started()  # a notice that is being written comes first
-        fault_point("attempt.entry")
-        if entry.usage is not None:
-            entry = msgspec.structs.replace(entry, usage=services.budgets.priced(entry.usage, leased.instruction))
+        entry = self._priced(entry)
         if self.stop_reason == "cancelled" and entry.kind == "session" and entry.usage is not None:
             await commit_with_retry(services.writer, book_late, leased.instruction, leased.epoch, entry)
             return Yield(k=entry.k)
         untold, self._untold = self._untold, None
-        write = partial(
-            journal,
-            first=leased.entries,
-            frozen=self._frame.snapshot,
-            beginning=untold,
-            metered=self._frame.start.backend == EXEC,
-        )
+        write = self._writing(entry, untold)
         try:
-            pressing = await commit_with_retry(services.writer, write, leased.instruction, leased.epoch, entry)
+            pressing = await commit_with_retry(services.writer, write, leased.instruction, leased.epoch)
         except QuotaReached:
             self._untold = untold
             if entry.usage is not None:  # what it said is not kept, what it cost is
@@ -376,9 +403,54 @@ class RunningAttempt:
             await self.on_log(Log(level="warning", text=text))
         return answer
 
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+        """Return the ending that the worker reports. A reply of our own loop is written here, with all that follows.
+
+        Whoever waits for it is answered by that commit; that the worker leaves is booked behind it. Another program's
+        word is judged once it has left. Raises Refused.
+        """
+        services, leased = self._services, self.leased
+        judged = result.status != "done" or self._frame.start.backend in {*CLIS, EXEC}
+        if judged or self.stop_reason is not None or self._probing:
+            if last is not None:
+                await self.on_entry(last)
+            return of_result(result)
+        write: Callable[[Transaction, str, int], object] | None = None
+        if last is None:
+            await self.on_at_work()
+        else:
+            last, untold, self._untold = self._priced(last), self._untold, None
+            write = self._writing(last, untold)
+        self.completing = True
+        await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, result.text, write)
+        self._place.replied = True
+        services.budgets.close(leased.instruction)
+        fault_point("attempt.replied")
+        return of_result(result)
+
+    def _priced(self, entry: Entry) -> Entry:
+        """Return ``entry`` with what it cost, before which all that was said so far is shown."""
+        self._deltas.flush()
+        fault_point("attempt.entry")
+        if entry.usage is None:
+            return entry
+        usage = self._services.budgets.priced(entry.usage, self.leased.instruction)
+        return msgspec.structs.replace(entry, usage=usage)
+
+    def _writing(self, entry: Entry, untold: Beginning | None) -> Callable[[Transaction, str, int], Pressing | None]:
+        """Return the job that makes ``entry`` durable, the first one with the prompt that it answers."""
+        return partial(
+            journal,
+            entry=entry,
+            first=self.leased.entries,
+            frozen=self._frame.snapshot,
+            beginning=untold,
+            metered=self._frame.start.backend == EXEC,
+        )
+
     async def on_log(self, line: Log, /) -> None:
         """Log one line, after the notice that the worker runs."""
-        await self._tell_started()
+        await self.on_at_work()
         leased = self.leased
         with contextlib.suppress(Refused):  # a line of log is not worth waiting for
             await self._services.writer.commit(
@@ -409,18 +481,6 @@ class RunningAttempt:
         if allowance.scope == "workflow":
             return Yield(k=entry.k)  # it waits for somebody to continue the workflow, and goes on from here
         return Go(k=entry.k, allowance=0)
-
-    async def _tell_started(self, after_seconds: float = 0.0) -> None:
-        """Tell that the worker runs, unless its first entry has: that saves a commit. Waits where it is being told."""
-        if after_seconds:
-            await trio.sleep(after_seconds)
-        if self._untold is None and not self._telling.locked():
-            return
-        async with self._telling:
-            untold, self._untold = self._untold, None
-            if untold is not None:
-                with contextlib.suppress(Refused):  # stale: whoever took the instruction away has told
-                    await self._services.writer.commit(started, self.leased.instruction, self.leased.epoch, untold)
 
     def _publish(self, kind: str, data: LiveData) -> None:
         leased = self.leased

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from kernel.procs.handle import Handle
-from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Progress, WorkerFrame
+from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Progress, Result, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
@@ -60,6 +60,14 @@ class Link:
     def at_hand(self) -> WorkerFrame | Noise | None:
         """Return the next thing the worker said, if it has come already."""
         return self._arrived.popleft() if self._arrived else None
+
+    def result_at_hand(self) -> Result | None:
+        """Return what the worker reports at its end, if that is the next thing it said and has come already."""
+        following = self._arrived[0] if self._arrived else None
+        if isinstance(following, Result):
+            self._arrived.popleft()
+            return following
+        return None
 
     async def receive(self) -> WorkerFrame | Noise | None:
         """Return the next thing the worker says; None once it closed its output. Cancellation loses nothing."""

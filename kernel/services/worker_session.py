@@ -23,7 +23,7 @@ from typing import Final, Protocol, assert_never
 import msgspec
 import trio
 
-from kernel.services.completion import Ending, of_error, of_result
+from kernel.services.completion import Ending, of_error
 from kernel.services.worker_link import Link
 from protocol.agent import Timeouts
 from protocol.errors import Cause
@@ -59,6 +59,8 @@ NOISE_LIMIT: Final = 1000
 """The most such lines with no frame between them: whoever says more does not speak frames at all."""
 LATE_SECONDS: Final = 5.0
 """A kernel that wakes up so late was stopped or suspended, and its workers maybe with it: they get their time again."""
+NOTICE_SECONDS: Final = 0.02
+"""Time for the first entry to tell, in its own commit, that its worker runs."""
 DUMP_SECONDS: Final = 2.0
 """Time for a worker to write where its threads stand, before it is ended."""
 
@@ -194,8 +196,15 @@ class SessionHandlers(Protocol):
     async def on_ready(self, ready: Ready, /) -> None:
         """Take note of a worker that speaks our protocol and has been sent its start."""
 
+    async def on_at_work(self) -> None:
+        """Take note that it has been at work for NOTICE_SECONDS."""
+
     async def on_entry(self, entry: Entry, /) -> Go | Yield | Stop:
         """Commit ``entry`` and return what its worker may do next. May raise Refused."""
+        ...
+
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+        """Return the ending that the worker reports. ``last`` came with it and is not committed. May raise Refused."""
         ...
 
     async def on_log(self, log: Log, /) -> None:
@@ -226,6 +235,7 @@ class WorkerSession:
         self._heartbeat = heartbeat or Heartbeat()
         self._deadline = deadline or PausableDeadline()
         self._ready = False
+        self._notice_at = math.inf
         self._progress_at = 0.0
         self._tool_runs = False
         self._doing = ""
@@ -249,25 +259,29 @@ class WorkerSession:
     async def _talk(self) -> Ending | None:
         self._progress_at = trio.current_time()
         while True:
-            wake_at = min(self._progress_at + self._patience_seconds(), self._heartbeat.due_at)
+            wake_at = min(self._progress_at + self._patience_seconds(), self._heartbeat.due_at, self._notice_at)
             frame, silent = self._link.at_hand(), False
             if frame is None:
                 with trio.move_on_at(wake_at) as nap:
                     frame = await self._link.receive()
                 silent = nap.cancelled_caught
             now = trio.current_time()
-            if silent:
-                ending = await self._on_silence(now, wake_at)
-            elif frame is None:
-                return None
-            else:
+            ending: Ending | None = None
+            if frame is not None:
                 self._note_life(frame, now)
                 with self._link.working():
                     ending = await self._on_frame(frame)
-                self._forgive(trio.current_time() - now)
+            elif not silent:
+                return None
+            elif now < self._notice_at:
+                ending = await self._on_silence(now, wake_at)
+            if now >= self._notice_at and ending is None:
+                self._notice_at = math.inf
+                await self._handlers.on_at_work()
             if ending is not None:
                 return ending
             if frame is not None:
+                self._forgive(trio.current_time() - now)
                 await self._pace()
 
     def _note_life(self, frame: WorkerFrame | Noise, now: float) -> None:
@@ -288,15 +302,13 @@ class WorkerSession:
         """Have ``frame`` handled and answered. Returns the ending where it is the last one that counts."""
         match frame:
             case Result():
-                return of_result(frame)
+                return await self._handlers.on_result(frame)
             case Error():
                 return of_error(frame)
             case Ready():
                 return await self._on_ready(frame)
             case Entry():
-                answer = await self._handlers.on_entry(frame)
-                if not frame.last:
-                    await self._link.send(answer)
+                return await self._on_entry(frame)
             case Delta() | Progress():
                 self._handlers.on_live(frame)
             case Log():
@@ -324,7 +336,19 @@ class WorkerSession:
             for part in split_start(self._start):
                 await self._link.send(part)
             await self._handlers.on_ready(ready)
-            self._heartbeat.begin(trio.current_time())
+            now = trio.current_time()
+            self._heartbeat.begin(now)
+            self._notice_at = now + NOTICE_SECONDS
+        return None
+
+    async def _on_entry(self, entry: Entry) -> Ending | None:
+        """Have ``entry`` committed and answered; the last, which is not answered, with the result if that has come."""
+        result = self._link.result_at_hand() if entry.last else None
+        if result is not None:
+            return await self._handlers.on_result(result, entry)
+        answer = await self._handlers.on_entry(entry)
+        if not entry.last:
+            await self._link.send(answer)
         return None
 
     async def _on_noise(self, noise: Noise) -> Ending | None:

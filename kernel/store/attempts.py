@@ -1,10 +1,12 @@
 """Attempts: the fence, their tokens, start, working time and end.
 
+An attempt ends when nothing is left of its processes: in the commit that ends or requeues its work, or in one of its
+own behind the reply.
 Only the attempt that holds an instruction's epoch may touch it (``held``). The working time is booked minute by minute
 with the budget of the agent. All but ``identify`` is part of another commit, never a job.
 """
 
-from typing import Final
+from typing import Final, cast
 
 import apsw
 import msgspec
@@ -14,7 +16,7 @@ from kernel.store.instructions import AgentInSpace
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from protocol.names import InstructionId, attempt_id, instruction_id, number_of
+from protocol.names import AgentKey, InstructionId, attempt_id, instruction_id, number_of
 from protocol.text import encode_json
 
 
@@ -167,6 +169,10 @@ def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str,
         return
     agent, started_ms, worked_ms = row
     book_work(tx, agent, started_ms, worked_ms)
+    _tell_ended(tx, number, epoch, name, space, ending)
+
+
+def _tell_ended(tx: Transaction, number: int, epoch: int, name: str, space: str, ending: Ending) -> None:
     data = {
         "attempt": attempt_id(instruction_id(number), epoch),
         "outcome": ending.outcome,
@@ -174,3 +180,55 @@ def end_attempt(tx: Transaction, number: int, epoch: int, name: str, space: str,
         "stderr": ending.stderr_tail,
     }
     tx.emit("attempt.ended", space=space, agent=name, instruction=number, data=data)
+
+
+# An attempt that has replied has done its work: what its processes do until they are gone counts for nothing.
+REPLIED: Final = """
+UPDATE attempts SET worked_ms = max(0, :now - started_ms) WHERE instruction = :instruction AND epoch = :epoch
+RETURNING started_ms, worked_ms
+"""
+
+
+def book_reply(tx: Transaction, number: int, epoch: int, agent: AgentKey) -> None:
+    """Book the time of an attempt that has replied. It ends with ``leave``."""
+    values = {"now": tx.now_ms, "instruction": number, "epoch": epoch}
+    for started_ms, worked_ms in tx.conn.execute(REPLIED, values):
+        book_work(tx, agent, started_ms, worked_ms)
+
+
+LEAVE: Final = """
+UPDATE attempts SET ended_ms = :ended, outcome = 'done', exit = :exit
+FROM instructions AS i
+WHERE attempts.instruction = :instruction AND attempts.epoch = :epoch AND attempts.ended_ms IS NULL
+  AND i.id = attempts.instruction AND i.state NOT IN ('leased', 'running')
+RETURNING (SELECT name FROM instructions WHERE id = attempts.instruction),
+  (SELECT space FROM instructions WHERE id = attempts.instruction)
+"""
+SET_EXIT: Final = """
+UPDATE agents SET last_exit = coalesce(:exit, last_exit)
+WHERE key = (SELECT agent FROM instructions WHERE id = :instruction)
+"""
+
+
+def leave(tx: Transaction, instruction: str, epoch: int, exit: str | None, ended_ms: int) -> None:
+    """End an attempt that had replied: at ``ended_ms`` nothing was left of its processes. Again, it changes nothing."""
+    number = number_of(instruction, "i")
+    values = {"instruction": number, "epoch": epoch, "exit": exit, "ended": ended_ms}
+    row = tx.conn.execute(LEAVE, values).fetchone()
+    if row is not None and number is not None:
+        tx.conn.execute(SET_EXIT, {"instruction": number, "exit": exit})
+        _tell_ended(tx, number, epoch, str(row[0]), str(row[1]), Ending("done", exit))
+
+
+# By its own index, which holds nobody but the attempts that have not ended.
+LEFT_BEHIND: Final = """
+SELECT a.instruction, a.epoch FROM attempts AS a INDEXED BY attempts_open
+CROSS JOIN instructions AS i ON i.id = a.instruction AND i.state NOT IN ('leased', 'running')
+WHERE a.ended_ms IS NULL ORDER BY a.instruction
+"""
+
+
+def end_left_behind(tx: Transaction) -> None:
+    """End the attempts that had replied when their kernel died: it has not seen their processes leave; all are gone."""
+    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(LEFT_BEHIND).fetchall()):
+        leave(tx, instruction_id(number), epoch, None, tx.now_ms)

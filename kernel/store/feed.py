@@ -44,6 +44,10 @@ class Wake:
         """Wake who waits, or who waits next."""
         self._event.set()
 
+    def is_set(self) -> bool:
+        """Return whether there may be something new to look at."""
+        return self._event.is_set()
+
     def clear(self) -> bool:
         """Forget what was set: before looking, never after. Returns whether anything was."""
         was_set = self._event.is_set()
@@ -104,11 +108,13 @@ class Feed:
         return wake
 
     def publish(self, events: Sequence[Event]) -> None:
-        """Durable events, after their COMMIT."""
+        """Durable events, after their COMMIT. Nobody has to look for work that the same commit leased."""
+        leased = {event.instruction for event in events if event.type == "instruction.leased"}
         for event in events:
-            for kinds, unless, wake in self._wakes:
-                if event.type in kinds and not unless(event):
-                    wake.set()
+            if event.type != "instruction.queued" or event.instruction not in leased:
+                for kinds, unless, wake in self._wakes:
+                    if event.type in kinds and not unless(event):
+                        wake.set()
             self.live(event)
 
     def live(self, event: Event) -> None:

@@ -8,7 +8,7 @@ none does, and savepoints cost. So a job may run twice: it changes nothing but r
 import logging
 import queue
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -28,27 +28,6 @@ from kernel.store.transitions.recovery import touch
 from protocol.errors import Refused
 from protocol.events import Event
 
-
-class Resumed(outcome.Outcome[None]):
-    """An outcome that says no more than: go on. Unlike others it is not used up, so one serves every task."""
-
-    __slots__ = ()
-
-    def unwrap(self) -> None:
-        """See Outcome."""
-
-    def send(self, gen: Generator[Any, None, object]) -> Any:
-        """See Outcome."""
-        return gen.send(None)
-
-    async def asend(self, agen: AsyncGenerator[Any, None]) -> Any:
-        """See Outcome."""
-        return await agen.asend(None)
-
-
-WOKEN: Final = Resumed()
-
-
 logger = logging.getLogger(__name__)
 
 P = ParamSpec("P")
@@ -56,6 +35,8 @@ T = TypeVar("T")
 
 GROUP_LIMIT: Final = 512
 ADMISSION_SECONDS: Final = 5.0
+SOON_SECONDS: Final = 0.02
+"""A job that may wait is committed with the next one, or by itself after so long."""
 PLACE_SECONDS: Final = 2.0
 """Between two looks whether the database is still where it was, where nothing is written."""
 DISK_FAILURES: Final = (
@@ -81,6 +62,8 @@ class _Job(msgspec.Struct, eq=False):
     kwargs: dict[str, Any]
     task: trio.lowlevel.Task | None
     """Who waits; None once nobody does."""
+    soon: bool = False
+    """It may wait for another one, to share its commit."""
     result: Any = UNSET
     failure: outcome.Error | None = None
 
@@ -118,6 +101,7 @@ class Writer:
         self._token: trio.lowlevel.TrioToken | None = None
         self._trouble: Refused | None = None
         """Why the last commit failed, where it did and another may not."""
+        self.soon_seconds = SOON_SECONDS
         self._owes_truncation = self._owes_rewrite = False
         """Something was removed whose bytes are still in the write-ahead log, or in the file."""
 
@@ -150,6 +134,13 @@ class Writer:
         Raises what the job raised, Refused (busy, storage_full, stopping) or StorageFailed; then nothing of the
         job was kept. Cancellation: a job that was handed in is committed all the same.
         """
+        return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task())))
+
+    async def commit_soon(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do the same, for what nobody waits for: it shares the commit of what is handed in within SOON_SECONDS."""
+        return cast("T", await self._hand_in(_Job(job, args, kwargs, trio.lowlevel.current_task(), soon=True)))
+
+    async def _hand_in(self, job: _Job) -> object:
         await trio.lowlevel.checkpoint_if_cancelled()
         if self._room:
             self._room -= 1
@@ -161,13 +152,12 @@ class Writer:
         if self._refusal is not None:
             self._make_room(1)
             raise _copy(self._refusal)
-        handed_in = _Job(job, args, kwargs, trio.lowlevel.current_task())
-        self._jobs.put(handed_in)
+        self._jobs.put(job)
         try:
-            await trio.lowlevel.wait_task_rescheduled(handed_in.abandon)
-            return cast("T", handed_in.result)
+            await trio.lowlevel.wait_task_rescheduled(job.abandon)
+            return job.result
         finally:
-            handed_in.failure = None  # its traceback leads here again, and would keep all that the job was given
+            job.failure = None  # its traceback leads here again, and would keep all that the job was given
 
     async def trouble(self) -> Refused | None:
         """Return why nothing can be written now; None: the last commit succeeded, or one that was tried for this
@@ -218,19 +208,20 @@ class Writer:
     def _next_group(self) -> tuple[list[_Job], bool]:
         """All that waits, up to the limit; nothing, where none comes for PLACE_SECONDS; and whether to end after it."""
         group: list[_Job] = []
-        try:
-            job = self._jobs.get(timeout=PLACE_SECONDS)
-        except queue.Empty:
-            return group, False
-        while job is not None:
-            group.append(job)
-            if len(group) == GROUP_LIMIT:
-                return group, False
+        patience_seconds = PLACE_SECONDS
+        while len(group) < GROUP_LIMIT:
             try:
-                job = self._jobs.get_nowait()
+                job = self._jobs.get(timeout=patience_seconds)
             except queue.Empty:
                 return group, False
-        return group, True
+            if job is None:
+                return group, True
+            group.append(job)
+            if not job.soon:
+                patience_seconds = 0.0
+            elif patience_seconds:
+                patience_seconds = self.soon_seconds
+        return group, False
 
     def _commit_group(self, group: list[_Job]) -> bool:
         """Commit and answer ``group``. False: it must be tried one by one, nothing was kept. Raises StorageFailed."""
@@ -364,7 +355,7 @@ class Writer:
             for job in group:
                 if job.task is not None:
                     assert job.failure or job.result is not UNSET
-                    trio.lowlevel.reschedule(job.task, job.failure or WOKEN)
+                    trio.lowlevel.reschedule(job.task, job.failure or outcome.Value(None))
 
     def _deliver_failure(self, left: list[_Job], failure: StorageFailed) -> None:
         """Answer these jobs, and every one that was handed in meanwhile, with the failure."""

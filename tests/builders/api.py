@@ -33,6 +33,7 @@ from kernel.services.reload import Reload
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import Leased, lease
 from kernel.store.writer import Writer
@@ -198,6 +199,7 @@ async def serve_kernel(
     services = Services(
         store=StoreAccess(
             writer=writer,
+            append=lambda draft, request: writer.commit(append, draft, request=request),
             reader=reader,
             feed=feed,
             mirror=NoMirror(),

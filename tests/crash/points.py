@@ -20,6 +20,7 @@ SAMPLES: Final = (
         "record.written:1",
         "api.answer:2",
         "procs.order:1",
+        "attempt.replied:2",
         "attempt.settle:2",
         "store.job:25",
     ),

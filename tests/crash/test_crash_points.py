@@ -17,11 +17,11 @@ from tests.project import Project
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's tree is proved gone by its keeper's lock")
 
 DAY_SECONDS = 86_400
-HOOKS = 26
+HOOKS = 27
 """Distinct points that one round and a clean stop pass. It may only grow."""
 
 
-@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P20", "SF01")
+@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P20", "SF01", "PF27", "PF28")
 def test_a_kernel_may_die_at_any_point(project: Project) -> None:
     """A lineage of kernels, each killed elsewhere, some
     while they recover from the last; accepted present exactly once, every instruction ended once, durable steps not

@@ -60,6 +60,7 @@ class InlineWriter(Writer):
         inspect: Inspects | None = None,
     ) -> None:
         super().__init__(database=database, clock_ms=clock_ms, publish=publish, capacity=capacity)
+        self.soon_seconds = 0.0  # virtual time stands still while it waits
         self._inbox = _Inbox()
         self._jobs = self._inbox
         self._doomed = doomed

@@ -22,7 +22,9 @@ SELECT 'P3', 'two live attempts of ' || agent FROM instructions
 UNION ALL
 SELECT 'P3', 'i' || i.id || ' is ' || i.state || ' and has ' || count(a.epoch) || ' open attempts'
   FROM instructions AS i LEFT JOIN attempts AS a ON a.instruction = i.id AND a.ended_ms IS NULL
-  GROUP BY i.id HAVING count(a.epoch) <> (i.state IN ('leased', 'running'))
+  -- one that has replied ends when its worker has left
+  GROUP BY i.id
+  HAVING count(a.epoch) <> (i.state IN ('leased', 'running')) AND NOT (i.state = 'done' AND count(a.epoch) = 1)
     OR coalesce(max(a.epoch), i.epoch) <> i.epoch
 UNION ALL
 SELECT 'P3', 'a count of i' || id || ' is negative' FROM instructions

@@ -18,7 +18,7 @@ from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
-from kernel.services.dispatcher import Dispatcher
+from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.retention import Retention
 from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
@@ -110,7 +110,7 @@ class Kernel:
         self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(
             reader=self.reader,
-            wake=feed.new_wake(),
+            wake=feed.new_wake(unless=leads_to_nothing),
             attempts=self.attempts,
             limits=Limits(workers),
             pressed=lambda: False,

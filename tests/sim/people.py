@@ -10,7 +10,6 @@ import trio
 
 from kernel.rule.draft import Draft
 from kernel.store.idempotency import RequestKey
-from kernel.store.transitions.append import append
 from kernel.store.transitions.approvals import approve, deny
 from kernel.store.transitions.close import cancel
 from kernel.store.transitions.runs import start_run, stop_workflow
@@ -143,7 +142,7 @@ class People:
     async def _send(self, send: Send) -> None:
         key = RequestKey(USER, send.label, sha256(send.text.encode()).digest())
         draft = Draft(kind="said", space=send.space, sender=USER, text=send.text, to=send.to)
-        await self.world.ask(append, draft, request=key)
+        await self.world.send(draft, key)
         self.accepted.append((send.label, send.text))
 
     async def _act(self, act: Act) -> None:

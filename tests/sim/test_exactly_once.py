@@ -67,7 +67,7 @@ def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
         assert told.ends[JOB].epoch == 2
 
 
-@pytest.mark.promise("P5")
+@pytest.mark.promise("P5", "PF27")
 @pytest.mark.parametrize("k", range(-1, ENTRIES))
 def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(k: int, ground: Ground, undisturbed: Story) -> None:
     """A restart at every step; up to it everything was done once."""
@@ -75,7 +75,7 @@ def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(k: int, ground: Gro
     _check(told, undisturbed, k + 1)
 
 
-@pytest.mark.promise("P5")
+@pytest.mark.promise("P5", "PF27")
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
     durable: bool, ground: Ground, undisturbed: Story

@@ -33,7 +33,7 @@ BATCH: Final = 10
 """Seeds in one test: so that several processes can share them."""
 
 
-@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P11", "P12", "P13")
+@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P11", "P12", "P13", "PF28")
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, ground: Ground) -> None:

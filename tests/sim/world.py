@@ -5,7 +5,7 @@ somebody can be held against what its successor knows.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
@@ -19,8 +19,9 @@ from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
+from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
-from kernel.store.transitions.append import append
+from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.voting import create, vote
 from protocol.errors import Refused
 from protocol.events import Event
@@ -169,11 +170,18 @@ class World:
 
     async def ask(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Have the kernel do ``job``; ask again where it died or will not. Raises Refused for any other reason."""
+        return await self._answer_of(lambda kernel: kernel.writer.commit(job, *args, **kwargs))
+
+    async def send(self, draft: Draft, request: RequestKey) -> Appended:
+        """Have the kernel take in a message from outside, as ``ask``."""
+        return await self._answer_of(lambda kernel: kernel.dispatcher.append(draft, request))
+
+    async def _answer_of(self, asked: Callable[[Kernel], Awaitable[T]]) -> T:
         while True:
             await self._up.wait()
             try:
                 if self.kernel is not None:
-                    return await self.kernel.writer.commit(job, *args, **kwargs)
+                    return await asked(self.kernel)
             except StorageFailed:
                 pass
             except Refused as refused:

@@ -32,7 +32,7 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
 from kernel.store.instructions import all_missing_credentials
 from kernel.store.reader import Reader
-from kernel.store.transitions.append import Appended, append, append_all
+from kernel.store.transitions.append import Appended, append_all
 from protocol.agent import AgentDefinition
 from protocol.api.messages import (
     BatchMessage,
@@ -232,7 +232,7 @@ async def deliver(
         grant = require_agent_trust(store, files, target.agent or "", say)
     draft = draft_to(store.reader, target, text, grant)
     try:
-        return await store.writer.commit(append, draft, request=key)
+        return await store.append(draft, key)
     except Refused as refused:
         if refused.code == "workflow_not_running":
             raise not_running(store, files, target.space) from None
@@ -240,7 +240,7 @@ async def deliver(
             raise
         # An agent whose file came after the kernel last looked. Raises Refused (unknown_agent), BadDefinition.
         await store.writer.commit(put_agents, [file_spec(files.catalog.agent(target.agent))])
-    return await store.writer.commit(append, draft, request=key)
+    return await store.append(draft, key)
 
 
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:

@@ -24,10 +24,15 @@ class StandbyWorker:
         self._handle: Handle | None = None
         self._asked = trio.Event()
         self._settled = trio.Event()
+        self._starting: trio.Event | None = None
+        """Set at its end: one is being made, and nobody waits for it yet."""
         self._closed = False
 
-    def take(self) -> Handle | None:
-        """The worker, if there is one and it lives."""
+    async def take(self) -> Handle | None:
+        """The worker, if there is one and it lives. Who asks first while one is being made waits for that."""
+        starting, self._starting = self._starting, None
+        if starting is not None:
+            await starting.wait()
         handle, self._handle = self._handle, None
         if handle is not None and not handle.is_quiet():
             self._handle, handle = handle, None  # killed by somebody: ``_offer`` closes it
@@ -44,8 +49,13 @@ class StandbyWorker:
             await self._asked.wait()
             if not self._closed:
                 with suppress(SpawnTransient):
-                    handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))
-                    self._handle, self._settled = handle, trio.Event()
+                    made = self._starting = trio.Event()
+                    try:
+                        handle = await start(Spec(attempt=f"standby-{secrets.token_hex(4)}"))
+                        self._handle, self._settled = handle, trio.Event()
+                    finally:
+                        self._starting = None
+                        made.set()
                     try:
                         with trio.move_on_after(IDLE_SECONDS):
                             if not self._closed:

@@ -14,9 +14,10 @@ from kernel.store.quotas import use
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects
+from kernel.store.transitions.lease import Leased, lease
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import AgentKey, InstructionId, MessageId, message_id, place_of
+from protocol.names import AgentKey, InstructionId, MessageId, instruction_id, message_id, place_of
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +84,24 @@ def append_all(
             results.append(refused)
         tx.conn.execute("RELEASE message")
     return results
+
+
+HEAD: Final = """
+SELECT id FROM instructions INDEXED BY instructions_queue
+WHERE state IN ('queued', 'yielded') AND agent = :agent AND not_before_ms <= :now ORDER BY lane, id LIMIT 1
+"""
+
+
+def append_and_lease(
+    tx: Transaction, draft: Draft, agent: AgentKey, token_hash: bytes, *, request: RequestKey | None = None
+) -> tuple[Appended, Leased | None]:
+    """Append ``draft`` (see append), and lease what is first in the queue of ``agent``: as a rule what came of it.
+
+    None: nothing there may be leased now.
+    """
+    appended = append(tx, draft, request=request)
+    row = tx.conn.execute(HEAD, {"agent": agent, "now": tx.now_ms}).fetchone()
+    return appended, None if row is None else lease(tx, instruction_id(int(str(row[0]))), token_hash)
 
 
 def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:

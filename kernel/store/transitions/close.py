@@ -1,10 +1,12 @@
 """End an instruction: its attempt, its deliveries, its cost, and the message that tells of it, in one transaction.
 
+The attempt of one that ends well is ended by another one, behind it: whoever waits for the reply has it by then.
+
 It is closed by its attempt, cancelled by a person, given up at a limit, or ended with an agent made at run time when
 the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is free.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, cast
 
@@ -14,7 +16,7 @@ from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.store import rows, waits
 from kernel.store.agents import charge_crash
 from kernel.store.approvals import drop_requests
-from kernel.store.attempts import Ending, end_attempt, stale
+from kernel.store.attempts import Ending, book_reply, end_attempt, stale
 from kernel.store.circuit_breakers import ProviderFailure, record_failure, release_probe
 from kernel.store.entries import store_body
 from kernel.store.instructions import find
@@ -98,6 +100,26 @@ def close(
     return closed
 
 
+def reply(
+    tx: Transaction,
+    instruction: str,
+    epoch: int,
+    text: str,
+    write_last: Callable[[Transaction, str, int], object] | None,
+) -> Closed:
+    """End the instruction as done, together with its last entry, which ``write_last`` writes where it is not there yet.
+
+    Its attempt has not ended: the worker is about to leave (attempts.leave). Raises Refused (stale_attempt; conflict).
+    """
+    if write_last is not None:
+        write_last(tx, instruction, epoch)
+    number = number_of(instruction, "i")
+    closed = None if number is None else _conclude(tx, number, epoch, Closing(status="done", text=text), None)
+    if closed is None:
+        raise stale(instruction, epoch)
+    return closed
+
+
 def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
     """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
@@ -152,8 +174,9 @@ class _Ended(SpentColumns, frozen=True):
 
 
 def _conclude(
-    tx: Transaction, number: int, epoch: int, conclusion: Closing, ending: Ending, *, any_open: bool = False
+    tx: Transaction, number: int, epoch: int, conclusion: Closing, ending: Ending | None, *, any_open: bool = False
 ) -> Closed | None:
+    """Write the end of the work; with ``ending`` that of its attempt too."""
     error_class = None if conclusion.cause is None else CLASS_OF_CAUSE[conclusion.cause]
     values = {
         "id": number,
@@ -175,13 +198,15 @@ def _conclude(
     spend(tx, agent=agent, run=row.run, usage=conclusion.usage)
     end = ENDS[conclusion.status]
     tx.conn.execute(END_DELIVERY, (end.delivery, number))
-    end_attempt(tx, number, epoch, name, space, ending)
+    if ending is None:
+        book_reply(tx, number, epoch, agent)
+    else:
+        end_attempt(tx, number, epoch, name, space, ending)
     release_probe(tx, number)
     drop_requests(tx, number, conclusion.status)
     worked = conclusion.status in ("done", "incomplete")
-    tx.conn.execute(
-        BOOK, {"agent": agent, "exit": ending.exit, "now": tx.now_ms, "worked": worked, **amounts_of(total)}
-    )
+    left = None if ending is None else ending.exit
+    tx.conn.execute(BOOK, {"agent": agent, "exit": left, "now": tx.now_ms, "worked": worked, **amounts_of(total)})
     if conclusion.crash_jitter is not None:
         charge_crash(tx, agent, conclusion.crash_jitter)
     if conclusion.failure is not None:

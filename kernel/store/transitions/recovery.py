@@ -14,6 +14,7 @@ import msgspec
 from kernel.fault_injection import fault_point
 from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
 from kernel.store import circuit_breakers, waits
+from kernel.store.attempts import end_left_behind
 from kernel.store.entries import of
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import close as transitions_close
@@ -183,6 +184,7 @@ def recover(
     looping = in_a_loop(tx)
     left = _Left(tx, counts=died(tx), in_flight=in_flight)
     left.settle()
+    end_left_behind(tx)
     fault_point("recover.settled")
     reset_volatile(tx)
     fault_point("recover.reopened")

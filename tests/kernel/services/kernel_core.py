@@ -18,7 +18,7 @@ from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
-from kernel.services.dispatcher import Dispatcher
+from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.in_flight import InFlight
 from kernel.services.running_attempt import AttemptServices
 from kernel.services.start_frame import StartFrameBuilder
@@ -171,7 +171,7 @@ class Core:
         self.attempts = Attempts(services)
         self.dispatcher = Dispatcher(
             reader=self.reader,
-            wake=feed.new_wake(),
+            wake=feed.new_wake(unless=leads_to_nothing),
             attempts=self.attempts,
             limits=Limits(4),
             pressed=lambda: False,
@@ -185,10 +185,14 @@ class Core:
             starvation_ms=300_000,
         )
 
+    @staticmethod
+    def draft(text: str = "x") -> Draft:
+        """A message to alice."""
+        return Draft(kind="said", space="dm:alice", sender="user", text=text, to=("alice",))
+
     async def send(self, text: str = "x") -> str:
-        """A message to alice. Returns the instruction."""
-        draft = Draft(kind="said", space="dm:alice", sender="user", text=text, to=("alice",))
-        appended = await self.writer.commit(append, draft)
+        """Append a message to alice. Returns the instruction."""
+        appended = await self.writer.commit(append, self.draft(text))
         return appended.instruction_ids[0]
 
     def status(self, instruction: str) -> str:

@@ -1,6 +1,7 @@
 """Attempts and the dispatcher, on a real store: whatever happens, no work stays open for ever."""
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -13,27 +14,162 @@ from kernel.agents.resources import NOTHING, AgentResources, resources_of
 from kernel.agents.trust import agent_units
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
-from kernel.store import circuit_breakers
+from kernel.services.running_attempt import Place
+from kernel.store import circuit_breakers, instructions
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import cancel
+from kernel.store.transitions.steering import pause_agent, resume_agent
 from protocol.agent import AgentDefinition
 from protocol.errors import UNREACHED
+from protocol.events import Event
 from protocol.instruction import Usage
-from protocol.ipc import Entry, Error, Exited, Result, Start, Stop
+from protocol.ipc import Entry, Error, Exited, Ready, Result, Start, Stop
+from protocol.names import AgentKey
+from protocol.ndjson import encode
 from protocol.project import ProjectDefinition
 from protocol.trust import Grant
 from tests.kernel.services.kernel_core import Core, PlayedLauncher, PlayedWorker, core
 
 DONE = Result(status="done", text="hi")
+ALICE = AgentKey("alice")
 
 
-async def test_a_result_is_booked_when_the_tree_is_gone(tmp_path: Path) -> None:
-    """The next attempt of an agent never meets the last one's processes."""
+def hi(k: int = 0, *, last: bool = False) -> Entry:
+    return Entry(k=k, kind="reply", text="hi", stop_reason="end_turn", last=last)
+
+
+ATTEMPTS = "SELECT instruction, ended_ms IS NOT NULL, outcome, exit FROM attempts ORDER BY instruction"
+
+
+def attempts_of(it: Core) -> list[tuple[object, ...]]:
+    """Number, whether it has ended, how, and with which exit."""
+    return it.reader.now(lambda conn: cast("list[tuple[object, ...]]", conn.execute(ATTEMPTS).fetchall()))
+
+
+@pytest.mark.promise("P3")
+async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_nothing_until_then(
+    tmp_path: Path,
+) -> None:
+    """The next attempt of an agent never meets the last one's processes, and who waits for a reply not either."""
     async with core(tmp_path, PlayedLauncher()) as it:
-        instruction = await it.send()
+        first = await it.send()
         worker = await it.launcher.next()
-        await worker.say(Entry(k=0, kind="reply", text="hi", stop_reason="end_turn"), DONE)
-        await it.until(instruction, lambda status: status == "running")
+        second = await it.send()
+        await worker.say(hi(last=True), DONE)
+        assert await it.until(first, lambda status: status not in ("leased", "running")) == "done"
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (it.status(second), len(it.launcher.spawned)) == ("queued", 1)
+        assert attempts_of(it) == [(1, 0, None, None)]
+        await worker.leave(Exited(code=3))
+        await (await it.launcher.next(2)).say(hi(last=True), DONE)
+        assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
+        assert attempts_of(it)[0] == (1, 1, "done", "3")
+
+
+async def test_the_last_entry_and_the_end_are_one_commit(tmp_path: Path) -> None:
+    """Nobody ever sees the one without the other, and what follows from it is there with it."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        commits: list[list[str]] = []
+        publish = it.writer._publish  # pyright: ignore[reportPrivateUsage]
+
+        def note(events: Sequence[Event]) -> None:
+            commits.append([event.type for event in events])
+            publish(events)
+
+        it.writer._publish = note  # pyright: ignore[reportPrivateUsage]
+        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        assert it.status(instruction) == "leased"
+        worker = await it.launcher.next()
+        await worker.outbox.send_all(b"".join(map(encode, (Ready(pid=1, version="t"), hi(last=True), DONE))))
+        await it.until(instruction, lambda status: status == "done")
         await worker.leave(Exited(code=0))
-        assert await it.until(instruction, lambda status: status != "running") == "done"
+        await it.dispatcher.drain(0.0)
+    assert commits[:2] == [
+        ["message", "instruction.queued", "instruction.leased"],
+        ["attempt.started", "instruction.step", "message", "instruction.ended"],
+    ]
+    assert ["attempt.ended"] in commits[2:]
+
+
+async def test_a_message_to_an_agent_that_has_replied_is_leased_at_once_and_begun_when_its_worker_has_left(
+    tmp_path: Path,
+) -> None:
+    """Neither waits for the other: the commit not for the process, and the process not for the commit."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        worker = await it.launcher.next()
+        await worker.say(hi(last=True), DONE)
+        await it.until(first, lambda status: status == "done")
+        await trio.testing.wait_all_tasks_blocked()
+        second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (it.status(second), len(it.launcher.spawned)) == ("leased", 1)
+        await worker.leave(Exited(code=0))
+        await (await it.launcher.next(2)).say(hi(last=True), DONE)
+        assert await it.until(second, lambda status: status != "leased") == "done"
+
+
+async def test_work_that_was_leased_for_a_place_not_yet_left_can_be_cancelled(tmp_path: Path) -> None:
+    """It never gets a process; and what comes then still waits for the worker that is leaving."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        worker = await it.launcher.next()
+        await worker.say(hi(last=True), DONE)
+        await it.until(first, lambda status: status == "done")
+        await trio.testing.wait_all_tasks_blocked()
+        second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        await trio.testing.wait_all_tasks_blocked()
+        await it.writer.commit(cancel, second)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        third = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (it.status(second), it.status(third), len(it.launcher.spawned)) == ("cancelled", "queued", 1)
+        await worker.leave(Exited(code=0))
+        await (await it.launcher.next(2)).say(hi(last=True), DONE)
+        assert await it.until(third, lambda status: status not in ("queued", "leased")) == "done"
+
+
+async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_place(tmp_path: Path) -> None:
+    """Paused, or busy: it is queued, and begun when its agent may."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        await it.writer.commit(pause_agent, ALICE)
+        await trio.testing.wait_all_tasks_blocked()
+        first = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (it.status(first), it.launcher.spawned) == ("queued", [])
+        await it.writer.commit(resume_agent, ALICE)
+        worker = await it.launcher.next()
+        second = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        assert it.status(second) == "queued"
+        await worker.say(hi(last=True), DONE)
+        await worker.leave(Exited(code=0))
+        await (await it.launcher.next(2)).say(hi(last=True), DONE)
+        assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
+
+
+@pytest.mark.promise("P11")
+async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Path) -> None:
+    """Work that was there before goes first, though its dispatcher has not looked yet."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        older = await it.writer.commit(append, it.draft())
+        place = Place(ALICE, "", None, lambda _place: None)
+        appended, attempt = await it.attempts.append_and_lease(it.draft(), None, place)
+    assert attempt is not None
+    assert attempt.leased.instruction == older.instruction_ids[0]
+    assert appended.instruction_ids != older.instruction_ids
+
+
+async def test_a_client_that_leaves_while_its_message_is_leased_leaves_no_lease_without_an_attempt(
+    tmp_path: Path,
+) -> None:
+    """What was leased runs, whoever is there to hear of it."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        with trio.CancelScope() as client:
+            client.cancel()
+            await it.dispatcher.append(it.draft(), None)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        opened = it.reader.now(instructions.live)
+        assert len(opened) == len(it.launcher.spawned)
 
 
 @pytest.mark.promise("SF03")

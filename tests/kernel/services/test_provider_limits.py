@@ -9,7 +9,7 @@ import trio.testing
 from kernel.policy.scheduling import Limits
 from kernel.rule.draft import Author
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.running_attempt import RunningAttempt
+from kernel.services.running_attempt import Place, RunningAttempt
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.transitions.approvals import Call, ask
 from protocol.names import AgentKey, InstructionId
@@ -25,7 +25,7 @@ class Notes:
     begun: list[str] = field(default_factory=list)
     running: dict[str, RunningAttempt] = field(default_factory=dict)
 
-    async def run(self, instruction: str) -> None:
+    async def lease(self, instruction: str, _place: Place) -> None:
         self.begun.append(instruction)
         await trio.sleep_forever()
 

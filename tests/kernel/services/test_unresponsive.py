@@ -12,11 +12,11 @@ from kernel.procs.fork import ForkLauncher
 from kernel.procs.handle import stop
 from kernel.procs.spec import Spec
 from kernel.services import worker_session
-from kernel.services.completion import Ending
+from kernel.services.completion import Ending, of_result
 from kernel.services.worker_link import Link, StderrTail
 from kernel.services.worker_session import Heartbeat, WorkerSession
 from protocol.agent import Action, Rule, Timeouts
-from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Start
+from protocol.ipc import Delta, Entry, Go, Limits, Log, McpAddress, Progress, Ready, Result, Start
 from tests.kernel.procs.conftest import make
 from tests.kernel.procs.trees import ENV, gone
 
@@ -35,6 +35,12 @@ class Listener:
 
     async def on_entry(self, entry: Entry, /) -> Go:
         return Go(k=entry.k)
+
+    async def on_at_work(self) -> None:
+        """Nobody is to be told."""
+
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+        return of_result(result)
 
     async def on_log(self, line: Log, /) -> None:
         raise AssertionError(f"nothing to say, but {line.text}")

@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.services.completion import Ending
+from kernel.services.completion import Ending, of_result
 from kernel.services.worker_link import Link
 from kernel.services.worker_session import (
     DUMP_SECONDS,
@@ -123,6 +123,15 @@ class Conversation:
         self.entries.append(entry.k)
         await self.commit()
         return Go(k=entry.k)
+
+    async def on_at_work(self) -> None:
+        """Nobody is to be told."""
+
+    async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
+        """Commit what came with it, and take it at its word."""
+        if last is not None:
+            await self.on_entry(last)
+        return of_result(result)
 
     async def on_log(self, log: Log, /) -> None:
         """Keep the line."""

@@ -36,6 +36,18 @@ async def test_a_slow_reader_is_told_how_many_it_missed_where_they_are_missing()
         assert [(await anext(quick)).seq for _ in range(6)] == [1, 2, 3, 4, 5, 6]
 
 
+async def test_work_that_is_leased_by_the_commit_that_brought_it_wakes_nobody() -> None:
+    """There is nothing left of it to look for; whatever came with it wakes as ever."""
+    feed = Feed()
+    wake = feed.new_wake()
+    mine, other = (Event(type="instruction.queued", at="", seq=number, instruction=f"i{number}") for number in (1, 2))
+    leased = Event(type="instruction.leased", at="", seq=3, instruction="i1")
+    feed.publish([mine, leased])
+    assert not wake.is_set()
+    feed.publish([mine, other, leased])
+    assert wake.is_set()
+
+
 @pytest.mark.promise("LF04")
 async def test_who_wants_few_types_is_not_even_asked_about_the_others() -> None:
     """A hundred who wait for an answer cost next to nothing for what none of them waits for."""

@@ -1,6 +1,7 @@
 """What a new kernel makes of what the last one left."""
 
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import cast
 
 import apsw
@@ -8,12 +9,14 @@ import pytest
 
 from kernel.rule.draft import Draft
 from kernel.store import circuit_breakers, feed, instruction_views, instructions, messages
+from kernel.store.attempts import leave
 from kernel.store.circuit_breakers import ProviderFailure
 from kernel.store.database import Connection
 from kernel.store.idempotency import RequestKey
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clock_correction import HostClock
+from kernel.store.transitions.close import reply
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import Recovered, asked_to_stop, recover
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -304,3 +307,26 @@ async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_w
     await house.writer.commit(recover, machine=HostClock("boot", 1_000 + by_ms))
     assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due + by_ms
     assert await house.writer.commit(append, draft, request=key) == first
+
+
+@pytest.mark.promise("P3", "PF27")
+async def test_an_attempt_that_had_replied_when_its_kernel_died_is_ended_by_the_next(house: House) -> None:
+    """Its work is done and stays so; that its processes left was seen by nobody, and is told once."""
+    await working(house, "alice", "bob")
+    for instruction in ("i1", "i2"):
+        entry = Entry(k=0, kind="reply", text="hi", stop_reason="end_turn", last=True)
+        await house.writer.commit(reply, instruction, 1, "hi", partial(journal, entry=entry))
+    house.clock.now_ms += 500
+    await house.writer.commit(leave, "i2", 1, "0", house.clock.now_ms - 300)
+    await house.writer.commit(leave, "i2", 1, "1", house.clock.now_ms)
+    recovered = await boot(house)
+    assert (recovered.requeued, recovered.closed) == ((), ())
+    assert [status(house, one) for one in ("i1", "i2")] == ["done", "done"]
+    began = house.clock.now_ms - 1500
+    assert house.reader.now(asked("SELECT outcome, exit, ended_ms, worked_ms FROM attempts")) == [
+        ("done", None, began + 1500, 0),
+        ("done", "0", began + 200, 0),
+    ]
+    await boot(house)
+    ended = [(one.instruction, one.data["exit"]) for one in house.told if one.type == "attempt.ended"]
+    assert ended == [("i2", "0"), ("i1", None)]

@@ -59,6 +59,25 @@ async def together(house: House, jobs: Sequence[Callable[[], Awaitable[object]]]
             gate.release()
 
 
+async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(house: House) -> None:
+    """It is handed in first, so it is committed first; alone, it is committed soon."""
+    order: list[str] = []
+    house.listeners.append(lambda events: order.append(" ".join(event.type for event in events)))
+
+    def tell(tx: Transaction, kind: str) -> None:
+        tx.emit(kind, data={"level": "info", "text": ""})
+
+    async with trio.open_nursery() as nursery:
+        house.writer.soon_seconds = 60.0
+        nursery.start_soon(house.writer.commit_soon, tell, "worker.log")
+        await trio.testing.wait_all_tasks_blocked()
+        await house.writer.commit(tell, "kernel.stopping")
+    assert order == ["worker.log kernel.stopping"]
+    house.writer.soon_seconds = 0.01
+    await house.writer.commit_soon(tell, "worker.log")
+    assert order[1:] == ["worker.log"]
+
+
 async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
     """Group commit."""
     await house.agents("alice")
