@@ -33,7 +33,7 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.instruction_prompt import instruction_prompt
-from kernel.workflows.members import definition_for
+from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, CLIS
 from protocol.errors import Cause, Refused

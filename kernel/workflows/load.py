@@ -332,7 +332,7 @@ def _ref_place(node: Node) -> Location:
 logger = logging.getLogger(__name__)
 
 
-class Definitions(msgspec.Struct, frozen=True, eq=False):
+class Definitions(msgspec.Struct, frozen=True):
     """The definitions of a project as its files have them, and what is wrong with them."""
 
     scan: AgentScan | None

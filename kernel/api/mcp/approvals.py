@@ -25,7 +25,7 @@ from kernel.policy.approvals import AT_ONCE
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals
 from kernel.store.transitions import approvals as transitions
-from kernel.workflows.members import definition_for
+from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.events import Event

@@ -16,7 +16,7 @@ from kernel.services.reload import CannotWatch, DirectoryWatch, Reload, watch_di
 from kernel.store import agents
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.workflows.load import definitions
-from kernel.workflows.members import definition_for
+from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.events import Event
 from protocol.names import AgentKey
