@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import wait_until
 from tests.project import Project
 
 NAMES = [b"b\xff.yaml", b"x\nok     forged.yaml", b"\x1b[31mred.yaml", "\u202egnp.yaml".encode(), b"n" * 250 + b".yaml"]
@@ -77,8 +76,8 @@ def test_a_folder_of_definitions_that_is_a_file_or_a_pipe_is_told(project: Proje
             told = project.ask("GET", "/status")["broken"]
             why = "is not a folder, so nothing in it counts"
             assert sorted((one["path"], one["message"]) for one in told) == [(folder, why) for folder in folders]
-            log = project.state / "kernel.log"
-            wait_until(lambda: all(f"definition.broken {folder}" in log.read_text() for folder in folders))
+            project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".agents")
+            project.until("definition.broken", holds=lambda event: event["data"]["path"] == ".workflows")
             project.stop()
         for folder in folders:
             (project.root / folder).unlink()
