@@ -61,8 +61,8 @@ class Attempts:
             appended, leased = await self._services.writer.commit(
                 append_and_lease, draft, place.agent, digest, request=request
             )
-            attempt = None if leased is None else self._attempt(leased, token, place)
-        return appended, attempt
+            return appended, None if leased is None else self._attempt(leased, token, place)
+        raise AssertionError("neither block swallows what is raised in it")
 
     @contextlib.contextmanager
     def _committing(self) -> Generator[None]:
