@@ -56,7 +56,8 @@ class Attempts:
             appended, leased = await self._services.writer.commit(
                 append_and_lease, draft, place.agent, digest, request=request
             )
-        return appended, None if leased is None else RunningAttempt(leased, token, self._services, place)
+            return appended, None if leased is None else RunningAttempt(leased, token, self._services, place)
+        raise AssertionError("a shield of its own is cancelled by nobody")
 
     async def run(self, attempt: RunningAttempt) -> None:
         """Run ``attempt`` until its tree is gone and its ending is written.
