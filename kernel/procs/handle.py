@@ -15,6 +15,7 @@ from kernel.procs import procfs
 from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
+from kernel.procs.spec import Pipe
 from protocol.ipc import Bound, Exited, Kill
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,7 @@ class Handle:
         pid: int,
         keeper_pid: int,
         processes: tuple[ProcessId, ...],
-        streams: tuple[trio.lowlevel.FdStream, trio.lowlevel.FdStream, trio.lowlevel.FdStream],
+        streams: tuple[Pipe, Pipe, Pipe],
         link: KeeperLink,
         directory: AttemptDir,
         exited: Exited | None = None,

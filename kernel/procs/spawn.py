@@ -14,7 +14,7 @@ from kernel.procs.directory_pool import DirectoryPool
 from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, PipeEnds, SpawnTransient, Spec, open_pipes
+from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, Pipe, PipeEnds, SpawnTransient, Spec, open_pipes
 from protocol.ipc import Exited, Fork, Started
 
 Deliver = Callable[[Fork, PipeEnds], Awaitable[KeeperLink]]
@@ -42,7 +42,7 @@ async def spawn_keeper(spec: Spec, run_dir: Path, deliver: Deliver, spares: Dire
             if error.errno in TRANSIENT:
                 raise SpawnTransient(f"cannot start {spec.attempt}: {error.strerror}") from error
             raise
-        streams = tuple(map(trio.lowlevel.FdStream, (ours.stdin, ours.stdout, ours.stderr)))
+        streams = tuple(map(Pipe, (ours.stdin, ours.stdout, ours.stderr)))
         for stream in streams:
             undo.callback(stream.close)  # no ``aclose``: a checkpoint would replace the exception on its way
         order = Fork(

@@ -105,7 +105,7 @@ class BudgetEnforcer:
             model=start.model,
             input_tokens=sent_bytes // BYTES_PER_TOKEN,
             opened_ms=self._now_ms(),
-            worked_ms=self._reader.now(spending.worked_ms, leased.instruction),
+            worked_ms=0 if leased.epoch == 1 else self._reader.now(spending.worked_ms, leased.instruction),
         )
         if not self._open[leased.instruction].mocked:
             self._priced.set()

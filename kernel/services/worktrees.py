@@ -82,7 +82,7 @@ class Worktrees:
 
     def working_directory(self, leased: Leased) -> WorkingDirectory:
         """Return where the agent works. Raises CauseError where its tree was removed, or leads elsewhere."""
-        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return WorkingDirectory(str(self._root), str(self._root))
         if tree.state in ("removing", "gone"):
@@ -100,7 +100,7 @@ class Worktrees:
 
         Cancellation leaves what the next try does away with.
         """
-        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return
         there = await trio.Path(tree.path, ".git").exists()

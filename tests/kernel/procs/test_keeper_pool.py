@@ -4,6 +4,8 @@ import os
 import signal
 import socket
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import psutil
 import pytest
@@ -15,6 +17,7 @@ from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.spec import Spec
 from kernel.procs.warm.keepers import IDLE_SECONDS, MOST, KeeperPool
+from kernel.procs.warm.standby import StandbyWorker
 from tests.kernel.procs.trees import ENV, PATIENCE, gone
 
 
@@ -115,3 +118,28 @@ async def test_spares_are_bounded_and_end_when_there_is_nothing_to_do(
             theirs.settimeout(1)
             assert theirs.recv(1) == b""
     assert spares.take() is None
+
+
+async def test_who_asks_first_while_a_standby_is_made_gets_that_one() -> None:
+    """That takes no longer than another fork would; whoever else asks does not wait for it."""
+    standby, made, taken = StandbyWorker(), trio.Event(), list[object]()
+    worker = SimpleNamespace(is_quiet=lambda: True)
+
+    async def start(_spec: Spec) -> Handle:
+        await made.wait()
+        return cast("Handle", worker)
+
+    async def first() -> None:
+        taken.append(await standby.take())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(standby.run, start)
+        standby.ask()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(first)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (await standby.take(), taken) == (None, [])
+        made.set()
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert taken == [worker]

@@ -67,14 +67,17 @@ async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(house
     def tell(tx: Transaction, kind: str) -> None:
         tx.emit(kind, data={"level": "info", "text": ""})
 
+    async def tell_soon() -> None:
+        await house.writer.commit_soon(tell, "worker.log")
+
     async with trio.open_nursery() as nursery:
         house.writer.soon_seconds = 60.0
-        nursery.start_soon(house.writer.commit_soon, tell, "worker.log")
+        nursery.start_soon(tell_soon)
         await trio.testing.wait_all_tasks_blocked()
         await house.writer.commit(tell, "kernel.stopping")
     assert order == ["worker.log kernel.stopping"]
     house.writer.soon_seconds = 0.01
-    await house.writer.commit_soon(tell, "worker.log")
+    await tell_soon()
     assert order[1:] == ["worker.log"]
 
 
