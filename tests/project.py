@@ -16,7 +16,7 @@ from typing import Any, Final
 import psutil
 
 from protocol.state_paths import LOCK, RECORD, project_state
-from tests.e2e.processes import survivors
+from tests.e2e.processes import survivors, wait_until
 
 AWK: Final = Path(sys.executable).parent / "awk"
 SECONDS: Final = 30.0
@@ -165,13 +165,14 @@ class Project:
         """Stop the kernel, if one runs, and wait until it is gone. Raises AssertionError after killing it."""
         if not self.alive():
             return
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):  # its record goes first
             kernel = psutil.Process(int(self.record()["pid"]))
             with suppress(OSError, http.client.HTTPException):  # it may be going already
                 self.ask("POST", "/shutdown", {"grace": 0})
             if survivors([kernel], seconds=10):
                 kernel.kill()
                 raise AssertionError(f"the kernel {kernel.pid} did not stop")
+        wait_until(lambda: not self.alive())
 
 
 def empty_project(base: Path) -> Project:

@@ -21,7 +21,7 @@ TOKEN = "bench-token-of-a-worker-that-sleeps"
 FILES = {
     ".workflows/bench.yaml": """
         agents:
-          busy: { backend: mock, mock: [ { sleep: 600 } ] }
+          busy: { backend: mock, mock: [ { sleep: 600 } ], limits: { messages: 1000000, bytes: 1GiB } }
     """
 }
 MODERN = "2026-07-28"
