@@ -23,6 +23,10 @@ NO_MODULES: Final = frozenset({"kernel.log", "protocol.allow", "protocol.ext.all
 """Names with a dot that are a file's, an event's or a setting's of git."""
 
 
+NUMBERED: Final = re.compile(r"\d|\.md|decisions|promise\(")
+"""What every form of citation has."""
+
+
 class Place(NamedTuple):
     """A line of a file of the repository."""
 
@@ -40,10 +44,12 @@ def _page(name: str) -> str:
     return path.read_text("utf-8") if path.is_file() else ""
 
 
+@cache
 def _has_heading(page: str, number: str) -> bool:
     return bool(re.search(rf"^#+ {re.escape(number)}[. ]", _page(page), re.MULTILINE))
 
 
+@cache
 def _has_row(number: str) -> bool:
     return bool(re.search(rf"^\| {re.escape(number)} \|", _page("promises.md"), re.MULTILINE))
 
@@ -96,6 +102,8 @@ def places() -> Iterator[Place]:
 
 def dangling(line: str) -> list[str]:
     """List the citations of a line that lead nowhere."""
+    if not NUMBERED.search(line):
+        return []
     found = [m.group(0) for pattern, resolves in CITATIONS for m in pattern.finditer(line) if not resolves(m.group(1))]
     return sorted(set(found))
 

@@ -259,7 +259,7 @@ async def _to_the_end(rules: tuple[Rule, ...], store: _Store) -> Result:
 
 @pytest.mark.promise("P5")
 @given(st.lists(ACTION, max_size=12), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.get_profile("untimed").max_examples, deadline=None)
 def test_a_script_resumes_after_any_entry(actions: list[dict[str, Any]], data: st.DataObject) -> None:
     """The final transcript equals the undisturbed one, and nothing durable is repeated."""
 

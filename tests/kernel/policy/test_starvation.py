@@ -152,7 +152,7 @@ arrivals = st.lists(st.tuples(st.integers(0, 1_200_000), st.integers(0, 2), st.i
 
 
 @pytest.mark.promise("P11")
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=3 * settings.get_profile("untimed").max_examples, deadline=None)
 @given(arrivals)
 def test_no_schedule_starves_anybody_or_breaks_the_order_of_a_lane(made: list[tuple[int, int, int]]) -> None:
     """First come first served in a lane, a step per start, immediate at the next yield point."""

@@ -121,7 +121,7 @@ DATABASE = open_database(":memory:")
 
 
 @pytest.mark.promise("P26")
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=2 * settings.get_profile("untimed").max_examples, deadline=None)
 @given(
     PIECES,
     st.lists(st.tuples(st.sampled_from(["open", "resolved", "expired", "cancelled"]), TIMES), max_size=2),
