@@ -16,9 +16,10 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "instruction.queued": """An instruction was created or went back to its lane; data: status, lane, not_before; \
 n, tries, cause, text where an attempt of it failed.""",
         "instruction.leased": "An attempt took it; data: attempt, epoch, n.",
-        "instruction.step": "An entry of it is durable; data: k, kind, step, name; is_error, refused where it failed.",
+        "instruction.step": """An entry of it is durable; data: k, kind, step, name; tokens, cost_usd: of all of it \
+until then; is_error, refused where it failed.""",
         "instruction.ended": "It reached a final state; data: status, class, cause, text, usage, attempts.",
-        "attempt.started": "Its worker runs; data: attempt, pid, backend, model.",
+        "attempt.started": "Its worker runs; data: attempt, pid, backend, model, max_steps.",
         "attempt.ended": "Its worker's tree is gone; data: attempt, outcome, exit, stderr (the tail, where it failed).",
         "approval.requested": "A tool is to be called only if somebody agrees; data: id, tool, expires_at.",
         "approval.decided": "Somebody did or did not, or nobody in time; data: id, tool, decision, by.",

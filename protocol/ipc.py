@@ -42,6 +42,13 @@ Refusal = Literal["denied", "expired"]
 """Why a call was not run: somebody said no, or nobody said yes in time."""
 
 
+class Shown(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The text and the calls of an entry as people are shown them: without the secrets that they held."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+
+
 class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     """Something durable: committed and answered before the next thing happens.
 
@@ -64,6 +71,10 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     refused: Refusal | None = None
     """Of a call that needed an approval and has none; it is an error, too."""
     session: str | None = None
+    duration_ms: Count | None = None
+    """How long the model took to reply, or the tool to come back; None where the worker does not know."""
+    shown: Shown | None = None
+    """Where text or calls hold a secret: the same without it. A model that is asked again reads what was said."""
     note: str | None = None
     """Bookkeeping of the worker that wrote it (the mock keeps here what it did); opaque to the kernel."""
     last: bool = False
@@ -151,6 +162,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     token: str
     cwd: str
     env: dict[str, str]
+    secrets: tuple[str, ...] = ()
+    """Names in ``env`` that the agent's file lets through: nobody is shown their values."""
     idempotency_key: str
     mock: tuple[Rule, ...] = ()
     mock_counts: dict[str, int] = {}

@@ -10,7 +10,7 @@ from worker.conversation import Conversation
 from worker.daemon_mcp import DaemonMcp
 from worker.entry_limits import TooLarge
 from worker.io.base import WorkerIO
-from worker.kernel_link import Link, LinkLost, Stopped
+from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
@@ -26,6 +26,7 @@ async def attempt(
 ) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``own`` are the tools that are not the kernel's."""
     conversation: Conversation | None = None
+    link.hide(secrets_of(start))
     try:
         conversation = Conversation.of(start)
         reach = ToolAccess(start, waits, own, doubtful=_pending(conversation) if start.interrupted else "")

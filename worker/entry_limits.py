@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from protocol.ipc import Entry
+from protocol.ipc import Entry, Json, Shown
 from protocol.ndjson import LINE_LIMIT_BYTES
 from protocol.text import encode_json
 
@@ -16,6 +16,7 @@ TOOL_RESULT_LIMIT_BYTES: Final = 128 * 1024
 """A tool's result in an entry, and so in the model's context."""
 TEXT_LIMIT_BYTES: Final = 512 * 1024
 """A reply's text in a terminal frame."""
+TOO_LARGE: Final = Json(b'{"left out":"arguments that hold a secret and are too large to be kept without it"}')
 _HEADROOM_BYTES: Final = 1024
 
 
@@ -53,6 +54,13 @@ def truncate_entry(entry: Entry) -> Entry:
     size = len(encode_json(entry))
     if size <= room:
         return entry
+    if entry.shown is not None:
+        calls = tuple(msgspec.structs.replace(call, args=TOO_LARGE) for call in entry.shown.calls)
+        shown = Shown(text=shorten(entry.shown.text, TOOL_RESULT_LIMIT_BYTES), calls=calls)
+        entry = msgspec.structs.replace(entry, shown=shown)
+        size = len(encode_json(entry))
+        if size <= room:
+            return entry
     text_bytes = len(encode_json(entry.text))
     left = room - (size - text_bytes)
     if left < _HEADROOM_BYTES:

@@ -6,28 +6,37 @@ are read meanwhile, by ``worker.io`` (``poll`` or ``trio_io``).
 
 import math
 import time
-from typing import Final, Literal, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
 
+from protocol.backends import CLIS
 from protocol.ipc import (
     Delta,
     Entry,
     Error,
     Go,
+    Json,
     KernelFrame,
     Log,
     Ping,
     Pong,
     Progress,
     Result,
+    Shown,
     Start,
     Stop,
+    ToolCall,
     WorkerFrame,
     Yield,
 )
 from protocol.ndjson import FrameReader, Noise, encode
+from protocol.text import encode_json
 from worker.entry_limits import TEXT_LIMIT_BYTES, shorten, truncate_entry
+
+if TYPE_CHECKING:
+    from worker.redaction import Redaction
 
 _SHOWN_CHARACTERS: Final = 200
 _READER: Final[FrameReader[KernelFrame]] = FrameReader(KernelFrame)
@@ -124,7 +133,15 @@ class Link:
         self._pipe = pipe
         self._hearing = hearing
         self._progress = ("", -math.inf)
+        self._redaction: Redaction | None = None
         self.lost = False
+
+    def hide(self, secrets: Mapping[str, str]) -> None:
+        """From now on show no secret of these to people, but what stands beside it."""
+        if secrets:
+            from worker.redaction import Redaction  # noqa: PLC0415  (most work has no secrets)
+
+            self._redaction = Redaction(secrets)
 
     async def record(self, entry: Entry) -> Go | Yield:
         """Have ``entry`` made durable. Raises LinkLost, TooLarge.
@@ -133,7 +150,8 @@ class Link:
         """
         self._hearing.ask(entry.k)
         self._progress = ("", -math.inf)  # for the kernel, an entry ends what was going on
-        await self._tell(truncate_entry(entry))
+        await self._end_delta()
+        await self._tell(truncate_entry(self._with_shown(entry)))
         await self._pipe.answered()
         assert self._hearing.answer is not None, "it was waited for"
         return self._hearing.answer
@@ -143,10 +161,21 @@ class Link:
 
         The kernel makes it durable before it hears that frame, so there is nothing to wait for.
         """
-        await self._pipe.hold(encode(truncate_entry(msgspec.structs.replace(entry, last=True))))
+        await self._end_delta()
+        entry = self._with_shown(msgspec.structs.replace(entry, last=True))
+        await self._pipe.hold(encode(truncate_entry(entry)))
 
     async def delta(self, text: str) -> None:
         """Show text of a reply as it comes."""
+        if self._redaction is not None:
+            text = self._redaction.of_stream(text)
+        await self._delta(text)
+
+    async def _end_delta(self) -> None:
+        if self._redaction is not None and (rest := self._redaction.end_stream()):
+            await self._delta(rest)
+
+    async def _delta(self, text: str) -> None:
         for start in range(0, len(text), DELTA_CHARACTERS):
             await self._pipe.hold(encode(Delta(text=text[start : start + DELTA_CHARACTERS])))
 
@@ -160,7 +189,8 @@ class Link:
 
     async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
         """Write a line into the agent's log."""
-        await self._tell(Log(level=level, text=text[:LOG_CHARACTERS]))
+        text = text[:LOG_CHARACTERS] if self._redaction is None else self._redaction.of(text[:LOG_CHARACTERS])
+        await self._tell(Log(level=level, text=text))
 
     async def finish(self, frame: Result | Error) -> None:
         """Say how it ended. A kernel that no longer listens is not told."""
@@ -178,5 +208,46 @@ class Link:
         except LinkLost:
             self.lost = True
 
+    def _with_shown(self, entry: Entry) -> Entry:
+        """Return ``entry``; where it holds a secret, with what is shown in its place."""
+        redaction = self._redaction
+        if redaction is None:
+            return entry
+        text = redaction.of(entry.text)
+        calls: list[ToolCall] = []
+        for call in entry.calls:
+            try:
+                said: object = msgspec.json.decode(call.args)
+            except (msgspec.DecodeError, RecursionError):
+                said = bytes(call.args).decode("utf-8", "replace")
+            hidden = redaction.of_json(said)
+            args = call.args if hidden == said else Json(encode_json(hidden))
+            calls.append(msgspec.structs.replace(call, name=redaction.of(call.name), args=args))
+        if text == entry.text and tuple(calls) == entry.calls:
+            return entry
+        return msgspec.structs.replace(entry, shown=Shown(text=text, calls=tuple(calls)))
+
     async def _tell(self, frame: WorkerFrame) -> None:
         await self._pipe.send(encode(frame))
+
+
+SECRET_CHARACTERS: Final = 6
+"""A variable is let through for a switch (``1``, ``true``) as well: what is shorter is a word like any other."""
+SERVER_SECRET_CHARACTERS: Final = 8
+"""What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
+
+
+def secrets_of(start: Start) -> dict[str, str]:
+    """The secrets of an attempt, each with the word that is shown in its place."""
+    found: dict[str, str] = {}
+    for server in start.mcp_servers.values():
+        words = " ".join((*server.env.values(), *server.headers.values())).split()
+        secret = (word for word in words if len(word) >= SERVER_SECRET_CHARACTERS and not word.startswith("/"))
+        found |= dict.fromkeys(secret, "[secret]")
+    values = ((name, start.env.get(name, "")) for name in start.secrets)
+    found |= {value: f"[{name}]" for name, value in values if len(value) >= SECRET_CHARACTERS}
+    if start.backend in CLIS:
+        found[start.token] = "[token]"  # it is in a file of the program's
+    if start.provider is not None and start.provider.api_key and start.provider.dialect != "mock":
+        found[start.provider.api_key] = "[key]"
+    return found

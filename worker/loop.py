@@ -4,6 +4,7 @@ Straight-line on purpose. What happened is in the conversation, what follows fro
 loop keeps nothing else, so it may be cut anywhere and started again.
 """
 
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
@@ -95,6 +96,7 @@ async def _next(
     """Run the next call or ask the model; None where a call waits for approval: then it is the next attempt's."""
     last = conversation.last
     call = last.pending if last else None
+    began = time.monotonic()
     if last is not None and call is not None:
         await live.progress(f"tool {call.name}"[:200], tool=True)
         outcome = await hands.run(call, last.pending_key)
@@ -108,6 +110,7 @@ async def _next(
             name=call.name,
             is_error=outcome.is_error,
             refused=outcome.refused,
+            duration_ms=_milliseconds_since(began),
         )
     reply = await model.reply(conversation, allowance, live)
     return Entry(
@@ -118,5 +121,10 @@ async def _next(
         native=reply.native,
         stop_reason=reply.stop,
         usage=reply.usage,
+        duration_ms=_milliseconds_since(began),
         note=reply.note,
     )
+
+
+def _milliseconds_since(began: float) -> int:
+    return round((time.monotonic() - began) * 1000)

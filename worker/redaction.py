@@ -8,11 +8,13 @@ is looked for, and every piece of SLICE characters of one. What says it in yet a
 import base64
 import json
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, cast
 from urllib.parse import quote, quote_plus
 
 SLICE: Final = 16
 """So many characters of a form in a row are a piece of the secret; fewer are words like any other."""
+_GRAM: Final = SLICE // 2
+"""In every piece there is one of so many characters that begins at a multiple of that; most texts have none."""
 SHORTEST: Final = 8
 """What has fewer characters is looked for verbatim and nothing else."""
 LONGEST: Final = 4096
@@ -32,12 +34,48 @@ class Redaction:
             for form, name in self._whole
             for start in range(min(len(form), LONGEST) - SLICE + 1)
         }
+        self._grams = {piece[at : at + _GRAM] for piece in self._pieces for at in (0, SLICE - _GRAM)}
+        self._held = ""
 
     def of(self, text: str) -> str:
-        """``text`` without them: some 0.5 ms for each kB."""
+        """``text`` without them: some 0.02 ms for each kB, and 0.5 ms where a piece of one may be in it."""
         for form, name in self._whole:
             text = text.replace(form, name)
+        grams = self._grams
+        if not any(text[at : at + _GRAM] in grams for at in range(0, len(text), _GRAM)):
+            return text
         return "".join(self._without_pieces(text))
+
+    def of_json(self, value: object) -> object:
+        """The decoded JSON ``value`` without them: in its texts, keys and numbers."""
+        match value:
+            case str():
+                return self.of(value)
+            case list():
+                return [self.of_json(item) for item in cast("list[object]", value)]
+            case dict():
+                return {self.of(key): self.of_json(item) for key, item in cast("dict[str, object]", value).items()}
+            case bool() | None:
+                return value
+            case _:
+                said = self.of(str(value))
+                return value if said == str(value) else said
+
+    def of_stream(self, text: str) -> str:
+        """What can be shown of a stream that goes on with ``text``: what may be the beginning of one waits for more."""
+        text, held = self._held + text, 0
+        while held < len(text) and any(text[-held - 1 :] in form for form, _ in self._whole):
+            held += 1
+        shown = self.of(text[: len(text) - held])
+        if held and not self.of(text).startswith(shown):  # one lies across: with what waits it is whole
+            held, shown = len(text), ""
+        self._held = text[len(text) - held :]
+        return shown
+
+    def end_stream(self) -> str:
+        """What waited, as the stream ends; it may go on with something else."""
+        text, self._held = self._held, ""
+        return self.of(text)
 
     def _without_pieces(self, text: str) -> Iterator[str]:
         """Yield the text between pieces, and the name of a secret in place of those that overlap or touch."""

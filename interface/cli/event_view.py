@@ -2,7 +2,8 @@
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line
 from interface.cli.parsing import jsonl_flag
 from interface.cli.targets import typed_name
+from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent
 from interface.event_follow import Follower
 
@@ -30,11 +32,31 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def show(context: Context, space: str | None, wanted: Callable[[Event], bool]) -> int:
-    """Print all that is kept and ``wanted``; with ``-f`` those that come. Returns how many there were."""
+    """Print all that is kept and ``wanted``, or the last ``-n`` of it; with ``-f`` those that come.
+
+    Returns how many there were.
+    """
     shown = 0
-    for received, _ in _received(context, space, wanted):
-        _print(context, received)
+    lines = _Lines(context)
+    last: int | None = getattr(context.args, "n", None)
+    if not last:  # all
+        for received, event in _received(context, space, wanted, follow=context.args.follow):
+            lines.show(received, event)
+            shown += 1
+        return shown
+    kept: deque[tuple[ServerEvent, Event]] = deque(maxlen=last)
+    for one in _received(context, space, wanted, follow=False):
         shown += 1
+        kept.append(one)
+    for received, event in kept:
+        lines.show(received, event)
+    lines.tell_rest(len(kept), shown)
+    if context.args.follow:
+        # From the last one that was shown; where there was none, from now on.
+        after = kept[-1][0].id if kept else ""
+        for received, event in _received(context, space, wanted, follow=True, last_id=after):
+            lines.show(received, event)
+            shown += 1
     return shown
 
 
@@ -44,23 +66,29 @@ def show_part(
     wanted: Callable[[Event], bool],
     part: Callable[[Sequence[Event]], Sequence[int]],
 ) -> int:
-    """Print those of all that is kept and ``wanted`` whose places ``part`` gives. Returns how many there were."""
-    found = list(_received(context, space, wanted))
+    """Print those of all that is kept whose places ``part`` gives, as far as they are ``wanted``, or the last ``-n``.
+
+    Returns how many there were.
+    """
+    lines = _Lines(context)
+    found = list(_received(context, space, wanted, follow=False))
     places = part([event for _, event in found])
-    for place in places:
-        _print(context, found[place][0])
+    kept = places[-(context.args.n or len(places)) :]
+    for place in kept:
+        lines.show(*found[place])
+    lines.tell_rest(len(kept), len(places))
     return len(places)
 
 
 def _received(
-    context: Context, space: str | None, wanted: Callable[[Event], bool]
+    context: Context, space: str | None, wanted: Callable[[Event], bool], *, follow: bool, last_id: str = ""
 ) -> Iterator[tuple[ServerEvent, Event]]:
-    """The events that are wanted, with what each says: those that are kept, then with ``-f`` those that come."""
+    """The events that are wanted, with what each says: those that are kept, then with ``follow`` those that come."""
     query = {} if space is None else {"space": space}
-    if not context.args.follow or context.args.since is not None:
+    if not follow or (context.args.since is not None and not last_id):
         query["since"] = "0"
     after = None if context.args.since is None else context.clock.wall() - context.args.since
-    for received in _source(context, query):
+    for received in _source(context, query, follow=follow, last_id=last_id):
         if not received.data:
             continue
         event: Event = json.loads(received.data)
@@ -75,19 +103,61 @@ def _received(
         yield received, event
 
 
-def _source(context: Context, query: dict[str, str]) -> Iterator[ServerEvent]:
-    if context.args.follow:
+def _source(context: Context, query: dict[str, str], *, follow: bool, last_id: str) -> Iterator[ServerEvent]:
+    if follow:
         context.kernel().close()
-        yield from Follower(connect=context.find_kernel, query=query, clock=context.clock, say=context.out.note)
+        yield from Follower(
+            connect=context.find_kernel, query=query, clock=context.clock, say=context.out.note, last_id=last_id
+        )
     with context.kernel().events({**query, "follow": "0"}) as stream:
         yield from stream
 
 
-def _print(context: Context, received: ServerEvent) -> None:
-    if context.args.jsonl:
-        context.out.document(received.data)
-    else:
-        context.out.lines([event_line(event_of(received.data), context.out.screen)])
+class _Lines:
+    """Prints events: as they are, in a line, or with ``-v`` steps as a transcript has them."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._steps = StepReader(context) if context.args.verbose else None
+
+    def show(self, received: ServerEvent, event: Event) -> None:
+        """Print one event."""
+        out = self._context.out
+        if self._context.args.jsonl:
+            out.document(received.data)
+            return
+        entry = None if self._steps is None else self._steps.entry(event)
+        if entry is not None:
+            out.lines(entry_lines(entry, out.screen, who=who_of(event)))
+        else:
+            out.lines([event_line(event_of(received.data), out.screen)])
+
+    def tell_rest(self, shown: int, total: int) -> None:
+        """Say how many there are, where not all are shown."""
+        if shown < total:
+            self._context.out.note(f"{shown:,} of {total:,} (-n 0 for all)")
+
+
+_GRAVE: Mapping[str, str] = {
+    "definition.broken": "error",
+    "kernel.service_failed": "error",
+    "schedule.untrusted": "warning",
+    "quota.reached": "warning",
+    "lagged": "warning",
+    "gap": "warning",
+}
+
+
+def level_of(event: Event) -> str:
+    """How grave an event is: debug, info, warning or error, as a worker says of its own lines."""
+    data = event.get("data") or {}
+    if event["type"] == "worker.log":
+        return str(data.get("level")) if data.get("level") in ("debug", "info", "warning", "error") else "info"
+    if any(isinstance(value, str) and value in _BAD for value in data.values()):
+        return "error"
+    stopped = data.get("status") in ("incomplete", "cancelled") or bool(data.get("is_error"))
+    retried = event["type"] == "instruction.queued" and bool(data.get("cause"))
+    return "warning" if stopped or retried else _GRAVE.get(str(event["type"]), "info")
 
 
 _SHOWN: dict[str, tuple[str, ...]] = {

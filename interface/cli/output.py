@@ -14,8 +14,8 @@ import json
 import os
 import re
 import unicodedata
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
@@ -153,6 +153,19 @@ class Output:
         self.unattended = bool(environ.get("CI"))
         """Nobody is there to watch a live table or to answer a question."""
         self._if_heard = False
+        self.leave_aside()
+
+    def leave_aside(self) -> None:
+        """From now on nothing stands below what is printed."""
+        self.aside: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Takes away what stands below while a block prints (run_progress)."""
+        self.hide_aside: Callable[[], None] = lambda: None
+        """Takes it away until something is printed."""
+
+    @property
+    def shows_progress(self) -> bool:
+        """Return whether lines below the log can be drawn on standard error, and taken away."""
+        return self._stderr.isatty() and not self.unattended and self._environ.get("TERM") != "dumb"
 
     @property
     def is_terminal(self) -> bool:
@@ -174,21 +187,23 @@ class Output:
         asked = self._environ.get("COLUMNS", "")
         if asked.isdecimal() and int(asked) > 0:
             return int(asked)
-        try:
-            return os.get_terminal_size(self._stdout.fileno()).columns or DEFAULT_WIDTH
-        except (OSError, ValueError):
-            return DEFAULT_WIDTH
+        for stream in (self._stdout, self._stderr):
+            try:
+                return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
+            except (OSError, ValueError):
+                continue
+        return DEFAULT_WIDTH
 
     def lines(self, lines: Iterable[str]) -> None:
         """Print lines that are ready for a terminal, and show them now."""
-        with _writing():
+        with self.aside(), _writing():
             for line in lines:
                 self._stdout.write(line + "\n")
             self._stdout.flush()
 
     def text(self, text: str) -> None:
         """Print agents' words as they come: escaped, without a line end of ours."""
-        with _writing():
+        with self.aside(), _writing():
             self._stdout.write(escape(text))
             self._stdout.flush()
 
@@ -197,7 +212,7 @@ class Output:
         text = escape_json(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)
         if is_read_by_runner(self._environ):
             text = neutral_json(text)
-        with _writing():
+        with self.aside(), _writing():
             self._stdout.flush()
             binary = self._stdout.buffer
             binary.write(text.rstrip("\n").encode() + b"\n")
@@ -206,7 +221,7 @@ class Output:
     def note(self, text: str) -> None:
         """Say something that is not the result."""
         try:
-            with _writing():
+            with self.aside(), _writing():
                 self._stderr.write(text + "\n")
                 self._stderr.flush()
         except (BrokenPipeError, OutputLost):
@@ -219,8 +234,15 @@ class Output:
         for line in lines:
             self.note(line)
 
+    def draw(self, text: str) -> None:
+        """Write our own words and moves of the cursor to standard error, as they are."""
+        with _writing():
+            self._stderr.write(text)
+            self._stderr.flush()
+
     def ask(self, question: str) -> None:
         """Put a question; the answer comes on the same line."""
+        self.hide_aside()
         self._stderr.write(escape(question))
         self._stderr.flush()
 

@@ -28,6 +28,7 @@ RUNS: Final = Listing("runs", "before")
 DEAD: Final = Listing("instructions", "before")
 QUEUE: Final = Listing("instructions", "after")
 INBOX: Final = Listing("deliveries", "after")
+ENTRIES: Final = Listing("entries", "after")
 PENDING: Final = Listing("approvals", "after")
 RULES: Final = Listing("rules", "after")
 PROPOSALS: Final = Listing("proposals", "before")
@@ -36,9 +37,10 @@ FEEDBACK: Final = Listing("feedback", "before", newest_last=True)
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 
-def count_flag(parser: argparse.ArgumentParser, default: int = LONGEST, what: str = "the first N") -> None:
-    """``-n``, which every command that lists has."""
-    parser.add_argument("-n", type=_count, default=default, metavar="N", help=f"{what} (default: {default}; 0: all)")
+def count_flag(parser: argparse.ArgumentParser, default: int | None = LONGEST, what: str = "the first N") -> None:
+    """``-n``, which every command that lists has; without a ``default`` all are listed."""
+    usual = "all" if default is None else default
+    parser.add_argument("-n", type=_count, default=default, metavar="N", help=f"{what} (default: {usual}; 0: all)")
 
 
 def show_list(context: Context, path: str, listing: Listing, view: View, query: Mapping[str, str] | None = None) -> int:

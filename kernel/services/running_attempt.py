@@ -361,6 +361,7 @@ class RunningAttempt:
             pid=self._handle.pid,
             backend=definition.backend,
             model=definition.model,
+            max_steps=definition.max_steps,
             manifest=tuple(self._frame.manifest),
         )
 

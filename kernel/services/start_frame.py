@@ -216,6 +216,7 @@ class StartFrameBuilder:
             token=token,
             cwd=working_directory.cwd,
             env=env,
+            secrets=tuple(name for name in definition.env if name in env),
             idempotency_key=leased.instruction,
             mock=definition.mock,
             source_text=opened.source_text if definition.mock else "",

@@ -79,6 +79,7 @@ class Beginning(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     backend: str
     model: str
+    max_steps: int | None = None
     manifest: tuple[str, ...] = ()
 
 
@@ -100,6 +101,7 @@ def tell_started(tx: Transaction, number: int, epoch: int, name: str, space: str
         "pid": beginning.pid,
         "backend": beginning.backend,
         "model": beginning.model,
+        "max_steps": beginning.max_steps,
     }
     tx.emit("attempt.started", space=space, agent=name, instruction=number, data=data)
 

@@ -1,18 +1,26 @@
-"""Entries of instructions, the frozen prompt that the first of them answered, and the blobs that hold large bodies.
+"""Entries of instructions, as a worker and as people read them; the prompt they answer; blobs that hold large bodies.
 
 A blob is stored once under its hash, as part of the commit that needs it: a system text, since many instructions of an
 agent share it, or a long result. It knows no owner: what nobody refers to is swept (transitions.retention).
+
+The transcript is what people are shown, a page at a time, bounded in bytes as well as in entries: a tool's result may
+be a hundred KiB, and nobody reads a thousand of them at once. What another instruction did, whose thread this one takes
+up, is shown there and not here, so that what is here adds up to what this one cost. Notes are the kernel's: messages.
 """
 
 import hashlib
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final, NamedTuple, cast
 
 import apsw
 import msgspec
 
-from kernel.store.transaction import Transaction
-from protocol.ipc import Entry, Turn
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.api.instructions import CallInfo, EntryInfo, EntryList
+from protocol.instruction import Usage
+from protocol.ipc import Entry, Shown, ToolCall, Turn
 from protocol.names import number_of
+from protocol.tools import SERVER_PREFIX
 
 TOUCH_MS: Final = 10 * 60 * 1000
 """How old the note of the last put may be: one that is put all the time is not written all the time."""
@@ -133,3 +141,136 @@ def origin_text(conn: apsw.Connection, instruction: str) -> str:
     """Return the text of the message that began the thread which ``instruction`` takes up."""
     row = conn.execute(ORIGIN, (number_of(instruction, "i"),)).fetchone()
     return "" if row is None else str(row[0])
+
+
+TRANSCRIPT_BYTES: Final = 2 * 1024 * 1024
+"""Of what is stored; the entry that exceeds it is the last of its page."""
+
+TRANSCRIPT_HEAD: Final = """
+SELECT i.name, (SELECT count(*) FROM entries AS e WHERE e.instruction = i.id AND e.epoch > 0 AND e.kind <> 'note')
+FROM instructions AS i WHERE i.id = ?
+"""
+
+TRANSCRIPT: Final = """
+SELECT e.k, e.at_ms, CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END,
+  (SELECT count(*) FROM attempts AS a WHERE a.instruction = e.instruction AND a.epoch <= e.epoch)
+FROM entries AS e LEFT JOIN blobs AS b ON b.hash = e.blob
+WHERE e.instruction = :id AND e.k >= :after AND e.epoch > 0 AND e.kind <> 'note' ORDER BY e.k
+"""
+
+# The reply whose calls come back behind it, and how many of them had by then.
+REPLY: Final = """
+SELECT CASE WHEN e.blob IS NULL THEN e.body ELSE b.body END,
+  (SELECT count(*) FROM entries AS t
+   WHERE t.instruction = e.instruction AND t.k > e.k AND t.k < :after AND t.kind = 'tool')
+FROM entries AS e LEFT JOIN blobs AS b ON b.hash = e.blob
+WHERE e.instruction = :id AND e.k < :after AND e.kind = 'reply' ORDER BY e.k DESC LIMIT 1
+"""
+
+
+class _Done(msgspec.Struct, frozen=True):
+    """The fields of an entry that are read here."""
+
+    kind: str
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage | None = None
+    call_id: str | None = None
+    name: str | None = None
+    is_error: bool = False
+    duration_ms: int | None = None
+    shown: Shown | None = None
+
+    @property
+    def shown_text(self) -> str:
+        """Its text, without secrets."""
+        return self.text if self.shown is None else self.shown.text
+
+    @property
+    def shown_calls(self) -> tuple[ToolCall, ...]:
+        """Its calls, without secrets."""
+        return self.calls if self.shown is None else self.shown.calls
+
+
+_decode_done: Final = msgspec.json.Decoder(_Done).decode
+
+
+def transcript(conn: apsw.Connection, instruction: str, after: int, limit: int) -> EntryList | None:
+    """At most ``limit`` entries with a number above ``after``; None where there is no such instruction."""
+    number = number_of(instruction, "i")
+    head = cast("tuple[str, int] | None", conn.execute(TRANSCRIPT_HEAD, (number,)).fetchone())
+    if head is None:
+        return None
+    name, total = head
+    shown: list[EntryInfo] = []
+    following: str | None = None
+    size = 0
+    for entry, stored_bytes in _done_from(conn, number, after):
+        if len(shown) == limit or size >= TRANSCRIPT_BYTES:
+            following = str(shown[-1].n)
+            break
+        shown.append(entry)
+        size += stored_bytes
+    return EntryList(id=instruction, agent=name, entries=tuple(shown), total=total, next=following)
+
+
+def _done_from(conn: apsw.Connection, number: int | None, after: int) -> Iterator[tuple[EntryInfo, int]]:
+    """Yield the entries behind ``after``, each with its size."""
+    values = {"id": number, "after": after}
+    reply = cast("tuple[bytes, int] | None", conn.execute(REPLY, values).fetchone())
+    calls, back = ((), 0) if reply is None else (_decode_done(reply[0]).shown_calls, reply[1])
+    for row in conn.execute(TRANSCRIPT, values):
+        k, at_ms, body, attempt = cast("tuple[int, int, bytes, int]", row)
+        entry = _decode_done(body)
+        tool = arguments = None
+        if entry.kind == "reply":
+            calls, back = entry.shown_calls, 0
+        elif entry.kind == "tool":
+            call = call_of(entry.call_id, calls, back)
+            back += 1
+            tool = bare_name(entry.name or ("" if call is None else call.name))
+            arguments = None if call is None else as_input(call)
+        text = entry.shown_text
+        yield (
+            EntryInfo(
+                n=k + 1,
+                attempt=attempt,
+                at=rfc3339(at_ms),
+                kind=entry.kind,  # type: ignore[arg-type]
+                text=text if entry.kind == "reply" else None,
+                calls=tuple(CallInfo(tool=bare_name(one.name), input=as_input(one)) for one in entry.shown_calls),
+                tool=tool,
+                input=arguments,
+                output=text if entry.kind == "tool" else None,
+                is_error=entry.is_error,
+                duration_ms=entry.duration_ms,
+                usage=entry.usage,
+            ),
+            len(body),
+        )
+
+
+def call_of(call_id: str | None, calls: tuple[ToolCall, ...], back: int) -> ToolCall | None:
+    """The one of ``calls`` that a result is of, behind ``back`` others; None where it is of none of them.
+
+    By its place, as our own loop runs them, for providers repeat ids; programs run several at once, and name it.
+    """
+    if back < len(calls) and call_id in (None, calls[back].id):
+        return calls[back]
+    return next((call for call in calls if call.id == call_id), None)
+
+
+def bare_name(name: str) -> str:
+    """The name of a tool without the server that it is of."""
+    if not name.startswith(SERVER_PREFIX):
+        return name
+    return name.removeprefix(SERVER_PREFIX).partition("__")[2] or name
+
+
+def as_input(call: ToolCall) -> dict[str, object]:
+    """The arguments of a call; what a model gave in place of an object stands under ``arguments``."""
+    try:
+        value: object = msgspec.json.decode(call.args)
+    except (msgspec.DecodeError, RecursionError):
+        value = bytes(call.args).decode("utf-8", "replace")
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {"arguments": value}

@@ -15,7 +15,7 @@ from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
 from protocol.instruction import LANES
-from protocol.ipc import Refusal
+from protocol.ipc import Refusal, Shown
 from protocol.names import instruction_id, message_id, name_of, number_of, place_of
 
 TEXT_CHARACTERS: Final = 500
@@ -42,6 +42,7 @@ class _Call(msgspec.Struct, frozen=True):
     text: str = ""
     is_error: bool = False
     refused: Refusal | None = None
+    shown: Shown | None = None
 
 
 _decode: Final = msgspec.json.Decoder(_Call).decode
@@ -55,7 +56,8 @@ def failed_calls(conn: apsw.Connection, number: int | None) -> Mapping[int, tupl
         step += kind == "reply"
         call = _Call() if body is None else _decode(body)
         if call.is_error:
-            told = FailedCall(tool=call.name or "", why=call.refused or "failed", text=call.text[:TEXT_CHARACTERS])
+            text = call.text if call.shown is None else call.shown.text
+            told = FailedCall(tool=call.name or "", why=call.refused or "failed", text=text[:TEXT_CHARACTERS])
             found[step] = (*found.get(step, ()), told)
     return found
 

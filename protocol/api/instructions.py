@@ -1,6 +1,6 @@
 """Instructions: queued, shown with attempts and steps, tried again."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -119,6 +119,50 @@ class PromptReport(Document, frozen=True, kw_only=True):
     system: str
     messages: tuple[PromptMessage, ...]
     schema: str = "awk/prompt/1"
+
+
+class CallInfo(Body, frozen=True, kw_only=True):
+    """A call that a reply asked for: the tool by its bare name, and its arguments."""
+
+    tool: str
+    input: dict[str, Any]
+
+
+class EntryInfo(Body, frozen=True, kw_only=True):
+    """One thing that an agent did: a reply of its model (a step), a call that came back, a session that it can resume.
+
+    Secrets are replaced by words for them. ``n`` grows within the instruction, over all its attempts; it may leave
+    numbers out.
+    """
+
+    n: int
+    attempt: int
+    at: str
+    kind: Literal["reply", "tool", "session"]
+    text: str | None = None
+    """What the model said."""
+    calls: tuple[CallInfo, ...] = ()
+    """What it asked for. A call without an entry of its own has not come back."""
+    tool: str | None = None
+    """The bare name, without the server that it may be of."""
+    input: dict[str, Any] | None = None
+    output: str | None = None
+    is_error: bool = False
+    duration_ms: int | None = None
+    """Null where the worker did not say."""
+    usage: Usage | None = None
+
+
+class EntryList(Page, frozen=True, kw_only=True):
+    """GET /instructions/:id/entries, ``awk show INSTRUCTION --steps``: what was done, the first thing first.
+
+    ``next`` goes into ``after``. An answer holds as many entries as fit some MiB, and one at least.
+    """
+
+    id: str
+    agent: str
+    entries: tuple[EntryInfo, ...]
+    schema: str = "awk/entries/1"
 
 
 class InstructionsChanged(Document, frozen=True, kw_only=True):

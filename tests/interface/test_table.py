@@ -14,7 +14,7 @@ from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
 
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
-STREAMS = {"logs", "events"}
+STREAMS = {"attach", "logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help"}
 FILES_ONLY = {"help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills"}
 """Commands that are about files: they work without a kernel."""
@@ -23,6 +23,7 @@ ARGUMENTS = {
     "send": ["alice", "hi"],
     "ask": ["alice", "hi"],
     "serve": ["alice", "hi"],
+    "attach": ["alice"],
     "channel": ["@review"],
     "queue": ["alice"],
     "diff": ["@review"],

@@ -42,6 +42,11 @@ def go(entry: Entry) -> Go:
     return Go(k=entry.k)
 
 
+def untimed(entries: Iterable[Entry]) -> list[Entry]:
+    """``entries`` without how long each took, which is never the same twice."""
+    return [msgspec.structs.replace(entry, duration_ms=None) for entry in entries]
+
+
 def make_start(**changes: Any) -> Start:
     """A start frame for a mock without a script; ``changes`` are its fields."""
     fields: dict[str, Any] = {

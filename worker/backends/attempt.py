@@ -8,7 +8,6 @@ import traceback
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Final
 
 import msgspec
 import trio
@@ -26,31 +25,22 @@ from worker.backends.process import Process, launched
 from worker.conversation import Conversation
 from worker.entry_limits import TooLarge
 from worker.io.base import WorkerIO
-from worker.kernel_link import Link, LinkLost, Stopped
+from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.models.errors import Failed
 from worker.redaction import Redaction
-
-SECRET_CHARACTERS: Final = 8
-"""What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
 
 
 async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
     conversation = Conversation.of(start)
+    link.hide(secrets_of(start))
     try:
         return await _work(start, conversation, link, env)
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
-        # An error text shows no secret: each is replaced by a word for it.
-        found = {start.token: "[token]"}
-        if start.provider is not None and start.provider.api_key:
-            found[start.provider.api_key] = "[key]"
-        for server in start.mcp_servers.values():
-            words = " ".join((*server.env.values(), *server.headers.values())).split()
-            found |= {word: "[secret]" for word in words if len(word) >= SECRET_CHARACTERS and not word.startswith("/")}
         frame = error_frame(error, conversation)
-        return msgspec.structs.replace(frame, text=Redaction(found).of(frame.text))
+        return msgspec.structs.replace(frame, text=Redaction(secrets_of(start)).of(frame.text))
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
@@ -86,6 +76,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     )
     module = import_module(f"worker.backends.{start.backend}")
     teller = EntryRecorder(conversation, link, start, job.session)
+    await teller.tell_interrupted()
     # The address that the program's requests are metered on their way to; None where they are not metered.
     official: Mapping[str, str] | None = getattr(module, "METERED", None)
     address: str | None = None

@@ -96,6 +96,8 @@ class ToolEnded(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     text: str
     is_error: bool = False
+    duration_ms: int | None = None
+    """As it says itself; None: it is taken from when things were told."""
 
 
 class Spent(msgspec.Struct, frozen=True):

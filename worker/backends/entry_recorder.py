@@ -5,6 +5,7 @@ one are back, so that as little as possible is left of which nobody knows what c
 """
 
 import re
+import time
 from contextlib import suppress
 from typing import Final
 
@@ -13,6 +14,8 @@ import trio
 
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Go, Json, Limits, Result, Start, ToolCall, Yield
+from protocol.text import encode_json
+from protocol.tools import SERVER_PREFIX
 from worker.backends.backend import (
     ActivityChanged,
     BackingOff,
@@ -28,18 +31,22 @@ from worker.backends.backend import (
 )
 from worker.backends.meter import Meter
 from worker.conversation import Conversation
-from worker.entry_limits import TooLarge, clean, shorten
+from worker.entry_limits import TOOL_RESULT_LIMIT_BYTES, TooLarge, clean, shorten
 from worker.kernel_link import Link, LinkLost
+from worker.tool import INTERRUPTED, as_object
 
-ARGUMENTS_BYTES: Final = 8 * 1024
-RESULT_BYTES: Final = 8 * 1024
+ARGUMENTS_BYTES: Final = 64 * 1024
 """Of one call: the program itself keeps the whole of it, this is for people, and for a ledger."""
+VALUE_BYTES: Final = 8 * 1024
+"""Of one text among the arguments of a call that has too many."""
 CATCH_UP_SECONDS: Final = 2.0
 """For a reply that was paid for to be told, before the next one is asked for."""
 BOOK_SECONDS: Final = 3.0
 """For what was spent to be booked after its end."""
 _ASKING: Final = "asking the model"
-_OURS: Final = re.compile(r"(?:mcp__)?daemon(?:__|[-_./])(\w+)")
+_SERVER_TOOL: Final = r"(?:mcp__)?{}(?:__|[-_./])(\w[\w.-]*)"
+"""How programs call a tool of a server: mcp__daemon__channel_send, daemon_channel_send, daemon.channel_send, ..."""
+_OURS: Final = re.compile(_SERVER_TOOL.format("daemon"))
 
 
 class EntryRecorder:
@@ -51,6 +58,11 @@ class EntryRecorder:
         self._limits = start.limits
         self._cwd = start.cwd
         self._session = session
+        self._servers = {name: re.compile(_SERVER_TOOL.format(re.escape(name))) for name in start.mcp_servers}
+        self._since = time.monotonic()
+        """When the last reply or result was told."""
+        self._tool_since: float | None = None
+        """When the first tool of a reply that is not told yet began."""
         self._doing = ActivityChanged(_ASKING)
         self.reached = False
         """Whether it showed that it has the kernel's tools."""
@@ -65,6 +77,13 @@ class EntryRecorder:
         self.ended: Result | None = None
         self._allowance = start.allowance
         self._telling = trio.Lock()
+
+    async def tell_interrupted(self) -> None:
+        """Tell of calls whose results nobody will hear any more: those of an attempt that broke off."""
+        while (last := self._conversation.last) is not None and (call := last.pending) is not None:
+            unknown = Entry(k=self._k, kind="tool", text=INTERRUPTED, call_id=call.id, name=call.name, is_error=True)
+            await self._link.record(unknown)
+            self._conversation.add(unknown)
 
     async def may_ask(self) -> None:
         """Return once what was spent is booked and there is money for another request; never, where there is none.
@@ -117,6 +136,8 @@ class EntryRecorder:
                 case ReplyText(text=text):
                     await self._link.delta(clean(text))
                 case ActivityChanged():
+                    if event.tool and self._tool_since is None and not self._conversation.pending:
+                        self._tool_since = time.monotonic()
                     self._doing = event
                     await self.alive()
                 case Turn() | ToolEnded():
@@ -143,16 +164,38 @@ class EntryRecorder:
         return Entry(k=self._k, kind="session", session=self._session, note=self._cwd, usage=usage)
 
     def _entry(self, event: Turn | ToolEnded) -> Entry:
+        now = time.monotonic()
         match event:
             case Turn():
-                calls = tuple(map(brief, event.calls))
+                ended = self._tool_since or now
+                took, self._since, self._tool_since = ended - self._since, ended, None
                 return Entry(
-                    k=self._k, kind="reply", text=clean(event.text), calls=calls, usage=self._cost(event.usage)
+                    k=self._k,
+                    kind="reply",
+                    text=clean(event.text),
+                    calls=tuple(brief(call, self._plain(call.name)) for call in event.calls),
+                    usage=self._cost(event.usage),
+                    duration_ms=round(max(took, 0) * 1000),
                 )
             case ToolEnded():
-                text = shorten(clean(event.text), RESULT_BYTES)
-                name, is_error = plain(event.name), event.is_error
-                return Entry(k=self._k, kind="tool", text=text, call_id=event.call_id, name=name, is_error=is_error)
+                took, self._since = now - self._since, now
+                return Entry(
+                    k=self._k,
+                    kind="tool",
+                    text=shorten(clean(event.text), TOOL_RESULT_LIMIT_BYTES),
+                    call_id=event.call_id,
+                    name=self._plain(event.name),
+                    is_error=event.is_error,
+                    duration_ms=round(took * 1000) if event.duration_ms is None else event.duration_ms,
+                )
+
+    def _plain(self, name: str) -> str:
+        """Return one name of a tool for all programs: the kernel's own, or ``mcp__<server>__<tool>`` of another's."""
+        if (ours := _OURS.fullmatch(name)) is not None:
+            return ours[1]
+        theirs = ((server, found) for server, form in self._servers.items() if (found := form.fullmatch(name)))
+        server, found = max(theirs, key=lambda one: len(one[0]), default=("", None))
+        return name if found is None else f"{SERVER_PREFIX}{server}__{found[1]}"
 
     async def _record(self, entry: Entry) -> Result | None:
         answer = await self._link.record(entry)
@@ -186,16 +229,15 @@ def ended_between_turns(conversation: Conversation, limits: Limits, answer: Go |
     return None
 
 
-def plain(name: str) -> str:
-    """Return the kernel's own name of a tool of its: a program says that it is one of the server ``daemon``."""
-    ours = _OURS.fullmatch(name)
-    return name if ours is None else ours[1]
-
-
-def brief(call: ToolCall) -> ToolCall:
-    """``call`` by its plain name, with arguments that fit; what is cut becomes a JSON string."""
-    call = msgspec.structs.replace(call, name=plain(call.name))
+def brief(call: ToolCall, name: str) -> ToolCall:
+    """``call`` by its ``name``, with arguments that fit: their longest texts are cut, and say so."""
+    call = msgspec.structs.replace(call, name=name)
     if len(call.args) <= ARGUMENTS_BYTES:
         return call
+    args = as_object(call.args)
+    if args is not None:
+        short = {key: shorten(value, VALUE_BYTES) if isinstance(value, str) else value for key, value in args.items()}
+        if len(encoded := encode_json(short)) <= ARGUMENTS_BYTES:
+            return msgspec.structs.replace(call, args=Json(encoded))
     text = shorten(bytes(call.args).decode("utf-8", "replace"), ARGUMENTS_BYTES)
-    return msgspec.structs.replace(call, args=Json(msgspec.json.encode(text)))
+    return msgspec.structs.replace(call, args=Json(encode_json({"cut": text})))

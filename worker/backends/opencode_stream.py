@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from protocol.instruction import Usage
+from protocol.instruction import LARGEST, Usage
 from protocol.ipc import NULL, Json, ToolCall
 from worker.backends.backend import (
     ActivityChanged,
@@ -44,6 +44,20 @@ PAUSE_SECONDS: Final = 90.0
 """It pauses for half a minute at most, up to five times, unless the provider asks for more (Retry-After)."""
 
 
+class Span(msgspec.Struct, frozen=True):
+    """The time of a call, in milliseconds."""
+
+    start: float | None = None
+    end: float | None = None
+
+    @property
+    def milliseconds(self) -> int | None:
+        """How long it took; None where it does not say."""
+        if self.start is None or self.end is None:
+            return None
+        return round(min(max(0.0, self.end - self.start), LARGEST))
+
+
 class State(msgspec.Struct, frozen=True):
     """The state of a call, and its output."""
 
@@ -51,6 +65,7 @@ class State(msgspec.Struct, frozen=True):
     input: Json = NULL
     output: str = ""
     error: str = ""
+    time: Span = Span()
 
 
 class Cache(msgspec.Struct, frozen=True):
@@ -155,7 +170,10 @@ class Replies:
                 self._calls.append(ToolCall(id=part.call_id, name=part.tool, args=state.input))
                 is_error = state.status == "error"
                 text = state.error if is_error else state.output
-                self._ended.append(ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error))
+                took = state.time.milliseconds
+                self._ended.append(
+                    ToolEnded(call_id=part.call_id, name=part.tool, text=text, is_error=is_error, duration_ms=took)
+                )
             case "step_finish":
                 part = line.part
                 self.reason = part.reason

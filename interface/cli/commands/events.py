@@ -1,17 +1,25 @@
-"""``awk events`` and ``logs``: all that happened, or what an operator reads of it, without the conversation.
+"""``awk events``, ``logs`` and ``attach``: all that happened, what an operator reads of it, or work as it happens.
 
-``logs --previous`` shows the last attempt that ended, or all of the kernel before this one.
+``attach`` only watches, and Ctrl-C ends only that. ``logs --previous`` shows the last attempt that ended, or all of the
+kernel before this one.
 """
 
 import argparse
+import json
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from interface.cli import event_view
+from interface.cli.channel_view import message_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
+from interface.cli.output import one_line
+from interface.cli.paging import count_flag
+from interface.cli.parsing import jsonl_flag, target_argument
 from interface.cli.targets import target
-from interface.client import quoted
+from interface.cli.transcript_view import StepReader, entry_lines, who_of
+from interface.client import ServerEvent, quoted
+from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure
 from protocol.names import name_of
 from protocol.target import Target
@@ -44,6 +52,10 @@ SHOWN: Final = (
 """Beginnings of the types that belong in a log."""
 
 
+LEVELS: Final = ("debug", "info", "warning", "error")
+"""As protocol.ipc.Log has them, the gravest last."""
+
+
 def configure_logs(parser: argparse.ArgumentParser) -> None:
     """[TARGET], from when, and whether to go on."""
     parser.add_argument(
@@ -52,6 +64,8 @@ def configure_logs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--previous", action="store_true", help="its last attempt that ended; without a target the kernel before this"
     )
+    parser.add_argument("--level", choices=LEVELS, help="only what is at least so grave")
+    count_flag(parser, None, "the last N lines; with -f before those that come")
     event_view.configure(parser)
 
 
@@ -59,26 +73,38 @@ def run_logs(context: Context) -> int:
     """Print what workers and attempts did."""
     asked = None if context.args.target is None else target(context.args.target)
     space = asked.space if asked is not None and asked.workflow is not None else None
+    level = LEVELS.index(context.args.level or LEVELS[0])
+
+    def wanted(event: event_view.Event) -> bool:
+        return is_logged(event, asked) and LEVELS.index(event_view.level_of(event)) >= level
+
     if not context.args.previous:
-        shown = event_view.show(context, space, lambda event: is_logged(event, asked))
+        shown = event_view.show(context, space, wanted)
     else:
         if context.args.follow:
             raise Failure("usage", "what is over cannot be followed", "leave out -f or --previous")
         part = previous_kernel if asked is None else previous_attempt
-        shown = event_view.show_part(context, space, lambda event: is_logged(event, asked), part)
+        shown = event_view.show_part(context, space, wanted, part)
     if asked is not None and not shown:
-        # Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure.
-        if asked.workflow is not None:
-            context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
-        else:
-            context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
+        check_known(context, asked)
     return Exit.OK
+
+
+def check_known(context: Context, asked: Target) -> None:
+    """Nothing to show of somebody who is there is fine; of a name nobody has it is a mistake. Raises Failure."""
+    if asked.workflow is not None:
+        context.kernel().get(f"/spaces/{quoted(asked.space)}/members")
+    else:
+        context.kernel().get(f"/agents/{quoted(str(asked.agent))}")
 
 
 def is_logged(event: event_view.Event, asked: Target | None) -> bool:
     """Return whether ``event`` is for the log, and about the agent that was asked for."""
-    if not str(event["type"]).startswith(SHOWN):
-        return False
+    return str(event["type"]).startswith(SHOWN) and is_of(event, asked)
+
+
+def is_of(event: event_view.Event, asked: Target | None) -> bool:
+    """Return whether ``event`` is about the agent that was asked for, if one was."""
     return asked is None or asked.agent is None or name_of(str(event.get("agent") or "")) == asked.agent
 
 
@@ -106,3 +132,99 @@ def previous_kernel(events: Sequence[event_view.Event]) -> tuple[int, ...]:
 def attempt_of(event: event_view.Event) -> str:
     """The attempt that an event names; "" where it names none."""
     return str((event.get("data") or {}).get("attempt") or "")
+
+
+_TOOL: Final = "tool "
+"""How the word of a worker begins that runs a tool."""
+_TOLD: Final = ("approval.", "attempt.ended", "instruction.ended", "instruction.leased", "workflow.", "lagged", "gap")
+"""Beginnings of the types that are shown as lines of the log."""
+_KEPT_CHARACTERS: Final = 1_000_000
+"""Of a reply as it comes: a longer one is shown again once it is whole."""
+
+
+def configure_attach(parser: argparse.ArgumentParser) -> None:
+    """TARGET."""
+    target_argument(parser)
+    jsonl_flag(parser)
+
+
+def run_attach(context: Context) -> int:
+    """Show what comes until Ctrl-C, through restarts of the kernel."""
+    asked = target(context.args.target)
+    check_known(context, asked)
+    query = {} if asked.workflow is None else {"space": str(asked.space)}
+    follower = Follower(connect=context.find_kernel, query=query, clock=context.clock, say=context.out.note)
+    watch = Watch(context)
+    try:
+        for received in follower:
+            if received == CONNECTED:
+                context.out.note(f"attached to {one_line(context.args.target)}; Ctrl-C ends the watching, not the work")
+            elif received.data:
+                event = json.loads(received.data)
+                if is_of(event, asked):
+                    watch.show(received, event)
+    finally:
+        watch.end_line()
+    return Exit.OK
+
+
+class Watch:
+    """The lines of those that are watched: text as it is written, calls and results as they happen."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._steps = StepReader(context)
+        self._written: dict[str, str] = {}
+        """The text of the reply under way that was shown, by instruction."""
+        self._writing: str | None = None
+        """The instruction whose text ends the last line, which is not ended."""
+
+    def show(self, received: ServerEvent, event: dict[str, Any]) -> None:
+        """Show one event, if there is anything to see."""
+        out = self._context.out
+        entry = self._steps.entry(event)
+        if self._context.args.jsonl:
+            if entry is not None:
+                event["data"]["entry"] = entry
+            out.document(json.dumps(event, ensure_ascii=False))
+            return
+        who, kind, data = who_of(event), str(event["type"]), event.get("data") or {}
+        if kind == "delta":
+            self._write(str(event.get("instruction")), who, str(data.get("text", "")), lagged="lagged" in data)
+        elif kind == "progress" and str(data.get("what", "")).startswith(_TOOL):
+            self._lines([out.screen.style(f"{who}runs {one_line(str(data['what']).removeprefix(_TOOL))}", "dim")])
+        elif entry is not None:
+            written = self._written.pop(str(event["instruction"]), None) if entry["kind"] == "reply" else None
+            self._lines(entry_lines(entry, out.screen, who=who, said=written is None or written != entry["text"]))
+        elif kind == "message":
+            message = event_view.message_of(event_view.event_of(received.data))
+            self._lines([] if message is None else message_lines(message, out.screen))
+        elif kind.startswith(_TOLD):
+            self._written.pop(str(event.get("instruction")), None)
+            told = event_view.event_of(received.data)
+            self._lines([event_view.event_line(told, out.screen)])
+            wanted = event_view.asked_line(told, self._context.program, can_approve=True)
+            if wanted is not None:
+                out.note(wanted)
+
+    def end_line(self) -> None:
+        """End a line that is being written."""
+        if self._writing is not None:
+            self._writing = None
+            self._context.out.text("\n")
+
+    def _lines(self, lines: list[str]) -> None:
+        if lines:
+            self.end_line()
+            self._context.out.lines(lines)
+
+    def _write(self, instruction: str, who: str, text: str, *, lagged: bool) -> None:
+        """Go on with a reply, each of its lines indented under the name of who writes it."""
+        seen = self._written.get(instruction, "")
+        self._written[instruction] = "\0" if lagged or len(seen) > _KEPT_CHARACTERS else seen + text
+        if self._writing != instruction:
+            self.end_line()
+            self._context.out.lines([f"{who}writes:"])
+            self._context.out.text("    ")
+            self._writing = instruction
+        self._context.out.text(text.replace("\n", "\n    "))

@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from interface.cli.command_parser import duration, tokens, usd
 from interface.cli.commands.send import as_line, as_result, retry_notes
@@ -25,12 +25,17 @@ from interface.cli.parsing import (
 )
 from interface.cli.prompts import can_ask
 from interface.cli.run_stream import Run
+from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
 
+if TYPE_CHECKING:
+    from interface.cli.run_progress import RunProgress
+
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""
+_LIVE: Final = ("delta", "progress", "lagged")
 CANCEL_SECONDS: Final = 30.0
 """The time a cancelled run may take to end: the workers' stop ladder, and some."""
 
@@ -114,8 +119,18 @@ def _can_be_approved(context: Context) -> bool:
 
 
 def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
+    from interface.cli.run_progress import RunProgress  # noqa: PLC0415  (threads, which nothing else here needs)
+
+    with RunProgress(context.out, context.clock) as progress:
+        return _show(context, events, progress)
+
+
+def _show(context: Context, events: Iterator[ServerEvent], progress: "RunProgress") -> int:
+    """Print what happens, and the report at the end. Returns the exit code that this says."""
+    steps = StepReader(context)
     for event in events:
         if event.type == "result":
+            progress.end()
             report = event.data.encode()
             if context.args.jsonl:
                 context.out.document(as_result(report, context.clock.wall()))
@@ -127,30 +142,42 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
                 left = has_changed_trees(context, report)
                 context.out.notes(report_lines(report, context.out.error_screen, left=left))
             return Exit.OK if context.args.fail_on == "never" else int(json.loads(report)["exit_code"])
-        if event.data:
-            if context.args.jsonl:
-                context.out.document(as_line(event, context.clock.wall()))
-            elif event.type == "accepted":
-                pass
-            else:
-                from interface.cli.channel_view import message_lines  # noqa: PLC0415  (as above)
-                from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
-
-                decoded = event_of(event.data)
-                wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
-                if wanted is not None:
-                    context.out.note(wanted)
-                context.out.notes(retry_notes(event))
-                context.out.notes(failure_lines(decoded))
-                message = message_of(decoded)
-                if message is None:
-                    if context.args.verbose and decoded.seq is not None:
-                        context.out.note(event_line(decoded, context.out.error_screen))
-                elif context.args.json:
-                    context.out.notes(message_lines(message, context.out.error_screen))
-                else:
-                    context.out.lines(message_lines(message, context.out.screen))
+        if not event.data:
+            continue
+        told = json.loads(event.data)
+        if event.type == "accepted":
+            progress.name = str(told["run"])
+        else:
+            progress.take(told)
+        if context.args.jsonl:
+            context.out.document(as_line(event, context.clock.wall()))
+        elif event.type not in ("accepted", *_LIVE):
+            _show_event(context, event, told, steps)
     raise Unreachable("the run has no report")
+
+
+def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], steps: StepReader) -> None:
+    """Print one event for people: what is said is the result, all else goes to stderr."""
+    from interface.cli.channel_view import message_lines  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (as above)
+
+    decoded = event_of(event.data)
+    wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
+    if wanted is not None:
+        context.out.note(wanted)
+    context.out.notes(retry_notes(event))
+    context.out.notes(failure_lines(decoded))
+    message, screen = message_of(decoded), context.out.error_screen
+    if message is not None and context.args.json:
+        context.out.notes(message_lines(message, screen))
+    elif message is not None:
+        context.out.lines(message_lines(message, context.out.screen))
+    elif context.args.verbose:
+        entry = steps.entry(told)
+        if entry is None:
+            context.out.note(event_line(decoded, screen))
+        else:
+            context.out.notes(entry_lines(entry, screen, who=who_of(told)))
 
 
 def has_changed_trees(context: Context, document: bytes) -> bool:

@@ -1,14 +1,18 @@
 """``awk show``: one run or instruction; with ``--prompt`` what the model of an instruction is told first."""
 
 import argparse
+import json
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from interface.cli.channel_view import message_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.paging import ENTRIES, count_flag, show_list
 from interface.cli.parsing import json_flag
 from interface.cli.targets import RUN
+from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
 from interface.client import quoted
 from interface.failure import Failure
 
@@ -29,6 +33,9 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
         "id", metavar="RUN|INSTRUCTION", help="a run (r12; review:main: its last) or an instruction (i7)"
     )
     parser.add_argument("--prompt", action="store_true", help="of an instruction: what the model is told first")
+    parser.add_argument("--steps", action="store_true", help="of an instruction: what was done, call by call")
+    parser.add_argument("--full", action="store_true", help="with --steps: all of arguments and results, however long")
+    count_flag(parser, what="with --steps: the first N")
     json_flag(parser)
 
 
@@ -39,6 +46,12 @@ def run_show(context: Context) -> int:
         if not _INSTRUCTION.fullmatch(name):
             raise Failure("usage", f"--prompt is of an instruction (i7), not of {name!r}")
         return context.answer(context.kernel().get(f"/instructions/{name}/prompt"), prompt_lines)
+    if context.args.steps:
+        if not _INSTRUCTION.fullmatch(name):
+            raise Failure("usage", f"--steps is of an instruction (i7), not of {name!r}")
+        return show_list(context, f"/instructions/{name}/entries", ENTRIES, partial(step_lines, full=context.args.full))
+    if context.args.full:
+        raise Failure("usage", "--full is of --steps")
     if _INSTRUCTION.fullmatch(name):
         return context.answer(context.kernel().get(f"/instructions/{name}"), instruction_lines)
     run_name = name.removeprefix("@")
@@ -64,16 +77,14 @@ def report_lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str
     verdict = [f"verdict {one_line(report.verdict)}"] if report.verdict else []
     failed = ", ".join(f"{count} of {one_line(tool)}" for tool, count in report.failed_calls.items())
     calls = [f"calls that failed: {failed}"] if failed else []
-    parts = [f"instructions: {counts or 'none'}", *verdict, *calls, usage_text(report.usage)]
+    parts = [f"instructions: {counts or 'none'}", *verdict, *calls, _used(report.usage)]
     trees = [f"in working trees of their own: awk diff {one_line(report.id)}"] if left else []
     name = one_line(f"{report.id} {report.run}")
     return [f"{name} {status} in {report.duration_seconds:.1f} s; {'; '.join(parts)}", *trees]
 
 
-def usage_text(used: "Usage") -> str:
-    """Tokens and cost; a cost that is not known is not shown as nothing."""
-    cost = "" if used.cost_usd is None else f", ${used.cost_usd:.4f}"
-    return f"{used.input_tokens + used.cache_write_tokens:,} tokens in, {used.output_tokens:,} out{cost}"
+def _used(usage: "Usage") -> str:
+    return usage_text(usage.input_tokens + usage.cache_write_tokens, usage.output_tokens, usage.cost_usd)
 
 
 def instruction_lines(body: bytes, screen: Screen) -> list[str]:
@@ -90,7 +101,7 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
         "waits": wait_text(info),
         "messages": ", ".join(info.message_ids),
         "continues": info.continues or "",
-        "usage": usage_text(info.usage),
+        "usage": _used(info.usage),
         "prompt": " + ".join(info.prompt_manifest),
     }
     lines = [screen.style(one_line(info.id), "bold")]
@@ -114,6 +125,15 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
         tail = escape(str(told.stderr_tail)).rstrip("\n").split("\n")
         lines += ["", f"attempt {told.n} wrote to its standard error:", *(f"  {line}" for line in tail)]
     return [*lines, "", *_text(info.text)] if info.text else lines
+
+
+def step_lines(body: bytes, screen: Screen, *, full: bool = False) -> list[str]:
+    """All that was done, and the calls that have not come back."""
+    found = json.loads(body)
+    lines = [line for entry in found["entries"] for line in entry_lines(entry, screen, full=full)]
+    if found["next"] is None:
+        lines += unanswered_lines(found["entries"], screen)
+    return lines or ["nothing was done yet"]
 
 
 def wait_text(info: "InstructionInfo") -> str:

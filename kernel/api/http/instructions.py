@@ -1,6 +1,7 @@
 """Instructions: their course and prompts, lists of the open and the failed ones; cancel, retry, promote."""
 
 from collections.abc import Callable
+from typing import Final
 
 from kernel.agents.prompt import Prompt
 from kernel.api.context import ProjectFiles, StoreAccess
@@ -9,6 +10,7 @@ from kernel.api.http.spaces import space_of
 from kernel.api.responses import Response
 from kernel.store import entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
+from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
 from kernel.workflows.instruction_prompt import instruction_prompt
@@ -16,6 +18,7 @@ from kernel.workflows.member_definition import definition_for
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
+    EntryList,
     InstructionInfo,
     InstructionList,
     InstructionRow,
@@ -25,6 +28,8 @@ from protocol.api.instructions import (
 )
 from protocol.errors import Refused
 from protocol.names import name_of, place_of
+
+DEFAULT_ENTRIES: Final = 100
 
 
 async def show(call: Request[None], store: StoreAccess) -> InstructionInfo:
@@ -49,6 +54,15 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -
         made = instruction_prompt(asked, definition, files.catalog, store.reader)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
+
+
+async def entries_(call: Request[None], store: StoreAccess) -> EntryList:
+    """GET /instructions/:id/entries?after=&limit=: what was done, from the beginning or behind the entry ``after``."""
+    limit = call.number("limit", DEFAULT_ENTRIES, low=1, high=LONGEST)
+    found = await store.reader.read(entries.transcript, call.args["id"], call.number("after", 0), limit)
+    if found is None:
+        raise _unknown(call.args["id"])
+    return found
 
 
 def _report(name: str, prompt: Prompt | FrozenPrompt, *, frozen: bool) -> PromptReport:

@@ -31,6 +31,7 @@ from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, 
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
+    EntryList,
     InstructionInfo,
     InstructionList,
     PromptReport,
@@ -98,6 +99,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/instructions", instructions.list_, InstructionList),
     Route("GET", "/instructions/<id>", instructions.show, InstructionInfo),
     Route("GET", "/instructions/<id>/prompt", instructions.prompt, PromptReport),
+    Route("GET", "/instructions/<id>/entries", instructions.entries_, EntryList),
     Route("POST", "/instructions/<id>/cancel", instructions.cancel, InstructionInfo, people_only=True),
     Route(
         "POST",

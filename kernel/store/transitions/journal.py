@@ -54,7 +54,8 @@ UPDATE instructions SET state = {entry}, entries = entries + 1, steps = steps + 
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END,
   throttled_ms = 0
 WHERE id = :id AND epoch = :epoch AND entries = :k AND state {before entry}
-RETURNING agent, name, space, run, lane, steps
+RETURNING agent, name, space, run, lane, steps,
+  input_tokens + output_tokens + cache_read_tokens + cache_write_tokens, cost_usd
 """)
 
 INSERT_ENTRY: Final = """
@@ -105,7 +106,7 @@ def journal(
         if beginning is not None:
             started(tx, instruction, epoch, beginning)
         return None
-    agent, name, space, run, lane, steps = row
+    agent, name, space, run, lane, steps, tokens, cost_usd = row
     if beginning is not None and number is not None:
         tell_started(tx, number, epoch, name, space, beginning)
     body = _encode(entry)
@@ -117,6 +118,8 @@ def journal(
         if frozen is not None and number is not None:
             save_prompt(tx, number, frozen)
     data = {"k": entry.k, "kind": entry.kind, "step": steps, "name": entry.name}
+    if tokens:
+        data |= {"tokens": tokens, "cost_usd": cost_usd}
     if entry.is_error:
         data |= {"is_error": True, "refused": entry.refused}
     tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)

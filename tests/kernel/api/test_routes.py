@@ -36,6 +36,7 @@ CONTRACT = {
     "POST /workflows/<name>/pause", "POST /workflows/<name>/resume", "POST /workflows/<name>/continue",
     "POST /workflows/<name>/<tag>/pause", "POST /workflows/<name>/<tag>/resume",
     "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
+    "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
 }  # fmt: skip
 

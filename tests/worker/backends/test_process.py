@@ -324,7 +324,7 @@ def test_the_word_to_go_on_carries_what_was_added() -> None:
 def test_arguments_of_any_size_fit() -> None:
     """A file that a program writes may be a megabyte; a record of the call is not."""
     call = ToolCall(id="a", name="Write", args=Json(b'{"content": "' + b"x" * 2_000_000 + b'"}'))
-    assert len(brief(call).args) < ARGUMENTS_BYTES + 100
+    assert len(brief(call, "Write").args) < ARGUMENTS_BYTES + 100
 
 
 @pytest.mark.promise("P9")

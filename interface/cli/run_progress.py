@@ -1,0 +1,179 @@
+"""Signs of life of a run while it is followed: a line for each agent at work, or one line every 30 s off a terminal.
+
+The lines stand below what is printed, and are taken away before anything else is: what stays is a clean log.
+"""
+
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self
+
+from interface.cli.output import Output, OutputLost, cut, one_line
+from interface.cli.transcript_view import seconds_text
+from interface.clock import Clock
+
+TICK_SECONDS: Final = 1.0
+HEARTBEAT_SECONDS: Final = 30.0
+MOST_LINES: Final = 10
+"""More agents than that are told as a number: the lines are for a glance."""
+_LEFT: Final = frozenset({"instruction.ended", "instruction.queued", "attempt.ended"})
+"""Events after which nobody works on an instruction."""
+
+
+class Work(NamedTuple):
+    """An agent at work on an instruction, since ``began_at`` (monotonic seconds)."""
+
+    agent: str
+    began_at: float
+    doing: str = ""
+    step: int = 0
+    max_steps: int | None = None
+    tokens: int = 0
+    cost_usd: float | None = None
+
+    def line(self, now: float) -> str:
+        """The work in one line: who, step, tool, tokens, cost, time."""
+        most = "" if self.max_steps is None else f"/{self.max_steps}"
+        facts = (
+            one_line(self.agent),
+            f"step {self.step}{most}",
+            one_line(self.doing),
+            f"{self.tokens:,} tokens" if self.tokens else "",
+            "" if self.cost_usd is None else f"${self.cost_usd:.4f}",
+            seconds_text(now - self.began_at),
+        )
+        return "  ".join(fact for fact in facts if fact)
+
+
+class Working:
+    """All who work, as the events of a run tell. Pure: times are handed in."""
+
+    def __init__(self) -> None:
+        self._work: dict[str, Work] = {}
+
+    def take(self, event: Mapping[str, Any], now: float) -> None:
+        """Take in an event (protocol.events.Event as JSON)."""
+        instruction, kind, data = event.get("instruction"), event.get("type"), event.get("data") or {}
+        if not instruction:
+            return
+        if kind in _LEFT:
+            self._work.pop(str(instruction), None)
+            return
+        work = self._work.get(str(instruction))
+        if kind in ("instruction.leased", "attempt.started", "instruction.step", "progress"):
+            work = work or Work(str(event.get("agent") or "?"), now)
+        if work is None:
+            return
+        match kind:
+            case "attempt.started":
+                work = work._replace(max_steps=data.get("max_steps"))
+            case "instruction.step":
+                work = work._replace(
+                    step=data.get("step") or work.step,
+                    tokens=data.get("tokens") or work.tokens,
+                    cost_usd=work.cost_usd if data.get("cost_usd") is None else data["cost_usd"],
+                    doing="",
+                )
+            case "progress":
+                work = work._replace(doing=str(data.get("what", "")).removeprefix("tool "))
+            case _:
+                pass
+        self._work[str(instruction)] = work
+
+    def lines(self, now: float) -> list[str]:
+        """A line for each, the longest at work first."""
+        lines = [work.line(now) for work in self._work.values()]
+        left_out = len(lines) - MOST_LINES
+        return [*lines[:MOST_LINES], f"and {left_out} more"] if left_out > 0 else lines
+
+
+class RunProgress:
+    """Shows who works, as a context around the following of a run."""
+
+    def __init__(self, out: Output, clock: Clock) -> None:
+        self._out = out
+        self._clock = clock
+        self.name = "the run"
+        """What a sign of life calls it."""
+        self._working = Working()
+        self._began_at = self._told_at = clock.now()
+        self._lock = threading.RLock()
+        self._over = threading.Event()
+        self._ticker = threading.Thread(target=self._tick_until_over, name="progress", daemon=True)
+        self._drawn = 0
+        """Lines that are on the terminal now, below the log."""
+        self._hidden = False
+        """Somebody is asked something on the last line."""
+
+    def __enter__(self) -> Self:
+        if self._out.shows_progress:
+            self._out.aside, self._out.hide_aside = self._aside, self._hide
+        self._ticker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Take the lines away for good: all that is left is the report."""
+        if not self._over.is_set():
+            self._over.set()
+            self._ticker.join()
+            with suppress(BrokenPipeError, OutputLost):
+                self._clear()
+            self._out.leave_aside()
+
+    def take(self, event: Mapping[str, Any]) -> None:
+        """Take in an event of the run."""
+        with self._lock:
+            self._working.take(event, self._clock.now())
+
+    def tick(self) -> None:
+        """Draw the lines anew; off a terminal say, where it is time for that, that the run lives."""
+        now = self._clock.now()
+        if self._out.shows_progress:
+            with self._lock:
+                if not self._hidden:
+                    self._clear()
+                    self._draw(now)
+        elif now - self._told_at >= HEARTBEAT_SECONDS:
+            self._told_at = now
+            with self._lock:
+                lines = self._working.lines(now)
+            at_work = "; ".join(lines) if lines else "nobody is at work"
+            self._out.note(f"{one_line(self.name)} runs for {seconds_text(now - self._began_at)}: {at_work}")
+
+    def _tick_until_over(self) -> None:
+        with suppress(BrokenPipeError, OutputLost):  # nobody looks; whoever prints the report finds that out, too
+            while not self._over.wait(TICK_SECONDS):
+                self.tick()
+
+    @contextmanager
+    def _aside(self) -> Generator[None]:
+        """Take the lines away while something else is printed."""
+        with self._lock:
+            self._clear()
+            yield
+            self._hidden = False
+            self._draw(self._clock.now())
+
+    def _hide(self) -> None:
+        with self._lock:
+            self._clear()
+            self._hidden = True
+
+    def _draw(self, now: float) -> None:
+        if not self._over.is_set():
+            lines = [cut(line, self._out.width() - 1) for line in self._working.lines(now)]
+            if lines:
+                self._out.draw("\n".join(lines))
+            self._drawn = len(lines)
+
+    def _clear(self) -> None:
+        if self._drawn:
+            up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+            self._out.draw(f"\r{up}\x1b[J")
+            self._drawn = 0

@@ -1,0 +1,134 @@
+"""What an agent did, as lines: replies, calls with their arguments and results. Show, attach, logs and run print these.
+
+A line of an agent's never begins where one of ours does: it is indented, escaped, and has a mark before it. So it can
+neither move the cursor nor pass for something that was not done.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from interface.cli.output import Screen, escape, one_line
+from interface.failure import Failure, Unreachable
+
+if TYPE_CHECKING:
+    from interface.cli.context import Context
+    from interface.client import Client
+
+Entry = Mapping[str, Any]
+"""One protocol.api.instructions.EntryInfo, as JSON."""
+LINES: Final = 40
+"""Of the arguments of a call, and of its result."""
+CHARACTERS: Final = 2000
+"""Of one line."""
+_SAID: Final = "    "
+_GIVEN: Final = "    > "
+_GOT: Final = "    < "
+_NO_WORD: Final = "(its outcome is not known)"
+
+
+def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = False, said: bool = True) -> list[str]:
+    """One entry: a line of numbers, and under it what was said, asked for or given.
+
+    ``who`` stands before it where several are watched. Without ``said`` its text is left out: it was shown as it came.
+    """
+    what = {"reply": "reply", "session": "session"}.get(str(entry["kind"]), one_line(str(entry["tool"] or "?")))
+    took, used = entry["duration_ms"], entry["usage"]
+    facts = [
+        f"{who}#{entry['n']}",
+        one_line(str(entry["at"])),
+        what,
+        "" if took is None else seconds_text(took / 1000),
+        usage_text(used["input_tokens"] + used["cache_write_tokens"], used["output_tokens"], used["cost_usd"])
+        if used
+        else "",
+        "failed" if entry["is_error"] else "",
+    ]
+    lines = [screen.style("  ".join(fact for fact in facts if fact), "red" if entry["is_error"] else "bold")]
+    if entry["text"] and said:
+        lines += _marked(_SAID, str(entry["text"]).rstrip("\n").split("\n"), None)
+    if entry["kind"] == "tool":
+        most = None if full else LINES
+        lines += _marked(_GIVEN, argument_lines(entry["input"] or {}), most)
+        output = str(entry["output"] or "").rstrip("\n")
+        lines += _marked(_GOT, output.split("\n") if output else [], most)
+    return lines
+
+
+def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
+    """The arguments of a call, one a line; a text of several lines under its name."""
+    lines: list[str] = []
+    for name, value in arguments.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if "\n" in text.rstrip("\n"):
+            lines += [f"{name}:", *(f"  {line}" for line in text.rstrip("\n").split("\n"))]
+        else:
+            lines.append(f"{name}: {text}".rstrip("\n"))
+    return lines
+
+
+def unanswered_lines(entries: Sequence[Entry], screen: Screen) -> list[str]:
+    """The calls of the last reply that have not come back: they run, or were cut short."""
+    place = max((at for at, entry in enumerate(entries) if entry["kind"] == "reply"), default=None)
+    if place is None:
+        return []
+    back = sum(entry["kind"] == "tool" for entry in entries[place + 1 :])
+    lines: list[str] = []
+    for call in entries[place]["calls"][back:]:
+        lines.append(screen.style(f"{one_line(str(call['tool']))}  {_NO_WORD}", "yellow"))
+        lines += _marked(_GIVEN, argument_lines(call["input"]), LINES)
+    return lines
+
+
+def usage_text(tokens_in: int, tokens_out: int, cost_usd: float | None) -> str:
+    """Tokens and cost; a cost that is not known is not shown as nothing."""
+    cost = "" if cost_usd is None else f", ${cost_usd:.4f}"
+    return f"{tokens_in:,} tokens in, {tokens_out:,} out{cost}"
+
+
+def seconds_text(seconds: float) -> str:
+    """A time as people say it: ``0.4 s``, ``42 s``, ``5m07s``, ``2h03m``."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
+    minutes = int(seconds) // 60
+    return f"{minutes}m{int(seconds) % 60:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def _marked(mark: str, lines: Sequence[str], most: int | None) -> list[str]:
+    """``lines`` behind ``mark``, escaped; ``most`` of them, and each so long, with a word about what is left out."""
+    kept = lines if most is None else lines[:most]
+    shown = [f"{mark}{escape(line if most is None else _short(line))}".rstrip() for line in kept]
+    left_out = len(lines) - len(kept)
+    return [*shown, f"{mark}[{left_out:,} more lines: awk show --steps --full]"] if left_out else shown
+
+
+def _short(line: str) -> str:
+    left_out = len(line) - CHARACTERS
+    return f"{line[:CHARACTERS]} [{left_out:,} more characters]" if left_out > 0 else line
+
+
+class StepReader:
+    """Looks up the entries that events tell of, over one connection."""
+
+    def __init__(self, context: "Context") -> None:
+        self._context = context
+        self._client: Client | None = None
+
+    def entry(self, event: Mapping[str, Any]) -> Entry | None:
+        """The entry of an ``instruction.step``; None where it is another event, or nothing is kept of it."""
+        number = (event.get("data") or {}).get("k")
+        if event["type"] != "instruction.step" or number is None or not event.get("instruction"):
+            return None
+        try:
+            self._client = self._client or self._context.find_kernel()
+            path = f"/instructions/{event['instruction']}/entries"
+            found = json.loads(self._client.get(path, {"after": str(number), "limit": "1"}))["entries"]
+        except (Failure, Unreachable):
+            self._client = None
+            return None
+        return found[0] if found and found[0]["n"] == number + 1 else None
+
+
+def who_of(event: Mapping[str, Any]) -> str:
+    """The agent and the instruction that an event is about, as they stand before its lines."""
+    return "".join(f"{one_line(str(event[part]))} " for part in ("agent", "instruction") if event.get(part))
