@@ -56,14 +56,16 @@ from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
+from kernel.services.tree_work import AttemptPreparation, TreeWork
 from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement
-from kernel.services.worktrees import AttemptPreparation, Worktrees, WorktreeSweep
+from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
+from kernel.workflows.branches import Branches
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
@@ -136,7 +138,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=launcher, environ=base.environ, own_bin=base.own_bin
     )
-    trees, attempts = _attempts(base, launcher, budgets, repository)
+    trees, tree_work, attempts = _attempts(base, launcher, budgets, repository)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
@@ -153,7 +155,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, reload),
+            files=_project_files(base, launcher, repository, trees, tree_work, reload),
             processes=_process_control(base, launcher, attempts),
             kernel=KernelControl(
                 identity=base.identity,
@@ -248,7 +250,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
 
 def _attempts(
     base: Foundation, launcher: Launcher, budgets: BudgetEnforcer, repository: Repository
-) -> tuple[Worktrees, Attempts]:
+) -> tuple[Worktrees, TreeWork, Attempts]:
     """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
@@ -269,6 +271,7 @@ def _attempts(
         own_bin=base.own_bin,
         confine=partial(confinement.of_tree, hidden=paths.hidden),
     )
+    work = TreeWork(trees=trees, branches=Branches(repository), reader=reader, writer=writer)
     start_frames = StartFrameBuilder(
         catalog=catalog,
         reader=reader,
@@ -291,10 +294,10 @@ def _attempts(
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
-        preparation=AttemptPreparation(worktrees=trees, confinement=confinement),
+        preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement),
         in_flight=base.in_flight.working,
     )
-    return trees, Attempts(services)
+    return trees, work, Attempts(services)
 
 
 def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
@@ -329,7 +332,12 @@ def _mirror(base: Foundation) -> Mirror:
 
 
 def _project_files(
-    base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees, reload: Reload
+    base: Foundation,
+    launcher: Launcher,
+    repository: Repository,
+    trees: Worktrees,
+    tree_work: TreeWork,
+    reload: Reload,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
@@ -341,6 +349,7 @@ def _project_files(
         ),
         repository=repository,
         worktrees=trees,
+        tree_work=tree_work,
         environ=base.environ,
         own_bin=base.own_bin,
     )

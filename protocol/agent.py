@@ -125,6 +125,14 @@ class Schedule(_Strict, frozen=True, kw_only=True):
     """For a cron line: an IANA name. Else the machine's."""
 
 
+class TreeSource(_Strict, frozen=True, kw_only=True):
+    """Where an agent's working tree takes its files from."""
+
+    source: str = msgspec.field(name="from")
+    """An agent of the workflow: before each instruction the tree is brought to the last commit of that one's branch,
+    unless it has changes of its own."""
+
+
 class AgentLimits(_Strict, frozen=True, kw_only=True):
     """What one attempt may use with all that it starts: beyond that it is ended. What one instruction may do through
     the kernel's tools, over all its attempts: beyond that its calls are refused. How much may wait for the agent."""
@@ -307,6 +315,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """What it may cost."""
     schedule: Schedule | None = None
     """When it wakes without being asked."""
+    worktree: TreeSource | None = None
+    """In a workflow with ``workspace.git: worktree``: where its working tree takes its files from."""
     tools: tuple[str, ...] = ()
     """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names of the project file."""
     mcp_servers: dict[str, McpServer] = {}

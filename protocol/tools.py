@@ -66,6 +66,9 @@ CONTEXT_TOOLS: Final = frozenset(
         "team_proposal_create",
         "team_proposal_status",
         "team_vote",
+        "tree_commit",
+        "tree_status",
+        "tree_take",
     }
 )
 """What Daemon MCP's tools are called."""
@@ -86,6 +89,7 @@ CONTEXT_FAMILIES: Final = (
     "space_",
     "team_",
     "todo_",
+    "tree_",
 )
 """How names of Daemon MCP's tools begin, those of scopes included: no other tool may be called so."""
 

@@ -18,6 +18,7 @@ from protocol.agent import (
     Temperature,
     Thinking,
     Timeouts,
+    TreeSource,
 )
 from protocol.budget import AgentBudget, RunBudget
 from protocol.project import WorkspaceProvider
@@ -60,6 +61,8 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     approval: Approval | None = None
     read_only: tuple[str, ...] | None = None
     schedule: Schedule | None = None
+    worktree: TreeSource | None = None
+    """With ``workspace.git: worktree``: where its working tree takes its files from."""
     mock: tuple[Rule, ...] | None = None
 
 
@@ -132,13 +135,17 @@ class Workspace(_Strict, frozen=True, kw_only=True):
     """A folder in the project that everything said is written to, whatever the provider."""
     dir: str | None = None
     """The workspace's folder; ``.workspace/<workflow>/<tag>`` unless given."""
-    git: Literal["none", "worktree"] = "none"
-    """``worktree``: each agent works in a git working tree of its own, on a branch of its own."""
+    git: Literal["none", "worktree", "shared"] = "none"
+    """``worktree``: each agent works in a git working tree of its own, on a branch of its own. ``shared``: all of them
+    work in one, which is not your checkout."""
+    commit: Literal["auto", "manual"] = "auto"
+    """With working trees: ``auto`` commits what is left uncommitted at the end of an instruction, on the agent's
+    branch."""
     setup: tuple[WorktreeStep, ...] = ()
-    """With ``git: worktree``: what each tree needs before its agent begins. If one fails, the agent does not. What it
+    """With working trees: what each tree needs before its agent begins. If one fails, the agent does not. What it
     writes has to be ignored by git: a tree with other new files in it counts as worked in, and is kept at the end."""
     teardown: tuple[WorktreeStep, ...] = ()
-    """With ``git: worktree``: run in each tree once the workflow has ended; again where that was interrupted."""
+    """With working trees: run in each tree once the workflow has ended; again where that was interrupted."""
 
 
 VotingTime = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, extra={"duration": True})]

@@ -117,6 +117,7 @@ def check_agent(
     check.command()
     check.schedule()
     check.restart()
+    check.worktree()
 
 
 def plain_rules(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
@@ -158,6 +159,11 @@ class _Check:
             return
         for one in untaken(self._agent, found):
             self._bad(one.key, one.message, one.hint)
+
+    def worktree(self) -> None:
+        if self._agent.worktree is not None:
+            hint = "write it in the workflow, under agents:, where workspace says git: worktree"
+            self._bad("worktree", "only an agent in a workflow has a working tree", hint)
 
     def prompt(self) -> None:
         prompt = self._agent.prompt

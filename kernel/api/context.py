@@ -20,13 +20,16 @@ from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft
+from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
+from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
+from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
@@ -90,6 +93,26 @@ class WorktreeDiffs(Protocol):
         ...
 
 
+class TreeTools(Protocol):
+    """What an agent may do with its own working tree, and with its colleagues' branches. Each raises Refused."""
+
+    async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
+        """How its tree stands."""
+        ...
+
+    async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
+        """Commit all that is not committed."""
+        ...
+
+    async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
+        """Merge a colleague's branch into its own, or reset it to that."""
+        ...
+
+    async def seen(self, identity: Identity) -> str:
+        """The commit that it has before its eyes, in words; "" where it has no tree. Raises nothing."""
+        ...
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -102,6 +125,7 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     repository: Repository
     """Working trees are made of it."""
     worktrees: WorktreeDiffs
+    tree_work: TreeTools
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]

@@ -51,7 +51,7 @@ def dry_run(
     definition = loaded.definition
     terms = definition.verdict_terms
     params = parse_params(definition.params, words)
-    check_asked(loaded, tag, RunOptions(budget=RunBudget(usd=max_usd), exit_from=exit_from))
+    check_asked(loaded, RunOptions(budget=RunBudget(usd=max_usd), exit_from=exit_from))
     names = environment_names(definition)
     written = _Known()
     unknown = {name: written[f"{ENV}{name}"] for name in names}

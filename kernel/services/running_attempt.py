@@ -193,6 +193,9 @@ class RunningAttempt:
         ending: Ending
         exited: Exited | None = None
         try:
+            if services.preparation.follows(leased):
+                await self._place.free()
+                await services.preparation.follow(leased)
             with services.in_flight(leased.instruction):
                 frame = await services.start_frames.build(leased, self._token)
                 retry, endpoint = frame.definition.retry, frame.endpoint
@@ -226,6 +229,8 @@ class RunningAttempt:
             self._place.leave()
             await services.completer.end_behind_reply(leased, result)
         else:
+            if ending.ended_as in ("done", "incomplete"):
+                await services.preparation.finish(leased)
             with services.in_flight(leased.instruction):
                 await services.completer.complete(leased, ending, result)
         fault_point("attempt.settled")
@@ -423,6 +428,7 @@ class RunningAttempt:
             last, untold, self._untold = self._priced(last), self._untold, None
             write = self._writing(last, untold)
         self.completing = True
+        await services.preparation.finish(leased)
         await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, result.text, write)
         self._place.replied = True
         services.budgets.close(leased.instruction)

@@ -195,10 +195,20 @@ def _machine_bytes() -> int:
 
 
 class Preparation(Protocol):
-    """Makes ready what an attempt works on, before anything is started there."""
+    """Makes ready what an attempt works on, before anything is started there, and sees to what it leaves."""
+
+    def follows(self, leased: Leased) -> bool:
+        """Return whether its files have to be brought to another's before its prompt is made."""
+        ...
+
+    async def follow(self, leased: Leased) -> None:
+        """Bring them there: nothing is left of the worker before it. Raises SpawnTransient."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:
         """Make it ready. Raises CauseError, SpawnTransient."""
+
+    async def finish(self, leased: Leased) -> None:
+        """Keep what the attempt has done, before anybody hears that it is done."""
 
     def release(self, leased: Leased) -> None:
         """Take it down, once nothing of the attempt is left, whether it was prepared or not."""
@@ -206,6 +216,16 @@ class Preparation(Protocol):
 
 class NoPreparation:
     """For attempts in the project itself, which nothing confines."""
+
+    def follows(self, leased: Leased) -> bool:
+        """Return False: there is one place for all."""
+        return False
+
+    async def follow(self, leased: Leased) -> None:
+        """Do nothing."""
+
+    async def finish(self, leased: Leased) -> None:
+        """Do nothing."""
 
     async def prepare(self, leased: Leased, start: Start) -> None:
         """Do nothing."""

@@ -6,6 +6,7 @@ leaves nothing that the next one would not do again.
 
 import logging
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,13 +19,13 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.working_directory import Confinement, WorkingDirectory
+from kernel.services.working_directory import WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import worktree_going, worktree_gone, worktree_kept, worktree_made
-from kernel.store.worktrees import State, Worktree
+from kernel.store.worktrees import SHARED, State, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.clone import clone_of, has_clone
 from kernel.workflows.repository import Changes, Repository
@@ -32,7 +33,7 @@ from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from protocol.events import Event
-from protocol.ipc import Sandbox, Start
+from protocol.ipc import Sandbox
 from protocol.names import place_of
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
@@ -74,6 +75,8 @@ class Worktrees:
         self._launcher = launcher
         self._env = worker_environment(environ, own_bin=own_bin)
         self._turn = trio.Lock()
+        self._making: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
+        """By path."""
         self._stats: dict[tuple[str, str], DiffStat] = {}
         """By space and name; as it was after the last step that was measured."""
         self._due: dict[tuple[str, str], bool] = {}
@@ -95,26 +98,21 @@ class Worktrees:
             raise CauseError("spawn_permanent", f"{text} (look at it, and start the workflow again)")
         return WorkingDirectory(tree.cwd, tree.path, tree)
 
-    async def ready(self, leased: Leased, *, confined: bool) -> None:
-        """Make the agent's tree unless it is there. Raises CauseError, SpawnTransient.
+    async def ready(self, leased: Leased, *, confined: bool) -> bool:
+        """Make the agent's tree unless it is there. Returns whether it was made now. Raises CauseError, SpawnTransient.
 
         Cancellation leaves what the next try does away with.
         """
         tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
-            return
-        there = await trio.Path(tree.path, ".git").exists()
+            return False
         try:
-            if tree.state not in _THERE or not there:
-                async with self._turn:
-                    git_dir = await self._repository.add(tree, confined=confined)
-                names = await self._repository.included()
-                await trio.to_thread.run_sync(copy_included, names, self._root, tree)
-                setup, steps = self._setup_of(tree, "setup")
-                await self._run_steps("setup", steps, setup)
-                await self._writer.commit(worktree_made, tree, git_dir)
-                self._stats[place_of(tree.space), tree.name] = DiffStat()
-            elif confined != has_clone(tree):
+            async with self._making[tree.path]:  # of one tree that all share, it is the first of them
+                tree = self._reader.now(worktrees.of, leased.run, leased.agent) or tree
+                if tree.state not in _THERE or not await trio.Path(tree.path, ".git").exists():
+                    await self._make(tree, confined)
+                    return True
+            if confined != has_clone(tree):
                 # Its agent's file says otherwise than when the tree was made.
                 if not confined:
                     text = f"the working tree of {tree.name} was made for sandbox: on, and what is in it stays confined"
@@ -125,6 +123,17 @@ class Worktrees:
                 raise SpawnTransient(refused.text) from refused
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
+        return False
+
+    async def _make(self, tree: Worktree, confined: bool) -> None:
+        async with self._turn:
+            git_dir = await self._repository.add(tree, confined=confined)
+        names = await self._repository.included()
+        await trio.to_thread.run_sync(copy_included, names, self._root, tree)
+        setup, steps = self._setup_of(tree, "setup")
+        await self._run_steps("setup", steps, setup)
+        await self._writer.commit(worktree_made, tree, git_dir)
+        self._stats[place_of(tree.space), tree.name] = DiffStat()
 
     def box(self, tree: Worktree) -> Sandbox | None:
         """Return the sandbox of all that is run over ``tree``, if its agent has one. Raises Refused."""
@@ -144,14 +153,14 @@ class Worktrees:
 
     def stat(self, space: str | None, name: str) -> DiffStat | None:
         """Return the changes in the agent's tree, as far as they have been measured. Never waits."""
-        return None if space is None else self._stats.get((space, name))
+        return None if space is None else self._stats.get((space, name)) or self._stats.get((space, SHARED))
 
     async def report(self, run: int, name: str | None, *, patch: bool) -> tuple[WorktreeDiff, ...]:
         """Return the changes in the trees of ``run``, or in that of its agent ``name``, until now.
 
         Raises Refused where that of the one cannot be told; among several it is said of that one alone.
         """
-        trees = (tree for tree in self._reader.now(worktrees.of_run, run) if name in (None, tree.name))
+        trees = (tree for tree in self._reader.now(worktrees.of_run, run) if tree.shared or name in (None, tree.name))
         return tuple([await self._reported(tree, patch, name is not None) for tree in trees if tree.state in _SHOWN])
 
     async def _reported(self, tree: Worktree, patch: bool, alone: bool) -> WorktreeDiff:
@@ -223,10 +232,10 @@ class Worktrees:
         """Return the tree of the step's agent; all trees, where some steps went by unseen."""
         if event.space is None or event.agent is None:
             return frozenset(self._stats)
-        return frozenset({(event.space, event.agent)})
+        return frozenset({(event.space, event.agent), (event.space, SHARED)} & self._stats.keys())
 
     def _is_of_a_tree(self, event: Event) -> bool:
-        return event.type == "instruction.step" and (event.space, event.agent) in self._stats
+        return event.type == "instruction.step" and bool(self._touched(event))
 
     async def _run_steps(self, what: str, steps: tuple[WorktreeStep, ...], setup: WorktreeSetup) -> None:
         box = self.box(setup.tree) if steps else None
@@ -252,24 +261,6 @@ def stat_of(changes: Changes) -> DiffStat:
         deleted=sum(file.deleted for file in changes.files),
         commits=len(changes.commits),
     )
-
-
-class AttemptPreparation:
-    """Makes an attempt's working tree and its confinement ready (Preparation)."""
-
-    def __init__(self, *, worktrees: Worktrees, confinement: Confinement) -> None:
-        self._worktrees = worktrees
-        self._confinement = confinement
-
-    async def prepare(self, leased: Leased, start: Start) -> None:
-        """Check that a confined agent can be confined, and make its working tree. Raises CauseError, SpawnTransient."""
-        if start.sandbox is not None:
-            await self._confinement.ready(leased.attempt, start.sandbox)
-        await self._worktrees.ready(leased, confined=start.sandbox is not None)
-
-    def release(self, leased: Leased) -> None:
-        """Remove the placeholders that only this attempt needed."""
-        self._confinement.release(leased.attempt)
 
 
 WAKING: Final = frozenset({"workflow.stopped"})

@@ -8,6 +8,9 @@ import msgspec
 State = Literal["planned", "made", "removing", "kept", "gone"]
 """planned: nothing was begun in it yet. made: its agent works there. removing: nothing in it would be lost, so it goes.
 kept: its run has ended, and something would be lost. gone: it is removed, and another may be where it was."""
+Commits = Literal["auto", "manual"]
+SHARED: Final = "shared"
+"""The name of the one tree that all members of a run share; in place of the agent's key it has ""."""
 
 
 class PlannedTree(msgspec.Struct, frozen=True):
@@ -25,7 +28,11 @@ class PlannedTree(msgspec.Struct, frozen=True):
 
 
 class Worktree(PlannedTree, frozen=True):
-    """The working tree of a member of a run."""
+    """The working tree of a member of a run, or of all of them (its ``agent`` is "").
+
+    ``tip`` and ``ahead`` are the last commit of its branch and how many it has since its base, as far as is known.
+    ``follows`` is the member whose last commit it is brought to; ``note`` says why it was not.
+    """
 
     run: int
     agent: str
@@ -33,6 +40,21 @@ class Worktree(PlannedTree, frozen=True):
     state: State
     git_dir: str = ""
     why: str = ""
+    follows: str = ""
+    commits: Commits = "auto"
+    tip: str = ""
+    ahead: int = 0
+    note: str = ""
+
+    @property
+    def shared(self) -> bool:
+        """Whether all members of its run work in it."""
+        return not self.agent
+
+    @property
+    def head(self) -> str:
+        """The last commit of its branch, as far as is known."""
+        return self.tip or self.base
 
     @property
     def cwd(self) -> str:
@@ -41,19 +63,21 @@ class Worktree(PlannedTree, frozen=True):
 
 
 ONE: Final = """
-SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why FROM worktrees
-WHERE run = ? AND agent = ?
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
+  follows, commits, tip, ahead, note FROM worktrees
+WHERE run = ? AND agent IN (?, '') ORDER BY agent DESC LIMIT 1
 """
 
 
 def of(conn: apsw.Connection, run: int | None, agent: str) -> Worktree | None:
-    """The tree that ``agent`` (its key) has in ``run``."""
+    """The tree that ``agent`` (its key) works in in ``run``: its own, or the one of all."""
     row = None if run is None else conn.execute(ONE, (run, agent)).fetchone()
     return None if row is None else Worktree(*row)
 
 
 OF_RUN: Final = """
-SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why FROM worktrees
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
+  follows, commits, tip, ahead, note FROM worktrees
 WHERE run = ? AND state <> 'gone' ORDER BY name
 """
 
@@ -64,7 +88,8 @@ def of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
 
 
 OF_ENDED: Final = """
-SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent, t.space, t.state, t.git_dir, t.why
+SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent, t.space, t.state, t.git_dir, t.why,
+  t.follows, t.commits, t.tip, t.ahead, t.note
 FROM worktrees AS t JOIN workflows AS w ON w.id = t.run WHERE w.state = 'stopped' AND t.state <> 'gone'
 ORDER BY t.run, t.name
 """
@@ -73,6 +98,30 @@ ORDER BY t.run, t.name
 def of_ended(conn: apsw.Connection) -> tuple[Worktree, ...]:
     """Those whose run has ended."""
     return tuple(Worktree(*row) for row in conn.execute(OF_ENDED))
+
+
+IN_SPACE: Final = """
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
+  follows, commits, tip, ahead, note FROM worktrees
+WHERE run = (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?) AND state <> 'gone' ORDER BY name
+"""
+
+
+def in_space(conn: apsw.Connection, space: str) -> tuple[Worktree, ...]:
+    """Those of the newest run in ``space``."""
+    return tuple(Worktree(*row) for row in conn.execute(IN_SPACE, (space,)))
+
+
+ALL: Final = """
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
+  follows, commits, tip, ahead, note FROM worktrees
+WHERE state <> 'gone' ORDER BY run, name
+"""
+
+
+def all_(conn: apsw.Connection) -> tuple[Worktree, ...]:
+    """Those of all runs, the oldest run first."""
+    return tuple(Worktree(*row) for row in conn.execute(ALL))
 
 
 PATHS: Final = "SELECT path FROM worktrees WHERE state <> 'gone'"

@@ -139,11 +139,11 @@ async def _take(git: ProjectGit, view: View, clone: View, folder: str, wanted: s
     limited = f"--max-input-size={PACK_BYTES}"
     await git.said(view, "index-pack", "--stdin", "--strict", limited, given=pack)  # into the view: it goes with that
     words = ("unpack-objects", "-q") if count < _LOOSE else ("index-pack", "--stdin")
-    objects = {"GIT_OBJECT_DIRECTORY": _objects_behind(view)}
+    objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
     await git.said(view, *words, "--strict", limited, given=pack, variables=objects)
 
 
-def _objects_behind(view: View) -> str:
+def objects_behind(view: View) -> str:
     """The folder that objects of the project are written to."""
     return f"{os.path.realpath(f'{view.folder}/refs').removesuffix('/refs')}/objects"
 

@@ -5,8 +5,8 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.prompt import Prompt, PromptContext, assemble
-from kernel.store import agents, messages, run_outcomes
+from kernel.agents.prompt import Prompt, PromptContext, TreeContext, assemble
+from kernel.store import agents, messages, run_outcomes, worktrees
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from protocol.agent import AgentDefinition
@@ -81,7 +81,26 @@ def instruction_prompt(source: PromptSource, definition: AgentDefinition, catalo
             verdict="" if here.verdict is None else here.verdict.id,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
+            tree=_tree(source, reader),
         )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
     return assemble(definition, catalog.system_text(definition), context, thread, message, joined)
+
+
+def _tree(source: PromptSource, reader: Reader) -> TreeContext | None:
+    """The working tree that ``source`` is done in, as far as the log knows it."""
+    trees = reader.now(worktrees.in_space, source.space)
+    own = next((tree for tree in trees if tree.agent in (source.agent, "")), None)
+    if own is None:
+        return None
+    return TreeContext(
+        path=own.cwd,
+        branch=own.branch,
+        base=own.base,
+        shared=own.shared,
+        commits=own.commits,
+        follows=own.follows,
+        note=own.note,
+        colleagues=tuple((tree.name, tree.branch, tree.head, tree.ahead) for tree in trees if tree is not own),
+    )

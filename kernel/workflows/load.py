@@ -201,6 +201,13 @@ class _Reading:
         definition = self._converter.struct(rest, WorkflowDefinition, "", given)
         if isinstance(node, MapNode):
             self._check_between(definition, node, entries)
+        workspace = None if definition is None else definition.workspace
+        if isinstance(workspace, Workspace) and workspace.git == "shared":
+            confined = {member.definition.sandbox for member in members}
+            if len(confined) > 1:
+                message = "agents that share a working tree are all confined, or none of them is"
+                hint = "give all of them the same sandbox:, or write git: worktree"
+                self._problems.add(place_at(node, "workspace.git"), "workspace.git", message, hint)
         errors = (*self._problems.errors, *self._elsewhere)
         if errors:
             raise BadDefinition(errors)
@@ -301,6 +308,7 @@ class _Reading:
                 message = "an agent of a workflow has no folder of its own: it ends with the workflow"
                 hint = f"remove dir:, or make it an agent of the project: .agents/{entry.name}.yaml"
                 self._problems.add(place_at(node, "context.dir"), f"{where}.context.dir", message, hint)
+            entry = msgspec.structs.replace(entry, worktree=None)  # the workflow's to say, and checked with that
             own: AgentDefinition
             checkout = self._found.checkout
             texts = self._catalog if checkout is None else Catalog(checkout.folder)

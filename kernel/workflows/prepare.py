@@ -22,7 +22,7 @@ from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
-from kernel.workflows.workspace import check_branch_tag, tree_demands, wants_worktrees, workspace_settings
+from kernel.workflows.workspace import tree_demands, workspace_settings
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
@@ -87,7 +87,7 @@ def prepare(
     if space in running:
         hint = f"stop it first (awk stop @{space}), or give another --tag"
         raise Refused("already_running", f"{space} is already running", hint)
-    options = check_asked(loaded, tag, run)
+    options = check_asked(loaded, run)
     say = TrustRequest(everything=request.trust, granted_digests=frozenset(request.agree), grants=kept)
     vouched = require_trust(workflow_units(loaded), say)
     place = workspace_settings(definition, tag, loaded.project)
@@ -121,13 +121,11 @@ def prepare(
     )
 
 
-def check_asked(loaded: LoadedWorkflow, tag: str, run: RunOptions | None) -> RunOptions:
+def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     """Raise Refused, BadDefinition where ``loaded`` cannot do what is asked for, whoever asks on whatever machine.
 
     Returns the options with the stricter of each limit. The tag's form and the parameters are checked elsewhere.
     """
-    if wants_worktrees(loaded.definition):
-        check_branch_tag(tag)
     definition = loaded.definition
     if run is not None:  # it ends by itself, so somebody has to begin
         if not (definition.kickoff or "").strip():

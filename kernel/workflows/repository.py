@@ -18,13 +18,24 @@ import trio
 
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
-from kernel.workflows.clone import bring_back, has_clone, make_clone, remove_clone, shared_objects, unmerged
+from kernel.workflows.clone import (
+    bring_back,
+    clone_of,
+    has_clone,
+    make_clone,
+    objects_behind,
+    remove_clone,
+    shared_objects,
+    unmerged,
+)
 from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory
-from kernel.workflows.git_view import View
+from kernel.workflows.git_view import Manner, View
 from kernel.workflows.linked_tree import branch_in, check_not_locked, link_tree, linked_trees, unlink_tree
 from kernel.workflows.project_git import ProjectGit, failed, unusable
+from kernel.workflows.tree_commits import Desk
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
+from protocol.names import run_id
 
 PATCH_BYTES: Final = 2 * 1024 * 1024
 """Of a diff; what is longer is cut, and said to be."""
@@ -77,30 +88,30 @@ class Repository:
     ) -> None:
         self._root = str(root)
         self.place = Path(os.path.realpath(place))
-        self._git = ProjectGit(self.place, launcher=launcher, environ=environ, own_bin=own_bin)
+        self.git = ProjectGit(self.place, launcher=launcher, environ=environ, own_bin=own_bin)
         self._turns: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
-        """By branch: it comes back once at a time."""
+        """By branch: it comes back, and is written to, once at a time."""
 
     async def base(self) -> Base:
         """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
         directory = await self._directory()
         folder = _folder_in(self._root, directory.top)
-        async with self._git.view(directory) as view:
-            head = await self._git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+        async with self.git.view(directory) as view:
+            head = await self.git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
             if not head.ok:
                 why = f"the repository at {self._root} has no commit yet"
                 raise unusable(NoRepository(why, "git add, and commit"))
             commit = head.stdout.decode("ascii", "replace").strip()
-            if folder and not (await self._git.run(view, "cat-file", "-e", f"{commit}:{folder}")).ok:
+            if folder and not (await self.git.run(view, "cat-file", "-e", f"{commit}:{folder}")).ok:
                 why = f"{folder} is not in the repository that {self._root} is in"
                 raise unusable(NoRepository(why, "commit it, or git init here"))
-            status = await self._git.said(view, *_STATUS, "--untracked-files=no")
+            status = await self.git.said(view, *_STATUS, "--untracked-files=no")
         return Base(commit, directory.common, folder, status.count(b"\0"))
 
     async def branches(self) -> frozenset[str]:
         """The full names of all branches that could be in our way."""
-        async with self._git.view(await self._directory()) as view:
-            listed = await self._git.said(view, "for-each-ref", "--format=%(refname)", "refs/heads/awk")
+        async with self.git.view(await self._directory()) as view:
+            listed = await self.git.said(view, "for-each-ref", "--format=%(refname)", "refs/heads/awk")
         return frozenset(os.fsdecode(listed).split())
 
     async def add(self, tree: Worktree, *, confined: bool = False) -> str:
@@ -109,44 +120,42 @@ class Repository:
         Raises Refused (setup_failed). Call it for one tree at a time: git itself does not lock all it should.
         """
         await trio.to_thread.run_sync(_check_free, tree)
-        async with self._git.view(_refs(tree)) as view:
+        async with self.git.view(_refs(tree)) as view:
             # The commit of its branch, which is made unless it is there.
             if tree.state == "planned":  # nobody else knows the name yet: who locked it was one of us, and is dead
                 await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
             tip = await self._tip(tree, view)
             if tip is None:
-                await self._git.said(
-                    view, "update-ref", f"refs/heads/{tree.branch}", tree.base, ""
-                )  # only if it is new
+                await self.git.said(view, "update-ref", f"refs/heads/{tree.branch}", tree.base, "")  # only if it is new
             elif tree.state == "planned" and tip != tree.base:
                 raise failed(f"there is a branch {tree.branch} already", "rename it, or give another --tag")
             tip = tip or tree.base
         await trio.to_thread.run_sync(_make_room, tree)
         own = await trio.to_thread.run_sync(link_tree, tree.repository, tree.path, tree.branch)
         directory = GitDirectory(own, tree.repository, tree.path)
-        async with self._git.view(directory) as view:
+        async with self.git.view(directory) as view:
             # Write all files of commit into an empty tree. Raises Refused (setup_failed).
             index = f"{own}/index"
             indexed = {"GIT_INDEX_FILE": index}
-            result = await self._git.run(view, "read-tree", "--reset", "-u", tip, variables=indexed)
+            result = await self.git.run(view, "read-tree", "--reset", "-u", tip, variables=indexed)
             if not result.ok:
                 words = ("rev-list", "--objects", "--missing=print", "--max-count=1", tip)
-                listed = await self._git.run(view, *words)
+                listed = await self.git.run(view, *words)
                 missing = [
                     line for line in listed.stdout.decode("utf-8", "replace").splitlines() if line.startswith("?")
                 ]
                 if missing:
                     text = f"an object is missing in the repository: {missing[0][1:]}, and {len(missing) - 1} more"
                     raise failed(text, "git fsck, and fetch what is missing: nothing is fetched here")
-                raise failed(f"the files of {tip[:12]} cannot be written: {self._git.why(result)}")
+                raise failed(f"the files of {tip[:12]} cannot be written: {self.git.why(result)}")
             if confined and not has_clone(tree):  # of a tree that somebody removed, it is there still
-                await make_clone(self._git, msgspec.structs.replace(tree, git_dir=own), view)
+                await make_clone(self.git, msgspec.structs.replace(tree, git_dir=own), view)
         return own
 
     async def confine(self, tree: Worktree) -> None:
         """Have the agent of ``tree``, which was not confined before, work in a clone. Raises Refused."""
-        async with self._git.view(_outside(tree)) as view:
-            await make_clone(self._git, tree, view)
+        async with self.git.view(_outside(tree)) as view:
+            await make_clone(self.git, tree, view)
 
     async def included(self) -> tuple[str, ...]:
         """Files of the project that ``.worktreeinclude`` names and git ignores, as seen from the project."""
@@ -154,24 +163,24 @@ class Repository:
         if not await trio.Path(include).is_file():
             return ()
         words = ("ls-files", "-z", "--others", "--ignored")
-        async with self._git.view(await self._directory()) as view:
-            named = await self._git.said(view, *words, f"--exclude-from={include}", cwd=self._root)
-            ignored = set((await self._git.said(view, *words, "--exclude-standard", cwd=self._root)).split(b"\0"))
+        async with self.git.view(await self._directory()) as view:
+            named = await self.git.said(view, *words, f"--exclude-from={include}", cwd=self._root)
+            ignored = set((await self.git.said(view, *words, "--exclude-standard", cwd=self._root)).split(b"\0"))
         return tuple(os.fsdecode(path) for path in named.split(b"\0") if path and path in ignored)
 
     async def changes(self, tree: Worktree, *, box: Sandbox | None = None, patch: bool = False) -> Changes:
         """The changes in ``tree``, new files included. Changes nothing there. Raises Refused (setup_failed)."""
-        async with self._over(tree, box) as (view, inside):
+        async with self.over(tree, box) as (view, inside):
             await self._add_new(inside)
-            numbers = await self._git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
+            numbers = await self.git.said(inside, "diff", "--numstat", "-z", *_PLAIN, tree.base)
             text, truncated = b"", False
             if patch:
-                diff = await self._git.run(inside, "diff", *_PLAIN, tree.base, limit_bytes=PATCH_BYTES)
+                diff = await self.git.run(inside, "diff", *_PLAIN, tree.base, limit_bytes=PATCH_BYTES)
                 if not diff.ok and not diff.truncated:
-                    raise failed(f"git diff failed: {self._git.why(diff)}")
+                    raise failed(f"git diff failed: {self.git.why(diff)}")
                 text, truncated = diff.stdout, diff.truncated
             shown = ("log", "-z", "--format=%H%x09%s", f"--max-count={COMMITS}", f"{tree.base}..HEAD")
-            log = await self._git.said(view, *shown)
+            log = await self.git.said(view, *shown)
         counted = (os.fsdecode(row).split("\t", 2) for row in numbers.split(b"\0") if row)
         files = tuple(Changed(row[2], _count(row[0]), _count(row[1])) for row in counted if len(row) == 3)
         logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
@@ -183,54 +192,80 @@ class Repository:
 
         Of one half removed, what is left counts.
         """
-        async with self._over(tree, box) as (view, inside):
+        async with self.over(tree, box) as (view, inside):
             left = await self._unclean(tree, inside)
             if left:
                 return f"changed or new files that are not committed: {left}"
             # Whether a submodule was filled: git knows nothing of what is in there.
-            listed = os.fsdecode(await self._git.said(inside, "ls-files", "--stage", "-z")).split("\0")
+            listed = os.fsdecode(await self.git.said(inside, "ls-files", "--stage", "-z")).split("\0")
             folders = [entry.partition("\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
             if await trio.to_thread.run_sync(_any_filled, tree.path, folders):
                 return "submodules are in it, which may have work of their own"
             known = ("--not", tree.base, f"--exclude={tree.branch}", "--branches", "--remotes", "--tags")
-            tips = ("HEAD", (await self._tip(tree, view)) or "HEAD")
-            count = int(await self._git.said(view, "rev-list", "--count", *tips, *known))
+            kept = await self.git.said(view, "for-each-ref", "--format=%(refname)", left_refs(tree))
+            tips = ("HEAD", (await self._tip(tree, view)) or "HEAD", *os.fsdecode(kept).split())
+            count = int(await self.git.said(view, "rev-list", "--count", *tips, *known))
             if not count and box is not None:
-                count = await unmerged(self._git, tree, view, box)
+                count = await unmerged(self.git, tree, view, box)
         return f"commits that are on no other branch: {count}" if count else None
 
-    async def remove(self, tree: Worktree, *, box: Sandbox | None = None) -> None:
+    async def remove(self, tree: Worktree, *, box: Sandbox | None = None, force: bool = False) -> None:
         """Remove ``tree``, which has nothing to lose, and its branch where that has nothing of its own.
 
-        Raises Refused (setup_failed) where there is something in it after all.
+        ``force``: a person has said that what is only there may be lost. Raises Refused (setup_failed) where there is
+        something in it after all, or somebody keeps it there.
         """
         there = await trio.Path(tree.path).exists()
-        if there and tree.state not in ("planned", "removing"):
+        if force and tree.git_dir:
             check_not_locked(tree.git_dir)
-            async with self._over(tree, box) as (_, inside):
+        elif there and tree.state not in ("planned", "removing"):
+            check_not_locked(tree.git_dir)
+            async with self.over(tree, box) as (_, inside):
                 if await self._unclean(tree, inside):
                     raise failed(f"{tree.path} contains modified or untracked files", "commit them, or move them away")
         await trio.to_thread.run_sync(_discard, tree)
-        async with self._git.view(_refs(tree)) as view:
+        async with self.git.view(_refs(tree)) as view:
             tip = await self._tip(tree, view)
-            if tip is not None and await self._is_elsewhere(tree, tip, view):
-                await self._git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
+            if tip is not None and await self._may_go(tree, tip, view, force=force):
+                await self.git.said(view, "update-ref", "-d", f"refs/heads/{tree.branch}", tip)
+            left = await self.git.said(view, "for-each-ref", "--format=delete %(refname)", left_refs(tree))
+            if left:  # nobody removes a tree with something to lose there but by force
+                await self.git.said(view, "update-ref", "--stdin", given=left)
         for folder in list(Path(tree.path).parents)[:2]:
             with suppress(OSError):
                 folder.rmdir()
 
     @asynccontextmanager
-    async def _over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, View]]:
+    async def over(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, View]]:
         """A view of ``tree`` as everybody sees it, and one for git that reads its files: in ``box`` if there is one."""
-        async with self._git.view(_outside(tree)) as view:
+        async with self.git.view(_outside(tree)) as view:
             if box is None:
                 yield view, view
                 return
             async with self._turns[tree.branch]:
-                tip = await bring_back(self._git, tree, view, box)
+                tip = await bring_back(self.git, tree, view, box)
             objects = shared_objects(tree)
-            async with self._git.closed_view(_outside(tree), view, tip=tip, objects=objects, sandbox=box) as inside:
+            async with self.git.closed_view(_outside(tree), view, tip=tip, objects=objects, sandbox=box) as inside:
                 yield view, inside
+
+    @asynccontextmanager
+    async def desk(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, Desk]]:
+        """A view of ``tree`` as everybody sees it, and a way to write to it. A confined one comes back after the block.
+
+        Raises Refused.
+        """
+        async with self._turns[tree.branch], self.git.view(_outside(tree)) as view:
+            if box is None:
+                objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
+                yield view, Desk(tree, view, f"{tree.git_dir}/index", objects)
+                return
+            await bring_back(self.git, tree, view, box)
+            yield view, Desk(tree, View(clone_of(tree), tree.path, box))
+            await bring_back(self.git, tree, view, box)
+
+    async def manner(self, tree: Worktree) -> Manner:
+        """The formats of the repository that ``tree`` is of, and the user's own name there. Raises Refused."""
+        return await self.git.manner(_outside(tree))
 
     async def _directory(self) -> GitDirectory:
         try:
@@ -241,31 +276,38 @@ class Repository:
 
     async def _add_new(self, view: View) -> None:
         """Have new files in the index of the view, so that a diff shows them."""
-        listed = await self._git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
+        listed = await self.git.said(view, "ls-files", "-z", "--others", "--exclude-standard")
         files = b"".join(name + b"\0" for name in listed.split(b"\0") if name and not name.endswith(b"/"))
         if files:
             names = Path(view.folder, "new-files")
             await trio.Path(names).write_bytes(files)
             words = ("add", "--intent-to-add", f"--pathspec-from-file={names}", "--pathspec-file-nul")
-            await self._git.said(view, *words)
+            await self.git.said(view, *words)
 
     async def _unclean(self, tree: Worktree, view: View) -> int:
         """The number of files that are not as they were committed."""
-        entries = (await self._git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
+        entries = (await self.git.said(view, *_STATUS, "--untracked-files=normal")).split(b"\0")
         return sum(1 for one in entries if one and (tree.state != "removing" or one[:2] != b" D"))
 
-    async def _is_elsewhere(self, tree: Worktree, tip: str, view: View) -> bool:
-        """Return whether nothing of the branch is only there, and nobody has it checked out."""
+    async def _may_go(self, tree: Worktree, tip: str, view: View, *, force: bool) -> bool:
+        """Return whether nothing of the branch is only there, or may be lost, and nobody has it checked out."""
         with suppress(Refused):
             await trio.to_thread.run_sync(_check_free, tree)
+            if force:
+                return True
             own = ("rev-list", "--count", tip, "--not", tree.base, f"--exclude={tree.branch}")
-            return (await self._git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
+            return (await self.git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
         return False
 
     async def _tip(self, tree: Worktree, view: View) -> str | None:
         words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
-        found = await self._git.run(view, *words)
+        found = await self.git.run(view, *words)
         return found.stdout.decode("ascii", "replace").strip() if found.ok else None
+
+
+def left_refs(tree: Worktree) -> str:
+    """Refs below it keep what the tree was reset away from: on no branch, but in the repository as long as it is."""
+    return f"refs/awk/left/{run_id(tree.run)}/{tree.name}"
 
 
 def _folder_in(root: str, top: str) -> str:

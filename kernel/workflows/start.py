@@ -4,30 +4,31 @@ A start that fails leaves no trace: the workflow's row, its members and its kick
 """
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
 
 from kernel.agents.environment import worker_environment
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft, MemberSpec
+from kernel.rule.draft import Draft
 from kernel.source.safe_paths import open_folder
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.runs import StartedRun, start_run
 from kernel.store.transitions.worktrees import TreePlan
+from kernel.store.worktrees import SHARED
 from kernel.store.writer import Writer
 from kernel.workflows.prepare import Prepared, kickoff_names
 from kernel.workflows.repository import Base, Repository
 from kernel.workflows.setup import run_setup
 from kernel.workflows.templates import write_kickoff
 from kernel.workflows.variables import needs_folder
-from kernel.workflows.workspace import wants_worktrees
+from kernel.workflows.workspace import followed, wants_worktrees
 from kernel.workflows.worktrees import plan_trees
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.target import find_mentions
-from protocol.workflow import WorkflowDefinition
+from protocol.workflow import WorkflowDefinition, Workspace
 
 KICKOFF_CHARACTERS: Final = 400_000
 
@@ -66,7 +67,7 @@ async def start(
         env=worker_environment(environ, own_bin=own_bin),
     )
     spec = prepared.spec
-    planned = None if trees is None else await trees.plan(definition, spec.tag, spec.members)
+    planned = None if trees is None else await trees.plan(definition)
     time_ms = None if spec.options.timeout_seconds is None else round(spec.options.timeout_seconds * 1000)
     payload = msgspec.structs.replace(
         spec,
@@ -93,17 +94,28 @@ class _Trees:
         """The start of all of them. Raises Refused (bad_definition) where there can be none."""
         return await self._repository.base()
 
-    async def plan(self, definition: WorkflowDefinition, tag: str, members: Sequence[MemberSpec]) -> TreePlan:
-        """A tree for each member. Raises Refused (bad_definition)."""
+    async def plan(self, definition: WorkflowDefinition) -> TreePlan:
+        """A tree for each member, or one for all of them. Raises Refused (bad_definition)."""
+        workspace = definition.workspace
+        assert isinstance(workspace, Workspace), "nothing else wants trees"
         base, branches = await self.base(), await self._repository.branches()
+        shared = workspace.git == "shared"
+        names = (SHARED,) if shared else tuple(definition.agents)
         place, paths = self._repository.place, self._paths()
-        trees = plan_trees(definition, tag, members, base, place=place, branches=branches, paths=paths)
         if not base.changed:
             left_behind = ""
         else:
             begin = f"working trees begin with {base.commit[:12]}"
             left_behind = f"{begin}; changed files that are not committed stay behind: {base.changed}"
-        return TreePlan(trees=trees, note=left_behind)
+        return TreePlan(
+            trees=lambda run: plan_trees(
+                run, definition.name, names, base, place=place, branches=branches, paths=paths
+            ),
+            note=left_behind,
+            shared=shared,
+            follows=followed(definition),
+            commits=workspace.commit,
+        )
 
 
 def _make_folder(prepared: Prepared) -> None:

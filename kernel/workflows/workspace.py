@@ -14,21 +14,20 @@ from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
 from kernel.source.yaml_tree import Node
 from kernel.workflows.templates import expand, variables
-from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG
 from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
 
 def wants_worktrees(definition: WorkflowDefinition) -> bool:
-    """Return whether its agents work in trees of their own."""
-    return isinstance(definition.workspace, Workspace) and definition.workspace.git == "worktree"
+    """Return whether its agents work in trees of their own, or in one that they share."""
+    return isinstance(definition.workspace, Workspace) and definition.workspace.git != "none"
 
 
-def check_branch_tag(tag: str) -> None:
-    """Raise Refused (bad_request) where ``tag`` cannot be part of a branch's name."""
-    if ".." in tag or tag.endswith(".lock"):
-        raise Refused("bad_request", f"{tag!r} cannot be part of the name of a git branch", "give another --tag")
+def followed(definition: WorkflowDefinition) -> dict[str, str]:
+    """Whose last commit the trees of its agents are brought to, by their names."""
+    entries = definition.agents.items()
+    return {name: entry.worktree.source for name, entry in entries if entry.worktree is not None}
 
 
 def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
@@ -79,6 +78,7 @@ def check_workspace(
 ) -> None:
     """Note in ``problems`` what is wrong with the ``workspace`` of ``definition``."""
     workspace = definition.workspace
+    _check_followed(definition, node, problems)
     if workspace is True:
         problems.add(place_at(node, "workspace"), "workspace", "true says nothing", "leave it out, or write false")
     if not isinstance(workspace, Workspace):
@@ -113,6 +113,20 @@ def check_workspace(
         fault = None if path is None else _path_fault(path, definition.name, root)
         if fault is not None:
             problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", fault, _HINT)
+
+
+def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
+    workspace = definition.workspace
+    for name, source in followed(definition).items():
+        where, message, hint = f"agents.{name}.worktree", "", None
+        if not isinstance(workspace, Workspace) or workspace.git != "worktree":
+            message, hint = "its agents have no working trees of their own", "write workspace: {git: worktree}"
+        elif source == name:
+            message = "an agent's tree cannot be taken from itself"
+        elif source not in definition.agents:
+            message, hint = f"{source[:60]!r} is no agent of this workflow", f"it has {', '.join(definition.agents)}"
+        if message:
+            problems.add(place_at(node, where), f"{where}.from", message, hint)
 
 
 def _filled(path: str, name: str, tag: str) -> str:

@@ -13,13 +13,13 @@ import msgspec
 
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import MemberSpec
 from kernel.source.safe_paths import NotInside, open_file, open_folder
 from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.workflows.repository import INCLUDE, Base
 from kernel.workflows.setup import command_fault
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
+from protocol.names import RunId
 from protocol.workflow import WorkflowDefinition, WorktreeStep
 
 PREFIX: Final = "awk"
@@ -33,47 +33,40 @@ _numbers: Final = itertools.count(1)
 
 
 def plan_trees(
-    definition: WorkflowDefinition,
-    tag: str,
-    members: Sequence[MemberSpec],
+    run: RunId,
+    workflow: str,
+    names: Sequence[str],
     base: Base,
     *,
     place: Path,
     branches: Collection[str],
     paths: Collection[str],
 ) -> tuple[PlannedTree, ...]:
-    """A tree and a branch for each of ``members`` that no earlier run has: ``awk/review/main/alice``, then ``alice.2``.
+    """A tree and a branch for each of ``names``: ``awk/review/r12/alice``; where that is taken, ``alice.2``.
 
-    Raises Refused (bad_definition) where a branch of the user's stands where ours have to be.
+    It is taken where another database had a run of that number. Raises Refused (bad_definition) where a branch of the
+    user's stands where ours have to be.
     """
-    above = [
-        f"refs/heads/{name}" for name in (PREFIX, f"{PREFIX}/{definition.name}", f"{PREFIX}/{definition.name}/{tag}")
-    ]
-    for name in above:
-        if name in branches:
-            text = (
-                f"the branch {name.removeprefix('refs/heads/')} is in the way of {PREFIX}/{definition.name}/{tag}/..."
-            )
-            raise Refused("bad_definition", text, "rename that branch, or give another --tag")
+    for name in (PREFIX, f"{PREFIX}/{workflow}", f"{PREFIX}/{workflow}/{run}"):
+        if f"refs/heads/{name}" in branches:
+            raise Refused(
+                "bad_definition", f"the branch {name} is in the way of {PREFIX}/{workflow}/{run}/...",
+                "rename that branch",
+            )  # fmt: skip
     taken = frozenset({*branches, *paths})
     trees: list[PlannedTree] = []
-    for member in members:
+    for member in names:
         number = 1
         while True:
             # No agent's name has a dot in it, so no other member is called alice.2.
-            name = member.name if number == 1 else f"{member.name}.{number}"
-            branch = f"{PREFIX}/{definition.name}/{tag}/{name}"
-            path = str(place / definition.name / tag / name)
+            name = member if number == 1 else f"{member}.{number}"
+            branch = f"{PREFIX}/{workflow}/{run}/{name}"
+            path = str(place / workflow / run / name)
             if not {f"refs/heads/{branch}", path} & taken:
                 break
             number += 1
         tree = PlannedTree(
-            name=member.name,
-            repository=base.repository,
-            base=base.commit,
-            branch=branch,
-            path=path,
-            folder=base.folder,
+            name=member, repository=base.repository, base=base.commit, branch=branch, path=path, folder=base.folder
         )
         trees.append(tree)
     return tuple(trees)
@@ -90,7 +83,8 @@ class WorktreeSetup(msgspec.Struct, frozen=True):
     @property
     def variables(self) -> dict[str, str]:
         """In the environment of its commands."""
-        number = list(self.definition.agents).index(self.tree.name) + 1
+        agents = list(self.definition.agents)
+        number = 0 if self.tree.shared else agents.index(self.tree.name) + 1
         return {
             "AGENT_NAME": self.tree.name,
             "AGENT_NUMBER": str(number),

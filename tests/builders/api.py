@@ -30,16 +30,20 @@ from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.services.reload import Reload
+from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
 from kernel.store.transitions.lease import Leased, lease
+from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
+from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.api.runs import DiffStat, WorktreeDiff
+from protocol.errors import Refused
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 
@@ -63,6 +67,23 @@ class NoHomes:
 
     async def forget(self, agent: str | None, space: str | None) -> None:
         """Nothing to remove."""
+
+
+class NoTreeWork:
+    """Nobody has a working tree."""
+
+    async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
+        raise Refused("not_found", f"{identity.name} has no working tree")
+
+    async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
+        raise Refused("not_found", f"{identity.name} has no working tree for {message}")
+
+    async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
+        raise Refused("not_found", f"{identity.name} has no working tree to {mode} {source} into")
+
+    async def seen(self, identity: Identity) -> str:
+        assert identity.name
+        return ""
 
 
 class NoWorktrees:
@@ -214,6 +235,7 @@ async def serve_kernel(
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=NoWorktrees(),
+            tree_work=NoTreeWork(),
             environ=environ or {},
             own_bin=frozenset(),
         ),

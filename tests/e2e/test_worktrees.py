@@ -57,7 +57,8 @@ def repository(project: Project) -> None:
 
 def trees(project: Project) -> list[str]:
     listed = git(project, "worktree", "list", "--porcelain").splitlines()
-    return [Path(line.removeprefix("worktree ")).name for line in listed if line.startswith("worktree ")][1:]
+    paths = [Path(line.removeprefix("worktree ")) for line in listed if line.startswith("worktree ")][1:]
+    return [f"{path.parent.name}/{path.name}" for path in paths]
 
 
 def kill(project: Project) -> None:
@@ -67,7 +68,7 @@ def kill(project: Project) -> None:
 
 
 def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:
-    """contracts 1: workspace.git; awk diff; kept when dirty or unpushed, swept when clean, by the next kernel too."""
+    """contracts 1: workspace.git; awk diff; kept when it has commits of its own, swept when clean, by the next kernel too."""
     repository(project)
     refused = project.awk("run", "review")
     assert refused.code == 7
@@ -76,30 +77,29 @@ def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project
     assert (ran.code, ran.json()["status"]) == (0, "done"), ran.err
     project.until("worktree.removed")
     project.until("worktree.kept")
-    assert "worktree.kept review:main alice branch=awk/review/main/alice" in project.awk("logs").out
-    assert trees(project) == ["alice"]
+    assert "worktree.kept review:main alice branch=awk/review/r1/alice" in project.awk("logs").out
+    assert trees(project) == ["r1/alice"]
     assert sorted((project.root / "ended.log").read_text().split()) == ["alice", "bob"]
-    where = project.state / "worktrees/review/main/alice"
+    where = project.state / "worktrees/review/r1/alice"
     assert (where / "where").read_text() == f"{where}\nKEY=1\n"
     assert (where / "ported").read_text() == "alice 1 review main\n"
-    assert git(project, "branch", "--list", "awk/*", "--format=%(refname:short)") == "awk/review/main/alice"
+    assert git(project, "branch", "--list", "awk/*", "--format=%(refname:short)") == "awk/review/r1/alice"
     assert git(project, "status", "--porcelain") == ""
     [tree] = project.awk("diff", "alice@review", "--json").json()["worktrees"]
-    assert (tree["branch"], tree["state"]) == ("awk/review/main/alice", "kept")
-    assert tree["stat"] == {"files": 1, "added": 2, "deleted": 0, "commits": 1}
+    assert (tree["branch"], tree["state"]) == ("awk/review/r1/alice", "kept")
+    assert tree["stat"] == {"files": 1, "added": 2, "deleted": 0, "commits": 2}
     assert "+KEY=1" in tree["patch"]
     shown = project.awk("diff", "alice@review", "--stat").out
-    assert "files: 1, lines: +2 -0, commits: 1, since" in shown
+    assert "files: 1, lines: +2 -0, commits: 2, since" in shown
     assert "by alice" in shown
-    assert "kept: changed or new files that are not committed: 1" in shown
+    assert "alice: work of i1 (r1)" in shown
+    assert "kept: commits that are on no other branch: 2" in shown
     assert project.awk("run", "review", "--trust", "--json").code == 0
-    wait_until(lambda: trees(project) == ["alice", "alice.2"])
+    wait_until(lambda: trees(project) == ["r1/alice", "r2/alice"])
     assert project.awk("stop", "--yes").code == 0
-    git(project, "add", "--all", cwd=where)
-    git(project, "commit", "--quiet", "-m", "mine", cwd=where)
-    git(project, "merge", "--quiet", "awk/review/main/alice")
+    git(project, "merge", "--quiet", "awk/review/r1/alice")
     assert project.awk("start").code == 0
-    wait_until(lambda: trees(project) == ["alice.2"])
+    wait_until(lambda: trees(project) == ["r2/alice"])
     assert project.awk("diff", "bob@review").code == 5
 
 
@@ -122,7 +122,7 @@ def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: 
     script = REVIEW.replace("sleep: 0.1", "sleep: 600").replace("- text: done", "- text: done again")
     project.write(".workflows/review.yaml", script)
     assert project.awk("start", "review", "--trust").code == 0
-    where = project.state / "worktrees/review/main/alice"
+    where = project.state / "worktrees/review/r1/alice"
     project.until("worktree.made")
     wait_until(lambda: "by alice" in _log(project, where))
     rows = {row["name"]: row for row in project.ask("GET", "/ps")["agents"]}
@@ -133,7 +133,7 @@ def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: 
     wait_until(lambda: _stat(project) == {"files": 1, "added": 2, "deleted": 0, "commits": 1})
     assert _log(project, where).count("by alice") == 1
     assert project.awk("stop", "@review").code == 0
-    wait_until(lambda: (project.root / "ended.log").exists() and trees(project) == ["alice"])
+    wait_until(lambda: (project.root / "ended.log").exists() and trees(project) == ["r1/alice"])
 
 
 def _log(project: Project, where: Path) -> str:

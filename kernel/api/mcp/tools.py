@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, messaging, voting
+from kernel.api.mcp import approvals, messaging, trees, voting
 from kernel.api.mcp.tool import Scope, Tool
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.tools import AUTH_REQUEST
@@ -87,6 +87,29 @@ _ROWS: Final = (
         asks=voting.ProposalCancelArguments,
         gives=voting.ProposalCancelResult,
         handler=voting.team_proposal_cancel,
+        mutating=True,
+    ),
+    Tool(
+        name="tree_status",
+        description="See your git working tree: its commit, what is not committed, your colleagues' branches.",
+        asks=trees.TreeStatusArguments,
+        gives=trees.TreeStatusResult,
+        handler=trees.tree_status,
+    ),
+    Tool(
+        name="tree_take",
+        description="Bring a colleague's commits into your working tree: merge them, or reset to them.",
+        asks=trees.TreeTakeArguments,
+        gives=trees.TreeTakeResult,
+        handler=trees.tree_take,
+        mutating=True,
+    ),
+    Tool(
+        name="tree_commit",
+        description="Commit all that is not committed in your working tree.",
+        asks=trees.TreeCommitArguments,
+        gives=trees.TreeCommitResult,
+        handler=trees.tree_commit,
         mutating=True,
     ),
     Tool(

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import StoreAccess
+from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.store import voting
 from kernel.store.transitions import voting as transitions
@@ -92,7 +92,7 @@ async def team_proposal_create(
     return ProposalCreateResult(proposal=put.ballot, message_id=put.message_id, note=note)
 
 
-async def team_vote(caller: Caller, asked: VoteArguments, store: StoreAccess) -> VoteResult:
+async def team_vote(caller: Caller, asked: VoteArguments, store: StoreAccess, files: ProjectFiles) -> VoteResult:
     """Vote as the caller. The same vote again changes nothing, another one is refused."""
     space = caller.identity.space
     voted = await store.writer.commit(
@@ -103,6 +103,7 @@ async def team_vote(caller: Caller, asked: VoteArguments, store: StoreAccess) ->
         asked.reason,
         author=caller.author,
         call_key=caller.call_key,
+        seen=await files.tree_work.seen(caller.identity),
     )
     proposal = voted.ballot
     if proposal.state != "open":

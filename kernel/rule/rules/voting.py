@@ -108,10 +108,11 @@ def announced(opened: ProposalOpened) -> str:
     return "\n".join(lines)
 
 
-def voted(ballot: ProposalView, choice: str, reason: str, *, breaks_tie: bool) -> str:
-    """Somebody votes."""
+def voted(ballot: ProposalView, choice: str, reason: str, *, breaks_tie: bool, seen: str = "") -> str:
+    """Somebody votes, who has ``seen`` that state of the files; "": nobody knows."""
     verb = "I break the tie for" if breaks_tie else "I vote for"
-    return f"[VOTE:{ballot.name}] {verb} {_label(ballot, choice)}{_because(reason)}"
+    vote = f"[VOTE:{ballot.name}] {verb} {_label(ballot, choice)}{_because(reason)}"
+    return f"{vote}\n(seen: {seen})" if seen else vote
 
 
 def tied(ballot: ProposalView, among: tuple[str, ...]) -> str:

@@ -129,8 +129,12 @@ def vote(
     *,
     author: Author | None = None,
     call_key: str | None = None,
+    seen: str = "",
 ) -> Voted:
-    """Vote, once; the same again changes nothing. A creator may break a tie so. Raises Refused, as ``create`` does."""
+    """Vote, once; the same again changes nothing. A creator may break a tie so. Raises Refused, as ``create`` does.
+
+    ``seen`` is what the voter had before its eyes: it is said with the vote.
+    """
     speaker = _speaker(tx, space, author, ("vote", name, choice, reason), call_key)
     if (before := speaker.known(Voted)) is not None:
         return before
@@ -139,7 +143,7 @@ def vote(
     if ballot.votes.get(speaker.name) == choice and not breaks:
         return Voted(ballot=_info(tx, space, name), again=True)
     payload = VoteCast(name=name, choice=choice, reason=reason, now_ms=tx.now_ms)
-    text = voted(ballot, choice, reason, breaks_tie=breaks)
+    text = voted(ballot, choice, reason, breaks_tie=breaks, seen=seen)
     recorder = _record(tx, speaker, space, "vote", text, payload)
     return speaker.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 

@@ -1,0 +1,178 @@
+"""What agents' trees have to do with each other: committed when an instruction ends, brought to a colleague's commit
+before one begins, and looked at, merged or reset where an agent asks for it.
+
+The log follows git: what a branch came to is written once git has it, and found out again where that was interrupted.
+"""
+
+import logging
+from typing import Final, NamedTuple
+
+from kernel.fault_injection import fault_point
+from kernel.procs.spec import SpawnTransient
+from kernel.services.working_directory import Confinement
+from kernel.services.worktrees import Worktrees
+from kernel.store import worktrees
+from kernel.store.attempts import Identity
+from kernel.store.reader import Reader
+from kernel.store.transaction import emit_log
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.worktrees import worktree_moved
+from kernel.store.worktrees import Worktree
+from kernel.store.writer import Writer
+from kernel.workflows.branches import Branches, Standing, TakeMode, Tip
+from protocol.errors import Refused
+from protocol.ipc import Start
+from protocol.names import run_id
+
+logger = logging.getLogger(__name__)
+
+_BUSY: Final = "try again"
+
+
+class Place(NamedTuple):
+    """An agent's tree, and those of its colleagues."""
+
+    tree: Worktree
+    colleagues: tuple[Worktree, ...]
+
+
+class TreeWork:
+    """The work on trees of one project."""
+
+    def __init__(self, *, trees: Worktrees, branches: Branches, reader: Reader, writer: Writer) -> None:
+        self._trees = trees
+        self._branches = branches
+        self._reader = reader
+        self._writer = writer
+
+    def follows(self, leased: Leased) -> bool:
+        """Return whether the tree of ``leased`` is to be brought to a colleague's commit before it begins."""
+        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        begins = leased.entries == 0 and leased.continues is None
+        return begins and tree is not None and bool(tree.follows) and tree.state == "made"
+
+    async def follow(self, leased: Leased) -> None:
+        """Bring the tree to the last commit of whom it follows, or note why it stays. Raises SpawnTransient."""
+        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        assert tree is not None, leased
+        trees = self._reader.now(worktrees.of_run, tree.run)
+        source = next((one for one in trees if one.name == tree.follows), None)
+        if source is None:
+            return
+        tip, note = Tip(tree.head, tree.ahead), ""
+        try:
+            tip = await self._branches.follow(tree, self._trees.box(tree), source)
+        except Refused as refused:
+            note = refused.text
+        fault_point("tree.followed")
+        await self._moved(tree, tip, leased.instruction, note)
+
+    async def finish(self, leased: Leased) -> None:
+        """Commit what the agent leaves in its tree, where its workflow wants that. Never fails the work itself."""
+        tree = self._reader.now(worktrees.of, leased.run, leased.agent)
+        if tree is None or tree.state != "made":
+            return
+        message = f"{leased.name}: work of {leased.instruction} ({run_id(tree.run)})"
+        try:
+            tip = await self._branches.commit(
+                tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual"
+            )
+            fault_point("tree.committed")
+            await self._moved(tree, tip, leased.instruction, tree.note)
+        except (Refused, SpawnTransient, OSError) as error:
+            text = f"what is in its working tree is not committed: {error}"
+            logger.warning("worktree.uncommitted %s: %s", tree.path, error)
+            data = {"level": "warning", "text": text[:2000]}
+            space, agent, instruction = leased.space, leased.name, leased.instruction
+            await self._writer.commit(
+                emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
+            )
+
+    def place(self, identity: Identity) -> Place:
+        """The tree that the author of a call works in. Raises Refused where there is none."""
+        trees = self._reader.now(worktrees.in_space, identity.space)
+        own = next((tree for tree in trees if tree.agent in (identity.agent, "") and tree.state == "made"), None)
+        if own is None:
+            text = "you have no working tree: you work in the project itself"
+            raise Refused("not_found", text, "trees are there where a workflow says workspace: {git: worktree}")
+        return Place(own, tuple(tree for tree in trees if tree is not own))
+
+    async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
+        """How the tree of the caller stands. Raises Refused."""
+        place = self.place(identity)
+        try:
+            return place.tree, await self._branches.standing(place.tree, self._trees.box(place.tree), place.colleagues)
+        except SpawnTransient as error:
+            raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
+
+    async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:
+        """Commit all that is not committed in the tree of the caller. Raises Refused."""
+        tree = self.place(identity).tree
+        try:
+            tip = await self._branches.commit(tree, self._trees.box(tree), message, identity.name)
+        except SpawnTransient as error:
+            raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
+        await self._moved(tree, tip, identity.instruction, tree.note)
+        return tree, tip
+
+    async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
+        """Merge a colleague's branch into the caller's, or reset it to that. Raises Refused."""
+        place = self.place(identity)
+        found = next((tree for tree in place.colleagues if tree.name == source.removeprefix("@")), None)
+        if found is None:
+            names = ", ".join(tree.name for tree in place.colleagues) or "nobody else"
+            raise Refused("not_found", f"{source[:60]!r} has no working tree here", f"there is one of {names}")
+        message = f"{identity.name}: {mode} of {found.branch} ({identity.instruction}, {run_id(place.tree.run)})"
+        try:
+            box = self._trees.box(place.tree)
+            tip = await self._branches.take(place.tree, box, found, mode, message, identity.name)
+        except SpawnTransient as error:
+            raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
+        fault_point("tree.taken")
+        await self._moved(place.tree, tip, identity.instruction, "")
+        return place.tree, tip
+
+    async def seen(self, identity: Identity) -> str:
+        """What the caller has before its eyes, for whoever reads its vote: a commit; "" where it has no tree."""
+        try:
+            tree, standing = await self.standing(identity)
+        except Refused:
+            return ""
+        changed = f" with {len(standing.changed)} files changed since" if standing.changed else ""
+        return f"commit {standing.tip.commit[:12]} of {tree.branch}{changed}"
+
+    async def _moved(self, tree: Worktree, tip: Tip, instruction: str, note: str) -> None:
+        if (tip.commit, tip.ahead, note) != (tree.head, tree.ahead, tree.note):
+            await self._writer.commit(worktree_moved, tree, tip.commit, tip.ahead, note, instruction)
+
+
+class AttemptPreparation:
+    """Makes an attempt's working tree and its confinement ready (Preparation)."""
+
+    def __init__(self, *, trees: Worktrees, work: TreeWork, confinement: Confinement) -> None:
+        self._trees = trees
+        self._work = work
+        self._confinement = confinement
+
+    def follows(self, leased: Leased) -> bool:
+        """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
+        return self._work.follows(leased)
+
+    async def follow(self, leased: Leased) -> None:
+        """Bring it there, or note why not. Raises SpawnTransient."""
+        await self._work.follow(leased)
+
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Check that a confined agent can be confined, and make its working tree. Raises CauseError, SpawnTransient."""
+        if start.sandbox is not None:
+            await self._confinement.ready(leased.attempt, start.sandbox)
+        if await self._trees.ready(leased, confined=start.sandbox is not None) and self._work.follows(leased):
+            await self._work.follow(leased)
+
+    async def finish(self, leased: Leased) -> None:
+        """Commit what it leaves in its tree."""
+        await self._work.finish(leased)
+
+    def release(self, leased: Leased) -> None:
+        """Remove the placeholders that only this attempt needed."""
+        self._confinement.release(leased.attempt)

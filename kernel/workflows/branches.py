@@ -1,0 +1,154 @@
+"""The branches of a run's agents: what is done is committed there, taken over from colleagues, and compared.
+
+Each call is one piece of work on one tree, alone there. It changes all of the tree, its index and its branch, or
+refuses and changes nothing; done again after an interruption it finds what is done.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from kernel.store.worktrees import Worktree
+from kernel.workflows.clone import bring_back
+from kernel.workflows.git_view import View
+from kernel.workflows.repository import Repository, left_refs
+from kernel.workflows.tree_commits import (
+    Author,
+    Desk,
+    author_of,
+    changed_files,
+    commit_all,
+    commit_at,
+    count,
+    head_of,
+    merged,
+    move,
+)
+from protocol.errors import Refused
+from protocol.ipc import Sandbox
+
+TakeMode = Literal["merge", "reset"]
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """The last commit of a branch, and how many it has since its base. ``made``: this call has committed something.
+
+    ``left``: a ref that keeps the commits that were on it before and are not any more; "": there are none.
+    """
+
+    commit: str
+    ahead: int
+    made: bool = False
+    left: str = ""
+
+
+class Colleague(msgspec.Struct, frozen=True):
+    """A colleague's branch, compared with one's own: commits that only they have, and that only oneself has."""
+
+    tree: Worktree
+    commit: str
+    theirs: int
+    mine: int
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """The state of a tree: its last commit, files that are not committed, and the colleagues' branches."""
+
+    tip: Tip
+    changed: tuple[str, ...]
+    colleagues: tuple[Colleague, ...]
+
+
+class Branches:
+    """Works on the trees of one repository."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._git = repository.git
+
+    async def commit(
+        self, tree: Worktree, box: Sandbox | None, message: str, agent: str, *, nothing: bool = False
+    ) -> Tip:
+        """Commit all that is not committed in ``tree``; ``nothing``: only tell its last commit.
+
+        Raises Refused, SpawnTransient.
+        """
+        async with self._repository.desk(tree, box) as (view, desk):
+            made = None
+            if not nothing:
+                made = await commit_all(self._git, desk, message, await self._author(tree, view, agent))
+            tip = made or await commit_at(self._git, desk.view, desk.branch)
+            ahead = await count(self._git, desk.view, tip, tree.base)
+        return Tip(tip, ahead, made=made is not None)
+
+    async def follow(self, tree: Worktree, box: Sandbox | None, source: Worktree) -> Tip:
+        """Bring ``tree`` to the last commit of the branch of ``source``. Raises Refused, SpawnTransient.
+
+        Refused (conflict): it has changes of its own, and nothing was changed.
+        """
+        async with self._repository.desk(tree, box) as (view, desk):
+            target = await self._tip_of(view, source)
+            head = await head_of(self._git, desk)
+            if head != target:
+                own = await count(self._git, view, head, target)
+                if own:
+                    raise Refused("conflict", f"it has commits of its own: {own}")
+                await move(self._git, desk, head, target)
+            ahead = await count(self._git, view, target, tree.base)
+        return Tip(target, ahead)
+
+    async def take(
+        self, tree: Worktree, box: Sandbox | None, source: Worktree, mode: TakeMode, message: str, agent: str
+    ) -> Tip:
+        """Merge the branch of ``source`` into that of ``tree``, or reset it to that. Raises Refused, SpawnTransient.
+
+        A merge with conflicts, or over changes that are not committed, is refused and changes nothing. What a reset
+        leaves behind is committed, and kept by a ref.
+        """
+        async with self._repository.desk(tree, box) as (view, desk):
+            target, author = await self._tip_of(view, source), await self._author(tree, view, agent)
+            head, left = await head_of(self._git, desk), ""
+            if mode == "merge":
+                end = await self._merge(desk, head, target, message, author)
+            else:
+                end = target
+                head = await commit_all(self._git, desk, message, author) or head
+                if box is not None:
+                    await bring_back(self._git, tree, view, box)
+                if await count(self._git, view, head, target):
+                    left = f"{left_refs(tree)}/{head[:12]}"
+                    await self._git.said(view, "update-ref", left, head)
+            await move(self._git, desk, head, end)
+            ahead = await count(self._git, desk.view, end, tree.base)
+        return Tip(end, ahead, made=end not in (head, target), left=left)
+
+    async def standing(self, tree: Worktree, box: Sandbox | None, others: tuple[Worktree, ...]) -> Standing:
+        """The state of ``tree``, and how the branches of ``others`` compare with it. Raises Refused, SpawnTransient."""
+        async with self._repository.over(tree, box) as (view, inside):
+            commit = await commit_at(self._git, view, f"refs/heads/{tree.branch}")
+            changed = await changed_files(self._git, inside)
+            ahead = await count(self._git, view, commit, tree.base)
+            colleagues: list[Colleague] = []
+            for other in others:
+                theirs = await self._tip_of(view, other)
+                new = await count(self._git, view, theirs, commit)
+                colleagues.append(Colleague(other, theirs, new, await count(self._git, view, commit, theirs)))
+        return Standing(Tip(commit, ahead), changed, tuple(colleagues))
+
+    async def _merge(self, desk: Desk, head: str, target: str, message: str, author: Author) -> str:
+        """The commit that has both: one of them where it has the other already."""
+        if not await count(self._git, desk.view, target, head):
+            return head
+        if not await count(self._git, desk.view, head, target):
+            return target
+        return await merged(self._git, desk, head, target, message, author)
+
+    async def _tip_of(self, view: View, tree: Worktree) -> str:
+        """The last commit of the branch of ``tree``; before that is there, what it is to begin with."""
+        name = f"refs/heads/{tree.branch}"
+        found = await self._git.run(view, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        return found.stdout.decode("ascii", "replace").strip() if found.ok else tree.base
+
+    async def _author(self, tree: Worktree, view: View, agent: str) -> Author:
+        manner = await self._repository.manner(tree)
+        return await author_of(self._git, view, agent, (manner.name, manner.email))

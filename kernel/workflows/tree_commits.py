@@ -1,0 +1,210 @@
+"""Commits in a working tree, and moving it to another one: git's plumbing over the files as they are.
+
+Nothing that a repository brings along is run: no hook, and filters of the user's only. Until a commit is whole it is
+written beside the tree, in an index of ours; then the tree's index is replaced, and last its branch moves, from where
+it was known to be. A kernel that dies at any point leaves either no commit or one, and the next try finds out which:
+it commits what differs from the branch, and nothing where nothing does.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.store.worktrees import Worktree
+from kernel.workflows.clone import clone_of
+from kernel.workflows.git_view import View
+from kernel.workflows.project_git import ProjectGit, failed
+from protocol.errors import Refused
+
+NAMED: Final = 20
+"""Files named in a refusal; how many more there are is said."""
+_UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
+_SUBMODULE: Final = "160000 "
+_OLD_GIT: Final = 129
+"""What git exits with where it does not know an option."""
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Desk(msgspec.Struct, frozen=True):
+    """A way to write to ``tree``: ``view`` has its files, and an index that is ours until ``index`` takes it over.
+
+    Of a confined agent it is the clone, in its sandbox: that index is the tree's own (``index`` is "").
+    """
+
+    tree: Worktree
+    view: View
+    index: str = ""
+    objects: Mapping[str, str] = _NO_OBJECTS
+    """Variables by which git finds the folder that new objects are written to."""
+
+    @property
+    def branch(self) -> str:
+        """The full name of the tree's branch."""
+        return f"refs/heads/{self.tree.branch}"
+
+
+class Author(msgspec.Struct, frozen=True):
+    """In whose name commits are made: the user's, with the agent named."""
+
+    name: str
+    email: str
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """By which git is told."""
+        return {
+            f"GIT_{who}_{what.upper()}": getattr(self, what)
+            for who in ("AUTHOR", "COMMITTER")
+            for what in ("name", "email")
+        }
+
+
+async def author_of(git: ProjectGit, view: View, agent: str, own: tuple[str, str]) -> Author:
+    """The user as git knows them: ``own`` (name, email) of the repository, else of their configuration."""
+    found: list[str] = []
+    for key, value in zip(("user.name", "user.email"), own, strict=True):
+        asked = value or (await git.run(view, "config", "--get", key)).stdout.decode("utf-8", "replace")
+        found.append(" ".join(asked.split()).strip("<>"))
+    name, email = found
+    return Author(f"{name} ({agent})" if name else agent, email or "agent-worker@localhost")
+
+
+async def head_of(git: ProjectGit, desk: Desk) -> str:
+    """The last commit of the tree's branch, which has to be checked out, with nothing half done. Raises Refused."""
+    tree = desk.tree
+    out = (await git.run(desk.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
+    if out != desk.branch:
+        what = out.removeprefix("refs/heads/")[:100] or "no branch"
+        raise failed(f"{what!r} is checked out in {tree.path}", f"git switch {tree.branch}")
+    place = clone_of(tree) if desk.view.sandbox is not None else tree.git_dir
+    under_way = await trio.to_thread.run_sync(_under_way, place)
+    if under_way is not None:
+        raise failed(f"something is under way in {tree.path} ({under_way})", "finish it, or abort it")
+    return await commit_at(git, desk.view, desk.branch)
+
+
+async def commit_at(git: ProjectGit, view: View, name: str) -> str:
+    """The commit that ``name`` stands for. Raises Refused (setup_failed)."""
+    said = await git.said(view, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
+    commit = said.decode("ascii", "replace").strip()
+    if not _COMMIT.fullmatch(commit):
+        raise failed(f"{name[:100]!r} is no commit")
+    return commit
+
+
+async def count(git: ProjectGit, view: View, tip: str, *without: str) -> int:
+    """The number of commits that ``tip`` has and ``without`` have not."""
+    return int(await git.said(view, "rev-list", "--count", tip, "--not", *without))
+
+
+async def changed_files(git: ProjectGit, view: View) -> tuple[str, ...]:
+    """The files that are not as they were committed, new ones included; what git ignores does not count."""
+    words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=all")
+    rows = (await git.said(view, *words)).split(b"\0")
+    return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
+
+
+async def stage(git: ProjectGit, desk: Desk) -> str:
+    """Put the files as they are into the desk's index. Returns the tree object. Raises Refused where files conflict.
+
+    Left out: what git ignores, submodules, and folders that are repositories of their own.
+    """
+    unmerged = (await git.said(desk.view, "ls-files", "-z", "--unmerged")).split(b"\0")
+    conflicts = sorted({os.fsdecode(row.partition(b"\t")[2]) for row in unmerged if row})
+    if conflicts:
+        raise failed(f"these files have conflicts: {named(conflicts)}", "settle them: git add, or git checkout")
+    listed = os.fsdecode(await git.said(desk.view, "ls-files", "-z", "--stage", "--modified")).split("\0")
+    changed = [row.partition("\t")[2] for row in listed if row and not row.startswith(_SUBMODULE)]
+    others = os.fsdecode(await git.said(desk.view, "ls-files", "-z", "--others", "--exclude-standard")).split("\0")
+    changed += [name for name in others if name and not name.endswith("/")]
+    if changed:
+        words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
+        given = b"".join(os.fsencode(name) + b"\0" for name in dict.fromkeys(changed))
+        await git.said(desk.view, *words, given=given, variables=desk.objects)
+    return (await git.said(desk.view, "write-tree", variables=desk.objects)).decode("ascii", "replace").strip()
+
+
+async def commit_all(git: ProjectGit, desk: Desk, message: str, author: Author) -> str | None:
+    """Commit the files as they are on the tree's branch. Returns the commit; None where there is nothing new.
+
+    Raises Refused (setup_failed).
+    """
+    head = await head_of(git, desk)
+    staged = await stage(git, desk)
+    before = (await git.said(desk.view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
+    made = None if staged == before else await _commit(git, desk, staged, (head,), message, author)
+    await trio.to_thread.run_sync(_take_over, desk)
+    if made is not None:
+        await git.said(desk.view, "update-ref", desk.branch, made, head)
+    return made
+
+
+async def move(git: ProjectGit, desk: Desk, head: str, target: str) -> None:
+    """Bring the tree, and its branch, from ``head`` to ``target``; nothing that is not committed is lost by that.
+
+    Also where an earlier try was interrupted half way. Raises Refused: conflict, and nothing has changed; setup_failed.
+    """
+    staged = await stage(git, desk)
+    mine = await _different(git, desk.view, head, staged)
+    lost = sorted(mine & await _different(git, desk.view, staged, target)) if mine else []
+    if lost:
+        text = f"changes here that are not committed would be lost: {named(lost)}"
+        raise Refused("conflict", text, "commit them first: tree_commit")
+    await git.said(desk.view, "read-tree", "--reset", "-u", target, variables=desk.objects)
+    await trio.to_thread.run_sync(_take_over, desk)
+    if target != head:
+        await git.said(desk.view, "update-ref", desk.branch, target, head)
+
+
+async def merged(git: ProjectGit, desk: Desk, head: str, target: str, message: str, author: Author) -> str:
+    """The commit that merges ``target`` into ``head``, made without touching the tree. Raises Refused (conflict)."""
+    words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, target)
+    result = await git.run(desk.view, *words, variables=desk.objects)
+    if result.exit.code == _OLD_GIT:
+        raise failed("git is too old to merge here: 2.38 is needed", "upgrade git, or use mode: reset")
+    tree, *files = os.fsdecode(result.stdout).rstrip("\0").split("\0")
+    if result.exit.code == 1 and files:
+        text = f"both sides changed the same lines of {named(sorted(set(files)))}; nothing was changed here"
+        raise Refused("conflict", text, "settle it with its author, or change those files so that they agree")
+    if not result.ok or not _COMMIT.fullmatch(tree):
+        raise failed(f"git merge-tree failed: {git.why(result)}")
+    return await _commit(git, desk, tree, (head, target), message, author)
+
+
+def named(files: Sequence[str]) -> str:
+    """A few of ``files``, and how many more there are."""
+    shown = ", ".join(repr(name[:200]) for name in files[:NAMED])
+    return f"{shown} and {len(files) - NAMED} more" if len(files) > NAMED else shown
+
+
+async def _commit(git: ProjectGit, desk: Desk, tree: str, parents: Sequence[str], message: str, author: Author) -> str:
+    words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
+    variables = {**desk.objects, **author.variables}
+    said = await git.said(desk.view, *words, given=f"{message.rstrip()}\n".encode(), variables=variables)
+    return said.decode("ascii", "replace").strip()
+
+
+async def _different(git: ProjectGit, view: View, one: str, other: str) -> frozenset[str]:
+    """The files that two commits, or trees, do not have in common."""
+    words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)
+    return frozenset(os.fsdecode(name) for name in (await git.said(view, *words)).split(b"\0") if name)
+
+
+def _under_way(git_dir: str) -> str | None:
+    return next((name for name in _UNDER_WAY if os.path.lexists(f"{git_dir}/{name}")), None)
+
+
+def _take_over(desk: Desk) -> None:
+    """Have the tree go by the desk's index. Blocks."""
+    if desk.index:
+        new = Path(f"{desk.index}.awk")
+        shutil.copy2(f"{desk.view.folder}/index", new)
+        new.rename(desk.index)
