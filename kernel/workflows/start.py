@@ -103,7 +103,7 @@ class _Trees:
         else:
             begin = f"working trees begin with {base.commit[:12]}"
             left_behind = f"{begin}; changed files that are not committed stay behind: {base.changed}"
-        return TreePlan(trees=trees, note=left_behind)
+        return TreePlan(trees=trees, note=left_behind, branch=base.branch)
 
 
 def _make_folder(prepared: Prepared) -> None:

@@ -35,10 +35,13 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
+from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
+from kernel.store.workflows import WorkflowRecord
 from kernel.store.writer import Writer
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
+from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
@@ -75,6 +78,14 @@ class NoWorktrees:
     def stat(self, space: str | None, name: str) -> DiffStat | None:
         """None."""
         return None
+
+
+class NoLandings:
+    """Nothing is merged."""
+
+    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
+        """What was asked for, and nothing against it."""
+        return MergeInfo(id="", run=f"r{record.id}", state="possible", into=plan.branch)
 
 
 @dataclass
@@ -214,6 +225,7 @@ async def serve_kernel(
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=NoWorktrees(),
+            landings=NoLandings(),
             environ=environ or {},
             own_bin=frozenset(),
         ),

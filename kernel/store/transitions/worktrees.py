@@ -20,17 +20,23 @@ VALUES (:run, :agent, :name, :space, 'planned', :repository, :base, :branch, :pa
 SET: Final = "UPDATE worktrees SET state = ?, git_dir = ?, why = ? WHERE run = ? AND agent = ?"
 
 
+BEGAN_ON: Final = "UPDATE workflows SET began_on = ? WHERE id = ?"
+
+
 class TreePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The trees of a run. ``note`` is for all who take part in it: what is not in them. "": nothing to note."""
 
     trees: tuple[PlannedTree, ...] = ()
     note: str = ""
+    branch: str = ""
+    """The branch that they begin from; "": none."""
 
 
 def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: Mapping[str, AgentKey]) -> None:
     """Note what is to be made when an agent of ``run`` begins: ``keys`` are those of its members, by name."""
     if plan.note:
         append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=plan.note))
+    tx.conn.execute(BEGAN_ON, (plan.branch, run))
     for tree in plan.trees:
         values = {**msgspec.structs.asdict(tree), "agent": keys[tree.name], "run": run, "space": space}
         tx.conn.execute(INSERT, values)
