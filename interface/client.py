@@ -84,9 +84,11 @@ class Client:
         """It said goodbye: somebody stopped it, which is not for us to undo."""
         self._kept = connection
 
-    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+    def get(
+        self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = REQUEST_SECONDS
+    ) -> bytes:
         """The body at ``path``. Raises Failure where the kernel refuses, Unreachable where it is gone."""
-        return self._ask("GET", path + _query(query), {}, b"", REQUEST_SECONDS)
+        return self._ask("GET", path + _query(query), {}, b"", wait_seconds)
 
     def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = REQUEST_SECONDS) -> bytes:
         """The answer to ``body``. Safe to repeat with the same ``key``. Raises as ``get``."""

@@ -37,7 +37,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
-from kernel.services import mirror, retention, timers, worktrees
+from kernel.services import landings, mirror, retention, timers, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -46,6 +46,7 @@ from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
+from kernel.services.landings import Landings
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.services.placeholders import Placeholders
@@ -66,6 +67,7 @@ from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches
+from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
@@ -97,6 +99,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     memory_spaces: MemorySpaceCleanup
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
+    landings: Landings
     budgets: BudgetEnforcer
     deadlines: Deadlines
     schedules: Schedules
@@ -139,6 +142,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         catalog.root, base.state_dir / WORKTREES, launcher=launcher, environ=base.environ, own_bin=base.own_bin
     )
     trees, tree_work, attempts = _attempts(base, launcher, budgets, repository)
+    queue = _landings(base, launcher, repository, trees)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
@@ -155,7 +159,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, tree_work, reload),
+            files=_project_files(base, launcher, repository, trees, tree_work, queue, reload),
             processes=_process_control(base, launcher, attempts),
             kernel=KernelControl(
                 identity=base.identity,
@@ -195,6 +199,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             wake=feed.new_wake(worktrees.WAKING),
             works_in=attempts.works_in,
         ),
+        landings=queue,
         budgets=budgets,
         deadlines=Deadlines(
             reader=reader,
@@ -300,6 +305,23 @@ def _attempts(
     return trees, work, Attempts(services)
 
 
+def _landings(base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> Landings:
+    return Landings(
+        root=base.catalog.root,
+        git=ProjectGit(
+            base.state_dir / WORKTREES / landings.PLACE, launcher=launcher, environ=base.environ, own_bin=base.own_bin
+        ),
+        repository=repository,
+        box=trees.box,
+        reader=base.reader,
+        writer=base.writer,
+        wake=base.feed.new_wake(landings.WAKING),
+        launcher=launcher,
+        environ=base.environ,
+        own_bin=base.own_bin,
+    )
+
+
 def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
     limits = base.project.limits
     per_provider = limits.per_provider
@@ -337,6 +359,7 @@ def _project_files(
     repository: Repository,
     trees: Worktrees,
     tree_work: TreeWork,
+    queue: Landings,
     reload: Reload,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
@@ -350,6 +373,7 @@ def _project_files(
         repository=repository,
         worktrees=trees,
         tree_work=tree_work,
+        landings=queue,
         environ=base.environ,
         own_bin=base.own_bin,
     )

@@ -38,6 +38,8 @@ until then; is_error, refused where it failed.""",
         "worktree.moved": "Its branch has another last commit, by its agent's work; data: branch, commit, ahead.",
         "worktree.kept": "Its run has ended, and something in it would be lost; data: branch, path, why.",
         "worktree.removed": "Nothing in it would have been lost, and it is gone; data: branch, path.",
+        "merge.requested": "The branches of a run's agents are to be merged; data: id, run, into.",
+        "merge.ended": "They are merged, or it was refused; data: id, run, into, state, commit, why.",
         "worker.log": "A line a worker logged; data: level, text.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (

@@ -116,6 +116,19 @@ def name_of(key: str) -> AgentName:
     return AgentName(key.partition("@")[0])
 
 
+_IN_NO_BRANCH: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$")
+_BRANCH_BYTES: Final = 200
+
+
+def branch_fault(name: str) -> str | None:
+    """The reason why ``name`` is not that of a git branch (git check-ref-format), without ``refs/heads/``."""
+    if not name or name in ("@", "HEAD") or _IN_NO_BRANCH.search(name):
+        return f"{name[:60]!a} is not the name of a branch"
+    if len(name.encode("utf-8", "replace")) > _BRANCH_BYTES:
+        return "the name of the branch is too long"
+    return None
+
+
 def message_id(seq: int) -> MessageId:
     """The id of the message at ``seq``."""
     return MessageId(f"m{seq}")

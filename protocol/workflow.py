@@ -175,6 +175,20 @@ class VerdictTerms(_Strict, frozen=True, kw_only=True):
     """What breaks a tie. Unless given nothing does, and there is no verdict."""
 
 
+class Deliver(_Strict, frozen=True, kw_only=True):
+    """Where the work of a run goes once it has ended: the branches of its agents are merged, all of them or none."""
+
+    into: str | None = None
+    """The branch to merge into; the one that the run began from unless given."""
+    check: str | None = None
+    """A command, run by ``/bin/sh`` in a folder with the merged files. Only if it ends with 0 the branch is moved. It
+    needs trust."""
+    squash: bool = False
+    """One commit for all of it, in place of a merge of each branch."""
+    when: Literal["done", "verdict"] = "done"
+    """``done``: where the run would end with 0. ``verdict``: where the vote of ``verdict:`` says yes."""
+
+
 class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     """One workflow file. ``agents`` maps the name in this workflow to a ref or an inline agent."""
 
@@ -200,6 +214,9 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     verdict: str | VerdictTerms | None = None
     """The binding approval that decides over a run: after a `no` its exit code is 8, without an answer 6. Its id alone
     stands for: all agents vote, a majority of them all decides, and nothing breaks a tie."""
+
+    deliver: Deliver | None = None
+    """With ``workspace: {git: worktree}``: merge what the agents did once a run has ended."""
 
     @property
     def verdict_terms(self) -> VerdictTerms | None:

@@ -25,14 +25,17 @@ from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
+from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
+from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
+from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 
 
@@ -113,6 +116,14 @@ class TreeTools(Protocol):
         ...
 
 
+class MergePreview(Protocol):
+    """The queue of what is merged into branches of the user's."""
+
+    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
+        """What would come of it, without its check. Changes nothing. Raises Refused."""
+        ...
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -126,6 +137,7 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Working trees are made of it."""
     worktrees: WorktreeDiffs
     tree_work: TreeTools
+    landings: MergePreview
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]

@@ -17,7 +17,7 @@ import trio
 
 from kernel.policy.run_completion import RunCompletion, run_completion
 from kernel.services.timers import reconcile
-from kernel.store import run_outcomes, workflows
+from kernel.store import landings, run_outcomes, workflows
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
@@ -104,6 +104,10 @@ class Runs:
     async def _end(self, run: int) -> bool:
         """End ``run`` unless more comes of it, and check its answer against its schema first. False: try later."""
         expected = self._reader.now(run_outcomes.expected, run)
+        if expected.deliver is not None:
+            last = self._reader.now(landings.last_delivery, run)
+            if last is not None and not last.over:
+                return True  # its end wakes us
         judged: RunJudgement | None = None
         if expected.schema is not None:
             reply = self._reader.now(run_outcomes.last_reply, run, expected.exit_from)

@@ -29,6 +29,7 @@ WAKING: Final = frozenset(
         "workflow.started",
         "workflow.changed",
         "workflow.stopped",
+        "merge.ended",
     }
 )
 """Events after which there may be something new to lease."""

@@ -6,7 +6,7 @@ import apsw
 import msgspec
 
 from kernel.policy.run_completion import ExitChoice
-from protocol.workflow import VerdictTerms
+from protocol.workflow import Deliver, VerdictTerms
 
 
 class Expected(msgspec.Struct, frozen=True):
@@ -19,6 +19,8 @@ class Expected(msgspec.Struct, frozen=True):
     exit_from: str | None = None
     schema: bytes | None = None
     verdict: VerdictTerms | None = None
+    deliver: Deliver | None = None
+    """Where its work is to go."""
 
 
 class Reply(NamedTuple):
@@ -34,6 +36,7 @@ _NONE: Final = msgspec.Raw(b"null")
 class _Shaped(msgspec.Struct, frozen=True):
     output_schema: msgspec.Raw = _NONE
     verdict: str | VerdictTerms | None = None
+    deliver: Deliver | None = None
 
 
 _shaped: Final = msgspec.json.Decoder(_Shaped)
@@ -60,7 +63,7 @@ def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
     shaped = _shaped.decode(row[2])
     schema = None if shaped.output_schema == _NONE else bytes(shaped.output_schema)
     terms = VerdictTerms(id=shaped.verdict) if isinstance(shaped.verdict, str) else shaped.verdict
-    return Expected(bool(row[0]), row[1], schema, terms)
+    return Expected(bool(row[0]), row[1], schema, terms, shaped.deliver)
 
 
 LAST_REPLY: Final = """

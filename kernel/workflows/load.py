@@ -37,7 +37,7 @@ from kernel.workflows.members import Member, effective
 from kernel.workflows.output_schema import check_output
 from kernel.workflows.params import check_params, text_defaults
 from kernel.workflows.variables import check_texts
-from kernel.workflows.workspace import check_workspace
+from kernel.workflows.workspace import check_deliver, check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
 from protocol.errors import Refused
@@ -234,6 +234,7 @@ class _Reading:
             check_workspace(definition, node, self._project, self._catalog.root, self._problems)
             check_output(definition, node, self._problems)
             check_verdict(definition, node, self._problems)
+            check_deliver(definition, node, self._problems)
 
     def _name(self, node: Node) -> str:
         own = node.get("name") if isinstance(node, MapNode) else None

@@ -22,7 +22,7 @@ from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.params import Value, parse_params
 from kernel.workflows.variables import FOLDER, environment_names, start_values
-from kernel.workflows.workspace import tree_demands, workspace_settings
+from kernel.workflows.workspace import delivery_demands, tree_demands, workspace_settings
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
@@ -175,6 +175,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     own = [] if loaded.checkout is None else [loaded.checkout.demand]
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
+    own += delivery_demands(loaded.definition)
     scheduled = ((name, entry.schedule) for name, entry in loaded.definition.agents.items())
     own += [wakes_text(name, schedule) for name, schedule in scheduled if schedule is not None]
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]

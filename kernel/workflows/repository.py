@@ -58,6 +58,8 @@ class Base(msgspec.Struct, frozen=True):
     repository: str
     folder: str
     changed: int
+    branch: str = ""
+    """The branch that is checked out; "": none."""
 
 
 class Changed(msgspec.Struct, frozen=True):
@@ -106,7 +108,7 @@ class Repository:
                 why = f"{folder} is not in the repository that {self._root} is in"
                 raise unusable(NoRepository(why, "commit it, or git init here"))
             status = await self.git.said(view, *_STATUS, "--untracked-files=no")
-        return Base(commit, directory.common, folder, status.count(b"\0"))
+        return Base(commit, directory.common, folder, status.count(b"\0"), branch_in(directory.own))
 
     async def branches(self) -> frozenset[str]:
         """The full names of all branches that could be in our way."""
@@ -186,6 +188,17 @@ class Repository:
         logged = (row.decode("utf-8", "replace").partition("\t") for row in log.split(b"\0") if row)
         commits = tuple((commit, subject) for commit, _tab, subject in logged)
         return Changes(files, commits, text.decode("utf-8", "replace"), truncated)
+
+    async def tip(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
+        """The commit that its branch is at, once that of a confined agent has come back; None: it is gone.
+
+        Raises Refused (setup_failed).
+        """
+        if box is not None and await trio.Path(tree.path).exists():
+            async with self.git.view(_outside(tree)) as view, self._turns[tree.branch]:
+                return await bring_back(self.git, tree, view, box)
+        async with self.git.view(_refs(tree)) as view:
+            return await self._tip(tree, view)
 
     async def losses(self, tree: Worktree, *, box: Sandbox | None = None) -> str | None:
         """The work that would be lost with ``tree``, in words; None: nothing.

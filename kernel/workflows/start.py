@@ -112,6 +112,7 @@ class _Trees:
                 run, definition.name, names, base, place=place, branches=branches, paths=paths
             ),
             note=left_behind,
+            branch=base.branch,
             shared=shared,
             follows=followed(definition),
             commits=workspace.commit,

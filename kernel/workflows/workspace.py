@@ -14,7 +14,7 @@ from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
 from kernel.source.yaml_tree import Node
 from kernel.workflows.templates import expand, variables
-from protocol.names import DEFAULT_TAG
+from protocol.names import DEFAULT_TAG, branch_fault
 from protocol.project import ProjectDefinition
 from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
 
@@ -37,6 +37,37 @@ def tree_demands(definition: WorkflowDefinition) -> Iterator[str]:
     if isinstance(definition.workspace, Workspace):
         yield from (f"each working tree's setup runs: {step.shell}" for step in definition.workspace.setup)
         yield from (f"each working tree's teardown runs: {step.shell}" for step in definition.workspace.teardown)
+
+
+def delivery_demands(definition: WorkflowDefinition) -> Iterator[str]:
+    """The actions of its delivery that need trust, with the command verbatim."""
+    if definition.deliver is not None:
+        into = definition.deliver.into or "the branch that it began from"
+        yield f"what its agents did is merged into {into} at the end of a run"
+        if definition.deliver.check is not None:
+            yield f"before it is merged, this checks it: {definition.deliver.check}"
+
+
+def check_deliver(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
+    """Add what is wrong with the ``deliver`` of ``definition``."""
+    deliver = definition.deliver
+    if deliver is None:
+        return
+    if not wants_worktrees(definition):
+        message = "there are no branches to merge"
+        problems.add(place_at(node, "deliver"), "deliver", message, "write workspace: {git: worktree}")
+    if deliver.into is not None and (fault := branch_fault(deliver.into)) is not None:
+        problems.add(place_at(node, "deliver.into"), "deliver.into", fault, "write the name of a branch: main")
+    if deliver.check is not None and not deliver.check.strip():
+        problems.add(place_at(node, "deliver.check"), "deliver.check", "the command is empty", "leave it out")
+    elif deliver.check is not None and any(variables(deliver.check)):
+        message = "knows no variables but those of its environment"
+        problems.add(
+            place_at(node, "deliver.check"), "deliver.check", message, "$AGENT_WORKFLOW, $AGENT_TAG, $AGENT_RUN"
+        )
+    if deliver.when == "verdict" and definition.verdict is None:
+        message = "there is no vote that could say yes"
+        problems.add(place_at(node, "deliver.when"), "deliver.when", message, "add verdict:, or write when: done")
 
 
 Keeping = Literal["kept", "memory", "none"]

@@ -6,6 +6,7 @@ import msgspec
 
 from protocol.agent import Approval
 from protocol.api.document import Body, Document, Page
+from protocol.api.merges import MergeInfo
 from protocol.api.workflows import StartRequest, StartTerms
 from protocol.budget import BudgetTokens, RunBudget, Usd
 from protocol.instruction import Usage
@@ -77,6 +78,8 @@ class RunReport(Document, frozen=True, kw_only=True):
     """Of agents with working trees of their own, as long as those are there: by name."""
     failed_calls: dict[str, int] = {}
     """How many calls of each tool gave an error, or were not run, by the tool's name; also of tools there are not."""
+    delivery: MergeInfo | None = None
+    """What came of the workflow's ``deliver``; null: it has none, or was not to be merged."""
     schema: str = "awk/run/1"
 
 

@@ -36,12 +36,15 @@ from kernel.store.feed import Feed
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
+from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased, lease
+from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
+from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.errors import Refused
 from tests.kernel.api.client import Answer, Headers, connected
@@ -96,6 +99,14 @@ class NoWorktrees:
     def stat(self, space: str | None, name: str) -> DiffStat | None:
         """None."""
         return None
+
+
+class NoLandings:
+    """Nothing is merged."""
+
+    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
+        """What was asked for, and nothing against it."""
+        return MergeInfo(id="", run=f"r{record.id}", state="possible", into=plan.branch)
 
 
 @dataclass
@@ -236,6 +247,7 @@ async def serve_kernel(
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=NoWorktrees(),
             tree_work=NoTreeWork(),
+            landings=NoLandings(),
             environ=environ or {},
             own_bin=frozenset(),
         ),

@@ -147,6 +147,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
     "run": _runs,
+    "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),
     "shown": _all(_runs, _instructions),
 }

@@ -8,6 +8,7 @@ from kernel.api.http import (
     events,
     feedback,
     instructions,
+    merges,
     messages,
     proposals,
     runs,
@@ -39,6 +40,7 @@ from protocol.api.instructions import (
     RetryRequest,
 )
 from protocol.api.kernel import BackendList, Health, ProviderList, Ready, ShutdownRequest, StatusReport, UsageReport
+from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.api.messages import (
     Channel,
     FeedbackAdded,
@@ -94,6 +96,17 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),
     Route("GET", "/runs", runs.list_, RunList),
     Route("GET", "/runs/<run>", runs.show, RunReport),
+    Route(
+        "POST",
+        "/runs/<run>/merge",
+        merges.request,
+        MergeInfo,
+        asks=MergeRequest,
+        status=202,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route("GET", "/runs/<run>/merge", merges.show, MergeInfo, waits=True),
     Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202),
     Route("GET", "/messages/<id>", messages.show, MessageReport),
     Route("GET", "/instructions", instructions.list_, InstructionList),

@@ -17,7 +17,7 @@ from kernel.api.http.messages import deliver
 from kernel.api.http.route import Request, Stream, page_of
 from kernel.api.http.workflows import check_works, launch, not_running
 from kernel.policy.run_completion import Choice
-from kernel.store import feed, instructions, messages, run_outcomes, voting, workflows, worktrees
+from kernel.store import feed, instructions, landings, messages, run_outcomes, voting, workflows, worktrees
 from kernel.store.feed import EventFilter
 from kernel.store.instruction_views import failed_calls_of_run
 from kernel.store.instructions import all_missing_credentials
@@ -74,13 +74,18 @@ async def show(call: Request[None], store: StoreAccess) -> RunReport:
 
 
 def report_of_asked(conn: apsw.Connection, asked: str, now_ms: int) -> RunReport:
-    """The report of the run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
+    """The report of the run ``asked``. Raises Refused (not_found)."""
+    return report_of(conn, run_asked(conn, asked), now_ms)
+
+
+def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:
+    """The run ``asked``: ``r12``, or of ``review:main`` the newest. Raises Refused (not_found)."""
     number = number_of(asked, "r")
     place = ":".join(split_space(asked))
     record = workflows.newest_at(conn, place) if number is None else workflows.by_id(conn, number)
     if record is None:
         raise _unknown(asked)
-    return report_of(conn, record, now_ms)
+    return record
 
 
 def run_at(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRecord:
@@ -109,6 +114,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
     """The report of one run, with all that was said in it."""
     counts = instructions.counts(conn, record.id)
     expected = run_outcomes.expected(conn, record.id)
+    delivered = landings.newest(conn, record.id, delivers=True)
     output: object = None
     if record.status == "done" and record.mode == "run" and expected.schema is not None:
         with suppress(NotJson):  # it was found to fit when the run ended; its words may be erased
@@ -128,6 +134,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
             tree.name: tree.branch for tree in worktrees.of_run(conn, record.id) if tree.state in ("made", "kept")
         },
         failed_calls=failed_calls_of_run(conn, record.id),
+        delivery=None if delivered is None else landings.info_of(delivered),
     )
 
 

@@ -60,6 +60,12 @@ UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouche
 WHERE space IN (SELECT value FROM cleared)
 """
 
+# What a check printed, and why it was refused; that it was merged, and to where, stays.
+ERASE_OUTCOMES: Final = """
+UPDATE landings SET outcome = CAST(json_remove(CAST(outcome AS TEXT), '$.output', '$.why', '$.files') AS BLOB)
+WHERE space IN (SELECT value FROM cleared)
+"""
+
 PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space IN (SELECT value FROM cleared)"
 
 EVENTS: Final = """
@@ -92,7 +98,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
 
 OF_SPACE: Final = (
     ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_FEEDBACK, ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS,
-    ERASE_COMPLAINTS, PARAMS, EVENTS, ERASE_ANSWERS,
+    ERASE_COMPLAINTS, ERASE_OUTCOMES, PARAMS, EVENTS, ERASE_ANSWERS,
 )  # fmt: skip
 
 MAKE_LISTS: Final = """

@@ -63,7 +63,8 @@ REDO: Final = "DELETE FROM mirrors WHERE space = ?"
 SPENT: Final = "DELETE FROM spending WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
 RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
 INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
-OF_RUNS: Final = (VOTES, ELECTORS, BALLOTS, TREES, MEMBERS, REDO, SPENT, RULES, INLINE)
+LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
+OF_RUNS: Final = (VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE)
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:

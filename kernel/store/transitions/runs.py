@@ -8,9 +8,10 @@ from typing import Final, Literal, NamedTuple, cast
 import apsw
 import msgspec
 
+from kernel.policy.landing import delivers, exit_by_delivery, next_delivery
 from kernel.policy.run_completion import RunCompletion, exit_by_agent, exit_by_output, exit_by_verdict, run_completion
 from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
-from kernel.store import agents, run_outcomes, voting, workflows
+from kernel.store import agents, landings, run_outcomes, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
@@ -18,9 +19,12 @@ from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
+from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.voting import expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
+from protocol.api.merges import MergeRequest
+from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import (
     AgentKey,
@@ -34,6 +38,7 @@ from protocol.names import (
     run_space,
     workflow_space,
 )
+from protocol.workflow import Deliver
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -224,7 +229,34 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
             return False
         over = exit_by_output(over, judged.misfit)
     expire_proposals(tx, over=progress.space)  # though no alarm has come yet: what was decided in time counts
+    choice = None
     if expected.verdict is not None:
-        over = exit_by_verdict(over, voting.of_run(tx.conn, run, expected.verdict.id))
+        answer = voting.of_run(tx.conn, run, expected.verdict.id)
+        over, choice = exit_by_verdict(over, answer), answer.choice
+    if expected.deliver is not None and delivers(expected.deliver.when, over, choice):
+        last = landings.last_delivery(tx.conn, run)
+        match next_delivery(last, landings.newest_instruction(tx.conn, run)):
+            case "request":
+                try:
+                    _deliver(tx, run, expected.deliver)
+                except Refused as refused:
+                    over = over if over.exit_code else RunCompletion("failed", 1, f"not merged: {refused.text}")
+                else:
+                    return False
+            case "wait":
+                return False
+            case "over":
+                landing = landings.newest(tx.conn, run, delivers=True)
+                assert last is not None, run
+                assert landing is not None, run
+                over = exit_by_delivery(over, last, landing.branch)
     stop_workflow(tx, progress.space, over.status, over.exit_code, over.reason)
     return True
+
+
+def _deliver(tx: Transaction, run: int, deliver: Deliver) -> None:
+    """Have the work of ``run`` merged, before it ends; what cannot be goes back to its author."""
+    record = workflows.by_id(tx.conn, run)
+    assert record is not None, run
+    asked = MergeRequest(give_back=True)
+    request_landing(tx, record, plan_landing(tx.conn, record, asked, deliver), delivers=True)

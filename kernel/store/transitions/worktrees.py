@@ -20,6 +20,9 @@ VALUES (:run, :agent, :name, :space, 'planned', :repository, :base, :branch, :pa
 SET: Final = "UPDATE worktrees SET state = ?, git_dir = ?, why = ? WHERE run = ? AND agent = ?"
 
 
+BEGAN_ON: Final = "UPDATE workflows SET began_on = ? WHERE id = ?"
+
+
 class TreePlan(msgspec.Struct, frozen=True, kw_only=True):
     """The trees of a run. ``note`` is for all who take part in it: what is not in them. "": nothing to note."""
 
@@ -31,6 +34,8 @@ class TreePlan(msgspec.Struct, frozen=True, kw_only=True):
     follows: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     """Whose last commit a member's tree is brought to, by their names."""
     commits: Commits = "auto"
+    branch: str = ""
+    """The branch that they begin from; "": none."""
 
 
 def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: Mapping[str, AgentKey]) -> None:
@@ -40,6 +45,7 @@ def plan_worktrees(tx: Transaction, run: int, space: str, plan: TreePlan, keys: 
     """
     if plan.note:
         append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=plan.note))
+    tx.conn.execute(BEGAN_ON, (plan.branch, run))
     for tree in plan.trees(run_id(run)):
         values = {
             **msgspec.structs.asdict(tree),

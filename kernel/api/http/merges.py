@@ -1,0 +1,66 @@
+"""Merges of what the agents of a run did: asked for by people, and looked at until they have ended."""
+
+import msgspec
+
+from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.api.http.events import BYE
+from kernel.api.http.route import Request, once
+from kernel.api.http.runs import run_asked
+from kernel.api.responses import Response
+from kernel.policy.landing import TRANSITIONS
+from kernel.store import landings, run_outcomes
+from kernel.store.landings import Landing
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.landings import plan_landing, request_landing
+from protocol.api.merges import MergeInfo, MergeRequest
+from protocol.errors import Refused
+from protocol.events import Event
+from protocol.names import branch_fault, number_of, run_id
+
+
+async def request(call: Request[MergeRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /runs/:run/merge: put it into the queue of its repository. A dry run is answered with what it would be."""
+    body = call.body
+    if body.into is not None and (fault := branch_fault(body.into)) is not None:
+        raise Refused("bad_request", fault, "name a branch without refs/heads/: main")
+    record = store.reader.now(run_asked, call.args["run"])
+    deliver = store.reader.now(run_outcomes.expected, record.id).deliver
+    if body.dry_run:
+        plan = store.reader.now(plan_landing, record, body, deliver)
+        return Response(200, msgspec.json.encode(await files.landings.preview(record, plan)))
+
+    def make(tx: Transaction) -> MergeInfo:
+        return landings.info_of(request_landing(tx, record, plan_landing(tx.conn, record, body, deliver)))
+
+    return Response(202, await store.writer.commit(once, call.request_key, make, status=202))
+
+
+async def show(call: Request[None], store: StoreAccess, kernel: KernelControl) -> MergeInfo:
+    """GET /runs/:run/merge?id=&wait=: the newest of the run, or the one; with ``wait=true`` once it has ended."""
+    record = store.reader.now(run_asked, call.args["run"])
+    waits = "wait" in call.query and call.wait
+    asked = call.query.get("id")
+
+    def find() -> Landing:
+        number = None if asked is None else number_of(asked, "g") or 0
+        found = (
+            store.reader.now(landings.newest, record.id) if number is None else store.reader.now(landings.by_id, number)
+        )
+        if found is None or found.run != record.id:
+            text = (
+                f"there is no merge {(asked or '')[:40]!r} of {run_id(record.id)}"
+                if asked
+                else (f"nobody asked to merge {run_id(record.id)} yet")
+            )
+            raise Refused("not_found", text, f"awk merge {run_id(record.id)}")
+        return found
+
+    def ends(event: Event) -> bool:
+        return event.type == BYE or event.data.get("run") == run_id(record.id)
+
+    with store.feed.subscribe(types={"merge.ended", BYE}, wanted=ends) as events:
+        while TRANSITIONS[(found := find()).state] and waits:
+            if kernel.shutdown.closing.is_set():
+                raise Refused("stopping", "the kernel stops before it is merged; it goes on with the next one")
+            await anext(events)
+    return landings.info_of(found)

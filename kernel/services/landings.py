@@ -1,0 +1,360 @@
+"""Lands the branches of agents: one queue for each repository, in the log, and one task that serves it.
+
+What stands in the queue side by side, for the same branch and under the same check, lands together: it is merged in
+order, checked once, and the branch is moved once. Where the check is red, half of it is tried, until the one is found
+that makes it so. What is in the queue is there after a crash; what was found sound is settled by looking at the branch.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.agents.environment import worker_environment
+from kernel.fault_injection import fault_point
+from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, together
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.services.timers import reconcile
+from kernel.store import landings, workflows, worktrees
+from kernel.store.feed import Wake
+from kernel.store.landings import Landing
+from kernel.store.reader import Reader
+from kernel.store.transitions.landings import (
+    MergePlan,
+    Return,
+    Sound,
+    begin_landings,
+    landing_refused,
+    landings_again,
+    landings_checked,
+    landings_merged,
+)
+from kernel.store.workflows import WorkflowRecord
+from kernel.store.worktrees import Worktree
+from kernel.store.writer import Writer
+from kernel.workflows.checkout import NotClean, check_clean, checkout_of, move_checkout, release
+from kernel.workflows.git_directory import GitDirectory
+from kernel.workflows.landing import (
+    Added,
+    CheckOutcome,
+    CheckRun,
+    Conflict,
+    Merging,
+    Side,
+    Wanted,
+    conflict_text,
+    merging_in,
+    red_text,
+)
+from kernel.workflows.project_git import ProjectGit
+from kernel.workflows.repository import Repository
+from protocol.api.merges import MergeInfo, MergeOutcome
+from protocol.errors import Refused
+from protocol.ipc import Sandbox
+from protocol.names import run_id
+from protocol.workflow import WorkflowDefinition
+
+logger = logging.getLogger(__name__)
+
+WAKING: Final = frozenset({"merge.requested"})
+PLACE: Final = ".landings"
+"""The folder that merges and checks are made in, beside the working trees."""
+FOREVER_SECONDS: Final = float("inf")
+LATER_SECONDS: Final = 2.0
+"""Before it is tried again where a process could not be started, or the store takes nothing."""
+MOVED: Final = "the branch was moved meanwhile"
+_workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
+_numbers: Final = itertools.count(1)
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What is to be merged for one landing; ``boxes`` are the sandboxes of its confined agents."""
+
+    landing: Landing
+    wanted: Wanted
+    folder: str
+    boxes: tuple[Sandbox, ...]
+    env: Mapping[str, str]
+
+
+class Landings:
+    """Serves the queue. ``git`` works in a folder that only it uses."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        git: ProjectGit,
+        repository: Repository,
+        box: Callable[[Worktree], Sandbox | None],
+        reader: Reader,
+        writer: Writer,
+        wake: Wake,
+        launcher: Launcher,
+        environ: Mapping[str, str],
+        own_bin: frozenset[str],
+    ) -> None:
+        """``box`` says how what runs over a tree is confined."""
+        self._root = root
+        self._git = git
+        self._repository = repository
+        self._box = box
+        self._reader = reader
+        self._writer = writer
+        self._wake = wake
+        self._launcher = launcher
+        self._env = worker_environment(environ, own_bin=own_bin)
+        self._limit = TOGETHER
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        await reconcile(self._wake, self.run_once)
+
+    async def run_once(self) -> float:
+        """Land all that is in the queue. Returns the seconds until it is to be looked at again."""
+        try:
+            left = self._reader.now(landings.unfinished)
+            checked = tuple(one for one in left if one.state == "checked")
+            if checked:
+                # All that was found sound together is moved together, whoever found it so.
+                await self._move(tuple(one for one in checked if one.tip == checked[0].tip))
+            elif any(one.state == "merging" for one in left):
+                await self._writer.commit(
+                    landings_again, [one for one in left if one.state == "merging"], "interrupted"
+                )
+            elif left:
+                await self._land(together(left, self._limit))
+            else:
+                return FOREVER_SECONDS
+        except SpawnTransient as error:
+            logger.warning("landing.later %s", error)
+            return LATER_SECONDS
+        except Refused as refused:
+            logger.warning("landing.refused %s", refused.text)
+            return LATER_SECONDS
+        return 0.0
+
+    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
+        """What would come of a landing, as far as it can be told without its check. Changes nothing. Raises Refused."""
+        repository, branch, terms = plan
+        landing = Landing(
+            0, repository, branch, terms.check, record.id, record.space, "requested", terms, False, 0, 0, "", "", "",
+            MergeOutcome(), 0, None,
+        )  # fmt: skip
+        async with merging_in(self._git, repository) as merging:
+            expected = await merging.tip(branch)
+            if expected is None:
+                outcome: MergeOutcome | None = _no_branch(branch)
+            else:
+                outcome = await self._obstacle(landing)
+            if outcome is None and expected is not None:
+                added = await merging.add(expected, (await self._work(landing)).wanted)
+                outcome = (
+                    _conflict(added, branch) if isinstance(added, Conflict) else MergeOutcome(branches=added.branches)
+                )
+        assert outcome is not None
+        return MergeInfo(
+            id="",
+            run=run_id(record.id),
+            state="refused" if outcome.why else "possible",
+            into=branch,
+            squash=terms.squash,
+            check=terms.check,
+            **{name: getattr(outcome, name) for name in MergeOutcome.__struct_fields__},
+        )
+
+    async def _land(self, batch: Sequence[Landing]) -> None:
+        batch = await self._writer.commit(begin_landings, batch)
+        fault_point("landing.begun")
+        if not batch:
+            return
+        try:
+            async with merging_in(self._git, batch[0].repository) as merging:
+                await self._merge(merging, batch)
+        except Refused as refused:
+            if refused.code not in ("setup_failed", "bad_definition"):
+                raise
+            if len(batch) > 1:  # one of them is what it is about
+                self._limit = 1
+                await self._writer.commit(landings_again, batch, refused.text)
+            else:
+                await self._writer.commit(landing_refused, batch[0], MergeOutcome(why=refused.text))
+
+    async def _merge(self, merging: Merging, batch: Sequence[Landing]) -> None:
+        """Merge all of ``batch`` into one commit, have it checked, and move the branch to it."""
+        branch = batch[0].branch
+        expected = await merging.tip(branch)
+        obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0])
+        if obstacle is not None or expected is None:
+            for one in batch:
+                await self._writer.commit(landing_refused, one, obstacle or _no_branch(branch))
+            return
+        sound: list[tuple[Work, Added]] = []
+        tip = expected
+        for one in batch:
+            work = await self._work(one)
+            added = await merging.add(tip, work.wanted)
+            if isinstance(added, Added) and added.commit != tip:
+                sound.append((work, added))
+                tip = added.commit
+            elif tip != expected:
+                # It may be something else once it is known whether those before it land.
+                await self._writer.commit(landings_again, [one], "it waits for those before it")
+            elif isinstance(added, Conflict):
+                await self._refuse_conflict(merging, one, added)
+            else:
+                await self._writer.commit(landings_merged, [one], "there was nothing to merge")
+        if not sound:
+            return
+        checked = await self._check(merging, tip, sound)
+        self._limit = limit_after(len(sound), self._limit, sound=checked.why is None)
+        if checked.why is not None:
+            if len(sound) > 1:
+                await self._writer.commit(landings_again, [work.landing for work, _ in sound], "the check is red")
+            else:
+                await self._refuse_red(merging, expected, sound[0], checked)
+            return
+        await merging.keep(tip)
+        fault_point("landing.kept")
+        passed = [Sound(work.landing, added.commit, MergeOutcome(branches=added.branches)) for work, added in sound]
+        found = await self._writer.commit(landings_checked, passed, expected, tip)
+        fault_point("landing.checked")
+        await self._move(found)
+
+    async def _move(self, batch: Sequence[Landing]) -> None:
+        """Move the branch of ``batch``, which is sound, unless that is done; its checkout goes with it."""
+        if not batch:
+            return
+        repository, branch, expected, tip = batch[0].repository, batch[0].branch, batch[0].expected, batch[0].tip
+        async with merging_in(self._git, repository) as merging:
+            now = await merging.tip(branch)
+            inside = now is not None and now != expected and await merging.has(tip, now)
+            standing = settle(now, expected, tip_is_in=inside)
+            kept: tuple[str, ...] = ()
+            checkout: GitDirectory | None = None
+            try:
+                checkout = await trio.to_thread.run_sync(checkout_of, repository, branch, self._root)
+                if checkout is not None and (standing == "untouched" or now == tip):
+                    moved = await move_checkout(self._git, merging, checkout, branch, expected, tip)
+                    standing, kept = ("elsewhere", ()) if moved is None else ("moved", moved.kept)
+                elif standing == "untouched":
+                    standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
+            except NotClean as error:
+                if standing != "moved":
+                    outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
+                    for one in batch:
+                        outcome = msgspec.structs.replace(outcome, branches=one.outcome.branches)
+                        await self._writer.commit(landing_refused, one, outcome)
+                    return
+        fault_point("landing.landed")
+        if checkout is not None:
+            await trio.to_thread.run_sync(release, checkout)
+        if standing == "moved":
+            note = f"changed meanwhile, and left as they are: {', '.join(map(repr, kept[:20]))}" if kept else ""
+            await self._writer.commit(landings_merged, batch, note)
+            logger.info("landing.merged %s into %s at %s", ", ".join(run_id(one.run) for one in batch), branch, tip)
+            return
+        for one in batch:
+            if one.tries >= TRIES:
+                await self._writer.commit(landing_refused, one, MergeOutcome(why=f"{branch} was moved {TRIES} times"))
+            else:
+                await self._writer.commit(landings_again, [one], MOVED)
+
+    async def _work(self, landing: Landing) -> Work:
+        """What is to be merged, in the order of the workflow's file. Raises Refused."""
+        record, source = self._reader.now(workflows.by_id, landing.run), self._reader.now(workflows.source, landing.run)
+        if record is None or source is None:
+            raise Refused("setup_failed", f"{run_id(landing.run)} was removed")
+        names = list(_workflow.decode(source.definition).agents)
+        trees = sorted(
+            self._reader.now(worktrees.of_run, landing.run),
+            key=lambda tree: names.index(tree.name) if tree.name in names else len(names),
+        )
+        wanted = landing.terms.agent
+        if wanted is not None and wanted not in names:
+            raise Refused("setup_failed", f"{wanted[:60]!r} is not an agent of {record.place}: {', '.join(names)}")
+        sides: dict[str, Side] = {}
+        boxes: list[Sandbox] = []
+        for tree in trees:
+            if (wanted is None or tree.name == wanted) and tree.branch not in sides and tree.state != "planned":
+                box = self._box(tree)
+                boxes += [box] if box is not None else []
+                tip = await self._repository.tip(tree, box=box)
+                work, _hops = self._reader.now(landings.work_of, landing.run, tree.name)
+                if tip is not None:
+                    sides[tree.branch] = Side(tree.name, tree.branch, tip, work)
+        env = {"AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag, "AGENT_RUN": run_id(record.id)}
+        folder = trees[0].folder if trees else ""
+        return Work(
+            landing,
+            Wanted(record.id, record.place, tuple(sides.values()), landing.terms.squash),
+            folder,
+            tuple(boxes),
+            {**self._env, **env, "AGENT_PROJECT": str(self._root)},
+        )
+
+    async def _obstacle(self, landing: Landing) -> MergeOutcome | None:
+        """What stands against moving the branch now, though nothing is merged yet."""
+        try:
+            checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
+            if checkout is not None:
+                await check_clean(self._git, checkout)
+        except NotClean as error:
+            return MergeOutcome(why=str(error), files=error.files)
+        return None
+
+    async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:
+        """Check ``commit``, confined as soon as one of the agents is whose work is in it."""
+        work = sound[0][0]
+        if work.landing.check is None:
+            return CheckOutcome(None)
+        box = next((box for one, _ in sound for box in one.boxes), None)
+        run = CheckRun(self._launcher, f"check-{next(_numbers)}", work.env)
+        return await merging.check(commit, work.landing.check, work.folder, run, sandbox=box)
+
+    async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
+        returns: tuple[Return, ...] = ()
+        if self._goes_back(landing, met.side):
+            text = conflict_text(met, landing.branch, await merging.other_side(met))
+            returns = (Return(met.side.agent, text),)
+        await self._writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)
+
+    async def _refuse_red(
+        self, merging: Merging, expected: str, one: tuple[Work, Added], checked: CheckOutcome
+    ) -> None:
+        work, added = one
+        landing = work.landing
+        returns: tuple[Return, ...] = ()
+        if landing.terms.give_back:
+            # The first of its branches with which it is red: half of those that are left are tried each time.
+            low, high = 0, len(added.steps) - 1
+            while low < high:
+                middle = (low + high) // 2
+                red = await self._check(merging, added.steps[middle][1], [one])
+                low, high, checked = (low, middle, red) if red.why else (middle + 1, high, checked)
+            side = added.steps[low][0]
+            if self._goes_back(landing, side):
+                other = await merging.diff(await merging.start_of(expected, side.tip), expected)
+                text = red_text(side, landing.branch, expected, landing.check or "", checked, other)
+                returns = (Return(side.agent, text),)
+        outcome = MergeOutcome(branches=added.branches, why=checked.why or "", output=checked.output)
+        await self._writer.commit(landing_refused, landing, outcome, returns)
+
+    def _goes_back(self, landing: Landing, side: Side) -> bool:
+        return landing.terms.give_back and not self._reader.now(
+            landings.came_back_unchanged, landing, side.agent, side.tip
+        )
+
+
+def _no_branch(branch: str) -> MergeOutcome:
+    return MergeOutcome(why=f"there is no branch {branch}: git branch {branch} makes it")
+
+
+def _conflict(met: Conflict, branch: str) -> MergeOutcome:
+    why = f"what {met.side.agent} did conflicts with {branch}: {len(met.files)} files"
+    return MergeOutcome(branches=met.branches, files=met.files, why=why)
