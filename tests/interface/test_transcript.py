@@ -94,7 +94,7 @@ def test_long_arguments_and_results_are_cut_and_say_so() -> None:
     assert entry_lines(entry(tool="t", output="x" * 5000), PLAIN)[-1].endswith("x [3,000 more characters]")
 
 
-@pytest.mark.promise("P16")
+@pytest.mark.promise("P16", "P31")
 @given(anything, anything)
 def test_nothing_an_agent_says_moves_the_cursor_or_passes_for_a_line_of_ours(text: str, name: str) -> None:
     """Every line of it is indented and marked, and no character of it is obeyed."""
@@ -184,6 +184,10 @@ def test_attach_shows_text_as_it_is_written_and_calls_as_they_happen(cli: Cli, t
     assert ran.code == 5, "it goes on with the next kernel, which refuses"
 
 
+def no_pause(_seconds: float) -> None:
+    """Nobody waits here."""
+
+
 def test_who_works_is_known_from_events() -> None:
     """step n/max, tool, tokens, cost, time."""
     working = Working()
@@ -205,7 +209,7 @@ def test_off_a_terminal_a_run_says_every_30_seconds_that_it_lives() -> None:
     """One line each time, on stderr."""
     now = [0.0]
     err = Terminal()
-    progress = RunProgress(Output(Terminal(), err, {}), Clock(lambda: now[0], lambda: 0.0, lambda seconds: None))
+    progress = RunProgress(Output(Terminal(), err, {}), Clock(lambda: now[0], lambda: 0.0, no_pause))
     progress.name = "review:main"
     progress.take(event("instruction.step", 3, agent="alice", instruction="i7", data={"step": 3}))
     for second in range(95):
@@ -222,7 +226,7 @@ def test_on_a_terminal_the_lines_stand_below_a_clean_log() -> None:
     """They are taken away before anything is printed, and at the end; a hostile name moves nothing."""
     err = Terminal(terminal=True)
     out = Output(Terminal(), err, {"COLUMNS": "40"})
-    with RunProgress(out, Clock(lambda: 0.0, lambda: 0.0, lambda seconds: None)) as progress:
+    with RunProgress(out, Clock(lambda: 0.0, lambda: 0.0, no_pause)) as progress:
         for name in ("alice", "bob\x1b[2J" + "x" * 100):
             progress.take(event("instruction.leased", 1, agent=name, instruction=f"i-{name}"))
         progress.tick()

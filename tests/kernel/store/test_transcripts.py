@@ -42,6 +42,7 @@ def paged(house: House, instruction: str, limit: int) -> list[EntryInfo]:
         page = read(house, instruction, int(page.next), limit)
 
 
+@pytest.mark.promise("P31")
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 async def test_each_result_stands_with_the_arguments_of_its_call_on_whatever_page(house: House, limit: int) -> None:
     """Providers repeat ids, so the place counts; programs run several calls at once, so the id does."""
@@ -78,6 +79,7 @@ async def test_arguments_that_are_no_object_are_shown_as_one(house: House) -> No
     assert read(house, instruction).entries[1].input == {"arguments": "rm"}
 
 
+@pytest.mark.promise("P31")
 async def test_what_is_hidden_is_shown_nowhere(house: House) -> None:
     """What holds a secret has a form without it, in text and arguments."""
     await house.agents("alice")
