@@ -1,5 +1,6 @@
 """Transcripts of random work, through kills of workers and of the kernel: what can be read is what was done."""
 
+import json
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ from tests.project import Project
 RUNS = int(os.environ.get("AWK_TEST_TRANSCRIPTS", "12"))
 """How many scripts are played: 500 for the figure in docs/trials.md."""
 SEED = int(os.environ.get("AWK_TEST_SEED", "7"))
-MOST_KILLS = 2
+MOST_KILLS = 1
 """Of one script: an instruction whose workers crash more often is dead."""
 LIMIT = 3
 """Entries on a page: less than most of these transcripts have."""
@@ -173,3 +174,17 @@ def test_who_attaches_sees_what_is_done(project: Project) -> None:
     assert watching.returncode == 130
     assert project.ended(instruction)["status"] == "done"
     assert any(line.startswith(f"alice {instruction} #") and "shell" in line for line in lines)
+
+
+def test_who_follows_a_run_sees_what_its_agents_do_now(project: Project) -> None:
+    """Live events name the place as people know it, whatever run it is: the lines of `awk run` are made of them."""
+    project.agent("coder", 'text: "I look"', 'shell: "sleep 0.3"', "text: done")
+    project.write(".workflows/w.yaml", 'agents:\n  coder: { ref: coder }\nkickoff: "@coder go"\n')
+    for _ in range(2):
+        ran = project.awk("run", "w", "--trust", "--jsonl")
+        assert ran.code == 0, ran.err
+        told = [json.loads(line) for line in ran.out.splitlines()]
+        assert "tool shell" in [line["data"]["what"] for line in told if line["type"] == "progress"]
+        assert "I look" in "".join(line["data"]["text"] for line in told if line["type"] == "delta")
+        (began,) = (line for line in told if line["type"] == "attempt.started")
+        assert began["data"]["max_steps"] == 100

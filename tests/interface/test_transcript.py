@@ -1,5 +1,6 @@
 """What an agent did, on a terminal: whole, bounded, and nothing of its own making."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -235,24 +236,15 @@ def test_on_a_terminal_the_lines_stand_below_a_clean_log() -> None:
         progress.tick()
         out.note("another")
     lines, cursor = [""], 0
-    for piece in err.written.replace("\x1b[1A", "\0U").replace("\x1b[J", "\0J").split("\0"):
-        if piece.startswith("U"):
+    for command, written in re.findall(r"(\x1b\[1A|\x1b\[J|\n|)([^\x1b\n]*)", err.written):
+        if command == "\x1b[1A":
             cursor -= 1
-        elif piece.startswith("J"):
-            del lines[cursor + 1 :]
-            lines[cursor] = ""
-            piece = piece[1:]
-            for place, part in enumerate(piece.split("\n")):
-                if place:
-                    cursor += 1
-                    lines.append("")
-                lines[cursor] += part
-        else:
-            for place, part in enumerate(piece.split("\n")):
-                if place:
-                    cursor += 1
-                    lines[cursor:] = [""]
-                lines[cursor] += part
+        elif command == "\x1b[J":
+            lines[cursor:] = [""]
+        elif command == "\n":
+            cursor += 1
+            lines[cursor:] = [*lines[cursor:], ""] if cursor == len(lines) else lines[cursor:]
+        lines[cursor] += written
     shown = [line.rpartition("\r")[2] for line in lines]
     assert [line for line in shown if line] == ["a line of the log", "yes or no? another"]
     assert "\x1b[2J" not in err.written
