@@ -230,9 +230,9 @@ class Output:
             _to_nowhere(self._stderr)
 
     def notes(self, lines: Iterable[str]) -> None:
-        """Say some lines that are not the result, ready for a terminal."""
-        for line in lines:
-            self.note(line)
+        """Say some lines that are not the result, ready for a terminal, in one piece."""
+        if text := "\n".join(lines):
+            self.note(text)
 
     def draw(self, text: str) -> None:
         """Write our own words and moves of the cursor to standard error, as they are."""

@@ -50,7 +50,7 @@ from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Result, Start, Stop, Yield
-from protocol.names import AgentKey
+from protocol.names import AgentKey, place_of
 from protocol.ndjson import LineTooLong
 
 logger = logging.getLogger(__name__)
@@ -495,7 +495,7 @@ class RunningAttempt:
             Event(
                 type=kind,
                 at=self._services.now_text(),
-                space=leased.space,
+                space=place_of(leased.space),
                 agent=leased.name,
                 instruction=leased.instruction,
                 data=dict(data),

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from protocol.agent import McpServer
 from protocol.errors import UNSERVED, Cause
@@ -79,7 +79,16 @@ async def _success(bed: Bed) -> None:
     assert kinds(attempt) == ["reply", "tool", "reply"]
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert called.name == "channel_send" and not called.is_error
+    assert asked(attempt, called) == {"message": "hello"}
+    assert all(entry.duration_ms is not None for entry in attempt.entries if entry.kind != "session")
     assert not bed.live or bed.daemon.said == ["hello"]
+
+
+def asked(attempt: Attempt, called: Entry) -> Any:
+    """The arguments that the reply gave of the call that came back as ``called``, under the same name."""
+    (call,) = (call for entry in attempt.entries for call in entry.calls if call.id == called.call_id)
+    assert call.name == called.name
+    return json.loads(bytes(call.args))
 
 
 async def _system_prompt(bed: Bed) -> None:
@@ -326,6 +335,7 @@ async def _own_servers(bed: Bed) -> None:
     assert attempt.result.text == "It is five."
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert "5" in called.text and not called.is_error
+    assert (called.name, asked(attempt, called)) == ("mcp__own__add", {"a": 2, "b": 3})
 
 
 ABSENT: Final = McpServer(command="/nowhere/server")

@@ -2,12 +2,19 @@
 
 import base64
 import json
+import os
+from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocol.ipc import Delta, Entry, Json, Shown, ToolCall
+from protocol.ndjson import LINE_LIMIT_BYTES, encode
+from tests.worker.fake_kernel import attempt, make_start, script
+from worker.entry_limits import truncate_entry
 from worker.redaction import SLICE, Redaction
 
 KEY = "sk-live/4f+9a8b7c6d5e==4f3a2b1c0d_Zz?&Q"
@@ -63,3 +70,48 @@ def test_a_short_secret_is_looked_for_as_it_is_and_the_longest_first() -> None:
     """A password of four letters is in half of all words' base64."""
     redaction = Redaction({"abcd": "[short]", "abcd-and-more-of-it-than-that": "[long]", "": "[none]"})
     assert redaction.of("abcd, abcd-and-more-of-it-than-that, YWJjZA==") == "[short], [long], YWJjZA=="
+
+
+@given(
+    st.lists(st.sampled_from(["word ", *FORMS.values(), "x", FORMS["base64"][:9], FORMS["base64"][9:]]), max_size=12),
+    st.lists(st.integers(1, 30), min_size=1),
+)
+def test_a_stream_in_whatever_pieces_shows_no_more_than_the_whole(parts: list[str], sizes: list[int]) -> None:
+    """Text that is shown as it is written may break anywhere in a key."""
+    text, redaction, shown, at = "".join(parts), Redaction({KEY: "[key]"}), "", 0
+    for place in range(len(text)):
+        size = sizes[place % len(sizes)]
+        shown += redaction.of_stream(text[at : at + size])
+        at += size
+    shown += redaction.end_stream()
+    assert all(leaked(shown, form) < 2 * SLICE - 1 for name, form in FORMS.items() if "piece" not in name)
+    assert KEY not in shown and FORMS["base64"] not in shown
+    assert redaction.of_stream("done") + redaction.end_stream() == "done"
+
+
+@pytest.mark.promise("P18")
+async def test_what_people_are_shown_of_an_attempt_has_no_secret(tmp_path: Path) -> None:
+    """A variable that the agent's file lets through: in text, arguments and results, live and kept; the work has it."""
+    secret = "sesame-open-4711"
+    env = {"PATH": os.defpath, "DOOR": secret, "CI": "1"}
+    words = f"I use {secret} now, 1 time"
+    actions = ({"text": words}, {"shell": f"echo {secret}; printenv DOOR | base64"}, {"text": "done"})
+    made = await attempt(make_start(cwd=str(tmp_path), env=env, secrets=("DOOR", "CI"), mock=script(*actions)))
+    said, asked, ran, _ = made.entries
+    assert (said.text, ran.text.splitlines()[0]) == (words, secret), "a model is told what was said"
+    assert said.shown is not None and said.shown.text == "I use [DOOR] now, 1 time"
+    assert asked.shown is not None and b"[DOOR]" in bytes(asked.shown.calls[0].args)
+    assert ran.shown is not None and ran.shown.text.splitlines()[0] == "[DOOR]"
+    shown = [entry.shown for entry in made.entries] + [frame for frame in made.frames if isinstance(frame, Delta)]
+    told = msgspec.json.encode(shown).decode()
+    assert secret not in told and leaked(told, base64.b64encode(secret.encode() + b"\n").decode()) < SLICE
+
+
+async def test_a_secret_in_a_reply_that_hardly_fits_is_hidden_all_the_same() -> None:
+    """What is shown gives up its text before what is needed does."""
+    secret = "sesame-open-4711"
+    calls = (ToolCall(id="a", name="write", args=Json(msgspec.json.encode({"text": secret + "x" * 600_000}))),)
+    shown = Shown(text="y" * 300_000, calls=calls)
+    entry = truncate_entry(Entry(k=0, kind="reply", text=secret + "y" * 300_000, calls=calls, shown=shown))
+    assert len(encode(entry)) <= LINE_LIMIT_BYTES
+    assert entry.calls == calls and entry.shown is not None and secret.encode() not in bytes(entry.shown.calls[0].args)

@@ -1,0 +1,190 @@
+"""Transcripts of random work, through kills of workers and of the kernel: what can be read is what was done."""
+
+import json
+import os
+import random
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.project import Project
+
+RUNS = int(os.environ.get("AWK_TEST_TRANSCRIPTS", "12"))
+"""How many scripts are played: 500 for the figure in docs/trials.md."""
+SEED = int(os.environ.get("AWK_TEST_SEED", "7"))
+MOST_KILLS = 1
+"""Of one script: an instruction whose workers crash more often is dead."""
+LIMIT = 3
+"""Entries on a page: less than most of these transcripts have."""
+
+
+def random_script(chance: random.Random, name: str) -> tuple[list[str], list[tuple[str, Any]]]:
+    """Actions of a mock as YAML, and what a transcript of them has: texts, and calls with what they gave.
+
+    Some end their worker, once: nothing that was durable is done again then.
+    """
+    actions: list[str] = []
+    wanted: list[tuple[str, Any]] = []
+    kills = 0
+    for step in range(chance.randint(2, 6)):
+        word = f"{name}-{step}-{chance.randint(0, 10**6)}"
+        match chance.choice(("text", "shell", "long", "fails", "usage", "kill")):
+            case "text":
+                actions.append(f'text: "{word}"')
+                wanted.append(("reply", word))
+            case "shell":
+                actions.append(f'shell: "echo {word}"')
+                wanted += [("reply", ""), ("shell", ({"command": f"echo {word}"}, f"{word}\n", False))]
+            case "long":
+                actions.append(f'shell: "echo {word}; yes x | head -n 20000"')
+                wanted += [("reply", ""), ("shell", ({"command": f"echo {word}; yes x | head -n 20000"}, word, False))]
+            case "fails":
+                actions.append(f'shell: "echo {word}; exit 3"')
+                said = f"{word}\n[exit 3]"
+                wanted += [("reply", ""), ("shell", ({"command": f"echo {word}; exit 3"}, said, True))]
+            case "usage":
+                actions.append("usage: { input_tokens: 7, output_tokens: 3 }")
+            case _ if kills < MOST_KILLS:
+                kills += 1
+                actions.append("exit: { signal: KILL, times: 1 }")
+            case _:
+                pass
+    actions.append(f'text: "end of {name}"')
+    return actions, [*wanted, ("reply", f"end of {name}")]
+
+
+def read(project: Project, instruction: str) -> list[dict[str, Any]]:
+    """The whole transcript, a page at a time."""
+    found: list[dict[str, Any]] = []
+    after = "0"
+    while True:
+        page = project.ask("GET", f"/instructions/{instruction}/entries?after={after}&limit={LIMIT}")
+        assert 0 < len(page["entries"]) <= LIMIT
+        found += page["entries"]
+        if page["next"] is None:
+            assert page["total"] == len(found)
+            return found
+        after = page["next"]
+
+
+def done(entries: list[dict[str, Any]]) -> list[tuple[str, Any]]:
+    """What a transcript says, as ``random_script`` has it: notes of scripted failures, which are no steps, left out."""
+    said: list[tuple[str, Any]] = []
+    for entry in entries:
+        if entry["kind"] == "tool":
+            output = entry["output"].partition("\nx\n")[0]
+            said.append((entry["tool"], (entry["input"], output, entry["is_error"])))
+        elif entry["text"] or entry["calls"]:
+            said.append(("reply", entry["text"]))
+    return said
+
+
+def kill_kernel(project: Project) -> None:
+    """End the kernel without a word, and start another."""
+    kernel = psutil.Process(project.record()["pid"])
+    kernel.send_signal(signal.SIGKILL)
+    psutil.wait_procs([kernel], timeout=30)
+    assert project.awk("start", "--trust").code == 0
+
+
+@pytest.mark.promise("P5", "P31")
+def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> None:
+    """Through killed workers and a killed kernel; a page at a time; and its usage is the instruction's."""
+    chance = random.Random(SEED)
+    scripts = {f"a{number}": random_script(chance, f"a{number}") for number in range(RUNS)}
+    for name, (actions, _) in scripts.items():
+        project.agent(name, *actions, more="restart: { delay: 0s }")
+    assert project.awk("start", "--trust").code == 0
+    sent = {name: project.send(name) for name in scripts}
+    project.until("instruction.ended")
+    kill_kernel(project)
+    for name, instruction in sent.items():
+        ended = project.ended(instruction)
+        assert ended["status"] == "done", (SEED, name, ended)
+        entries = read(project, instruction)
+        numbers = [entry["n"] for entry in entries]
+        assert numbers == sorted(set(numbers))
+        wanted = scripts[name][1]
+        assert once(done(entries), wanted) == wanted, (SEED, name)
+        for key in ("input_tokens", "output_tokens"):
+            assert sum(entry["usage"][key] for entry in entries if entry["usage"]) == ended["usage"][key]
+        assert {entry["attempt"] for entry in entries} <= {attempt["n"] for attempt in ended["attempts"]}
+
+
+def once(found: list[tuple[str, Any]], wanted: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    """``found`` without the calls that a kill cut: each stands there once more, or with an unknown outcome."""
+    left = list(found)
+    for place in range(len(left) - 1, -1, -1):
+        what, said = left[place]
+        if what == "shell" and place < len(wanted) and left[place] != wanted[place] and "unknown" in str(said[1]):
+            left[place] = wanted[place]
+    return left
+
+
+def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project) -> None:
+    """It is cut in the worker, and says so: 50 MB of a tool's output are no more to the kernel than 128 KiB."""
+    project.agent("alice", "shell: \"head -c 50000000 /dev/zero | tr '\\\\0' x\"", "text: done")
+    assert project.awk("start", "--trust").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    project.agent("bob", 'shell: "echo x"', "text: done")
+    read(project, project.ended(project.send("bob"))["id"])  # all that is needed for it is loaded
+    before = kernel.memory_info().rss
+    instruction = project.send("alice")
+    assert project.ended(instruction)["status"] == "done"
+    (entry,) = (entry for entry in read(project, instruction) if entry["kind"] == "tool")
+    assert "left out" in entry["output"] and len(entry["output"]) < 200_000
+    assert kernel.memory_info().rss - before < 30_000_000
+
+
+def test_secrets_that_the_file_of_an_agent_names_are_masked(project: Project) -> None:
+    """In arguments and results, wherever these are shown; the tool had them."""
+    project.agent(
+        "alice",
+        'shell: "printenv DOOR; printenv DOOR | base64; printenv DOOR > seen"',
+        "text: done",
+        more="env: [DOOR]",
+    )
+    secret = "sesame-open-4711"
+    assert project.awk("start", "--trust", env={"DOOR": secret}).code == 0
+    instruction = project.send("alice")
+    assert project.ended(instruction)["status"] == "done"
+    assert (project.root / "seen").read_text().strip() == secret
+    shown = project.awk("show", instruction, "--steps")
+    assert "< [DOOR]" in shown.out and secret not in shown.out and "c2VzYW1l" not in shown.out
+    assert secret not in project.awk("logs", "-v").out
+
+
+def test_who_attaches_sees_what_is_done(project: Project) -> None:
+    """Until Ctrl-C, which ends only the watching."""
+    project.agent("alice", 'shell: "while [ ! -e go ]; do sleep 0.02; done; echo went"', "text: finished")
+    assert project.awk("start", "--trust").code == 0
+    with project.spawn("attach", "alice") as watching:
+        assert watching.stderr is not None and watching.stdout is not None
+        assert "attached to alice" in watching.stderr.readline()
+        instruction = project.send("alice")
+        (project.root / "go").touch()
+        lines: list[str] = []
+        while not any("went" in line and "<" in line for line in lines):
+            lines.append(watching.stdout.readline())
+            assert lines[-1], lines
+        watching.send_signal(signal.SIGINT)
+        watching.communicate(timeout=30)
+    assert watching.returncode == 130
+    assert project.ended(instruction)["status"] == "done"
+    assert any(line.startswith(f"alice {instruction} #") and "shell" in line for line in lines)
+
+
+def test_who_follows_a_run_sees_what_its_agents_do_now(project: Project) -> None:
+    """Live events name the place as people know it, whatever run it is: the lines of `awk run` are made of them."""
+    project.agent("coder", 'text: "I look"', 'shell: "sleep 0.3"', "text: done")
+    project.write(".workflows/w.yaml", 'agents:\n  coder: { ref: coder }\nkickoff: "@coder go"\n')
+    for _ in range(2):
+        ran = project.awk("run", "w", "--trust", "--jsonl")
+        assert ran.code == 0, ran.err
+        told = [json.loads(line) for line in ran.out.splitlines()]
+        assert "tool shell" in [line["data"]["what"] for line in told if line["type"] == "progress"]
+        assert "I look" in "".join(line["data"]["text"] for line in told if line["type"] == "delta")
+        (began,) = (line for line in told if line["type"] == "attempt.started")
+        assert began["data"]["max_steps"] == 100
