@@ -27,6 +27,7 @@ from kernel.api.context import (
     ProjectTrust,
     Services,
     StoreAccess,
+    TreeServices,
 )
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
@@ -141,6 +142,14 @@ def build(boot: Boot, database: Database) -> Kernel:
     trees, tree_work, attempts = _attempts(base, launcher, budgets, repository)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
+    sweep = WorktreeSweep(
+        repository=repository,
+        trees=trees,
+        reader=reader,
+        writer=writer,
+        wake=feed.new_wake(worktrees.WAKING),
+        works_in=attempts.works_in,
+    )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
     return Kernel(
@@ -155,7 +164,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, tree_work, reload),
+            files=_project_files(base, launcher, repository, trees, tree_work, sweep, reload),
             processes=_process_control(base, launcher, attempts),
             kernel=KernelControl(
                 identity=base.identity,
@@ -187,14 +196,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
         ),
         worktrees=trees,
-        worktree_sweep=WorktreeSweep(
-            repository=repository,
-            trees=trees,
-            reader=reader,
-            writer=writer,
-            wake=feed.new_wake(worktrees.WAKING),
-            works_in=attempts.works_in,
-        ),
+        worktree_sweep=sweep,
         budgets=budgets,
         deadlines=Deadlines(
             reader=reader,
@@ -337,6 +339,7 @@ def _project_files(
     repository: Repository,
     trees: Worktrees,
     tree_work: TreeWork,
+    sweep: WorktreeSweep,
     reload: Reload,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
@@ -348,8 +351,7 @@ def _project_files(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
         repository=repository,
-        worktrees=trees,
-        tree_work=tree_work,
+        worktrees=TreeServices(diffs=trees, work=tree_work, removal=sweep),
         environ=base.environ,
         own_bin=base.own_bin,
     )

@@ -68,7 +68,7 @@ def kill(project: Project) -> None:
 
 
 def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project: Project) -> None:
-    """contracts 1: workspace.git; awk diff; kept when it has commits of its own, swept when clean, by the next kernel too."""
+    """contracts 1: workspace.git; awk diff; kept with commits of its own, swept when clean, by the next kernel too."""
     repository(project)
     refused = project.awk("run", "review")
     assert refused.code == 7
