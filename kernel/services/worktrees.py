@@ -28,7 +28,7 @@ from kernel.store.transitions.worktrees import worktree_going, worktree_gone, wo
 from kernel.store.worktrees import SHARED, State, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.clone import clone_of, has_clone
-from kernel.workflows.repository import Changes, Repository
+from kernel.workflows.repository import Changes, Repository, unlock
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
@@ -77,6 +77,8 @@ class Worktrees:
         self._turn = trio.Lock()
         self._making: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By path."""
+        self._unlocked: set[str] = set()
+        """Paths of those that this kernel has begun to use."""
         self._stats: dict[tuple[str, str], DiffStat] = {}
         """By space and name; as it was after the last step that was measured."""
         self._due: dict[tuple[str, str], bool] = {}
@@ -110,8 +112,10 @@ class Worktrees:
             async with self._making[tree.path]:  # of one tree that all share, it is the first of them
                 tree = self._reader.now(worktrees.of, leased.run, leased.agent) or tree
                 if tree.state not in _THERE or not await trio.Path(tree.path, ".git").exists():
+                    self._unlocked.add(tree.path)
                     await self._make(tree, confined)
                     return True
+                await self.unlock(tree)
             if confined != has_clone(tree):
                 # Its agent's file says otherwise than when the tree was made.
                 if not confined:
@@ -124,6 +128,12 @@ class Worktrees:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
         return False
+
+    async def unlock(self, tree: Worktree) -> None:
+        """Remove the locks that an earlier kernel left in ``tree``, before its first use here. Raises nothing."""
+        if tree.path not in self._unlocked:
+            self._unlocked.add(tree.path)
+            await trio.to_thread.run_sync(unlock, tree)
 
     async def _make(self, tree: Worktree, confined: bool) -> None:
         async with self._turn:

@@ -305,6 +305,14 @@ class Repository:
         return found.stdout.decode("ascii", "replace").strip() if found.ok else None
 
 
+def unlock(tree: Worktree) -> None:
+    """Remove what gits left in ``tree`` that were killed with an earlier kernel. Blocks; nobody may work there yet."""
+    places = (tree.git_dir, clone_of(tree))
+    for lock in (*(f"{place}/index.lock" for place in places), f"{tree.repository}/refs/heads/{tree.branch}.lock"):
+        with suppress(OSError):
+            os.unlink(lock)
+
+
 def left_refs(tree: Worktree) -> str:
     """Refs below it keep what the tree was reset away from: on no branch, but in the repository as long as it is."""
     return f"refs/awk/left/{run_id(tree.run)}/{tree.name}"

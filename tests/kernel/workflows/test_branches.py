@@ -9,7 +9,7 @@ import pytest
 from kernel.store.worktrees import Worktree
 from kernel.workflows import tree_commits
 from kernel.workflows.branches import Branches, Tip
-from kernel.workflows.repository import Repository
+from kernel.workflows.repository import Repository, unlock
 from protocol.errors import Refused
 from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
 
@@ -156,3 +156,16 @@ async def test_nothing_is_committed_over_what_is_half_done(tmp_path: Path, scrip
         with pytest.raises(Refused, match=r"is checked out in|is under way in"):
             await us.branches.commit(us.tester, None, "work", "tester")
         assert us.tip(us.tester) == mine.commit
+
+
+async def test_locks_of_a_kernel_that_was_killed_are_removed_before_the_next_one_works_there(tmp_path: Path) -> None:
+    """git would wait for whoever is dead, for ever."""
+    async with team(tmp_path) as us:
+        ref = Path(us.coder.repository, "refs/heads", f"{us.coder.branch}.lock")
+        for lock in (ref, Path(us.coder.git_dir, "index.lock")):
+            lock.touch()
+        with pytest.raises(Refused, match=r"update-ref failed"):
+            await us.commits(us.coder, a="two\n")
+        unlock(us.coder)
+        tip = await us.commits(us.coder, a="two\n")
+        assert (tip.commit, us.status(us.coder)) == (us.tip(us.coder), "")
