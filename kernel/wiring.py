@@ -27,6 +27,7 @@ from kernel.api.context import (
     ProjectTrust,
     Services,
     StoreAccess,
+    TreeServices,
 )
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.single_flight import SingleFlight
@@ -145,6 +146,14 @@ def build(boot: Boot, database: Database) -> Kernel:
     queue = _landings(base, launcher, repository, trees)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
+    sweep = WorktreeSweep(
+        repository=repository,
+        trees=trees,
+        reader=reader,
+        writer=writer,
+        wake=feed.new_wake(worktrees.WAKING),
+        works_in=attempts.works_in,
+    )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
     return Kernel(
@@ -159,7 +168,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, tree_work, queue, reload),
+            files=_project_files(base, launcher, repository, trees, tree_work, sweep, queue, reload),
             processes=_process_control(base, launcher, attempts),
             kernel=KernelControl(
                 identity=base.identity,
@@ -191,14 +200,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
         ),
         worktrees=trees,
-        worktree_sweep=WorktreeSweep(
-            repository=repository,
-            trees=trees,
-            reader=reader,
-            writer=writer,
-            wake=feed.new_wake(worktrees.WAKING),
-            works_in=attempts.works_in,
-        ),
+        worktree_sweep=sweep,
         landings=queue,
         budgets=budgets,
         deadlines=Deadlines(
@@ -359,6 +361,7 @@ def _project_files(
     repository: Repository,
     trees: Worktrees,
     tree_work: TreeWork,
+    sweep: WorktreeSweep,
     queue: Landings,
     reload: Reload,
 ) -> ProjectFiles:
@@ -371,9 +374,7 @@ def _project_files(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
         repository=repository,
-        worktrees=trees,
-        tree_work=tree_work,
-        landings=queue,
+        worktrees=TreeServices(diffs=trees, work=tree_work, removal=sweep, landings=queue),
         environ=base.environ,
         own_bin=base.own_bin,
     )

@@ -75,6 +75,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("show", "show a run or an instruction", "Look"),
     Command("diff", "show what agents did in working trees of their own", "Look", file="runs"),
     Command("attach", "watch an agent or a workflow work, as it happens", "Look", file="events"),
+    Command("worktree", "list and remove the git working trees of agents", "Look"),
     Command("logs", "show what workers and attempts did", "Look", file="events"),
     Command("events", "show the kernel's events", "Look"),
     Command("new", "make an agent that lives until the kernel stops", "Set up", file="ls"),

@@ -124,6 +124,25 @@ class MergePreview(Protocol):
         ...
 
 
+class TreeRemoval(Protocol):
+    """The end of working trees."""
+
+    async def remove(
+        self, trees: Iterable[Worktree], *, force: bool
+    ) -> tuple[tuple[Worktree, ...], tuple[Worktree, ...]]:
+        """Remove those whose runs have ended: which are gone, and which are kept, with the reason. Raises nothing."""
+        ...
+
+
+class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is done with agents' working trees."""
+
+    diffs: WorktreeDiffs
+    work: TreeTools
+    removal: TreeRemoval
+    landings: MergePreview
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -135,9 +154,7 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Workflows of other repositories."""
     repository: Repository
     """Working trees are made of it."""
-    worktrees: WorktreeDiffs
-    tree_work: TreeTools
-    landings: MergePreview
+    worktrees: TreeServices
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]

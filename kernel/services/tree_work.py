@@ -60,6 +60,7 @@ class TreeWork:
         if source is None:
             return
         tip, note = Tip(tree.head, tree.ahead), ""
+        await self._trees.unlock(tree)
         try:
             tip = await self._branches.follow(tree, self._trees.box(tree), source)
         except Refused as refused:

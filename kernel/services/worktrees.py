@@ -28,7 +28,7 @@ from kernel.store.transitions.worktrees import worktree_going, worktree_gone, wo
 from kernel.store.worktrees import SHARED, State, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.clone import clone_of, has_clone
-from kernel.workflows.repository import Changes, Repository
+from kernel.workflows.repository import Changes, Repository, unlock
 from kernel.workflows.worktrees import WorktreeSetup, copy_included, run_steps
 from protocol.api.runs import DiffCommit, DiffFile, DiffStat, WorktreeDiff
 from protocol.errors import Refused
@@ -77,6 +77,8 @@ class Worktrees:
         self._turn = trio.Lock()
         self._making: defaultdict[str, trio.Lock] = defaultdict(trio.Lock)
         """By path."""
+        self._unlocked: set[str] = set()
+        """Paths of those that this kernel has begun to use."""
         self._stats: dict[tuple[str, str], DiffStat] = {}
         """By space and name; as it was after the last step that was measured."""
         self._due: dict[tuple[str, str], bool] = {}
@@ -110,8 +112,10 @@ class Worktrees:
             async with self._making[tree.path]:  # of one tree that all share, it is the first of them
                 tree = self._reader.now(worktrees.of, leased.run, leased.agent) or tree
                 if tree.state not in _THERE or not await trio.Path(tree.path, ".git").exists():
+                    self._unlocked.add(tree.path)
                     await self._make(tree, confined)
                     return True
+                await self.unlock(tree)
             if confined != has_clone(tree):
                 # Its agent's file says otherwise than when the tree was made.
                 if not confined:
@@ -124,6 +128,12 @@ class Worktrees:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CauseError("spawn_permanent", f"{refused.text}{hint}") from refused
         return False
+
+    async def unlock(self, tree: Worktree) -> None:
+        """Remove the locks that an earlier kernel left in ``tree``, before its first use here. Raises nothing."""
+        if tree.path not in self._unlocked:
+            self._unlocked.add(tree.path)
+            await trio.to_thread.run_sync(unlock, tree)
 
     async def _make(self, tree: Worktree, confined: bool) -> None:
         async with self._turn:
@@ -295,6 +305,7 @@ class WorktreeSweep:
         self._works_in = works_in
         self._looked_at: set[tuple[int, str]] = set()
         """Those that this kernel has decided to keep."""
+        self._turn = trio.Lock()
 
     async def run(self) -> None:
         """Sweep until cancelled. Raises StorageFailed."""
@@ -313,32 +324,63 @@ class WorktreeSweep:
                 nap = min(nap, LEAVING_SECONDS)
                 continue
             try:
-                self._trees.forget(tree)
-                why = await self._remove(tree)
-                if why is None:
-                    await self._writer.commit(worktree_gone, tree)
-                else:
-                    await self._writer.commit(worktree_kept, tree, why)
-                    self._looked_at.add((tree.run, tree.agent))
+                await self._decide(tree)
             except (Refused, SpawnTransient) as error:
                 logger.warning("worktree.later %s: %s", tree.path, error)
                 nap = min(nap, RETRY_SECONDS)
         return nap
 
-    async def _remove(self, tree: Worktree) -> str | None:
+    async def remove(
+        self, trees: Iterable[Worktree], *, force: bool
+    ) -> tuple[tuple[Worktree, ...], tuple[Worktree, ...]]:
+        """Remove those of ``trees`` with nothing to lose, now; with ``force`` whatever is in them.
+
+        Returns which are gone, and which are kept with the reason: somebody may still work there. Raises StorageFailed.
+        """
+        gone: list[Worktree] = []
+        kept: list[Worktree] = []
+        for tree in trees:
+            why: str | None = "an agent still works there"
+            if not self._works_in(tree.run):
+                try:
+                    why = await self._decide(tree, force=force)
+                except (Refused, SpawnTransient) as error:
+                    why = str(error)
+            if why is None:
+                gone.append(tree)
+            else:
+                kept.append(msgspec.structs.replace(tree, why=why))
+        return tuple(gone), tuple(kept)
+
+    async def _decide(self, tree: Worktree, *, force: bool = False) -> str | None:
+        """Remove ``tree`` or keep it, and write which. Returns why it stays. Raises Refused, SpawnTransient."""
+        async with self._turn:
+            now = self._reader.now(worktrees.of, tree.run, tree.agent)
+            if now is None or now.state == "gone":
+                return None  # somebody else was first
+            self._trees.forget(now)
+            why = await self._remove(now, force=force)
+            if why is None:
+                await self._writer.commit(worktree_gone, now)
+            else:
+                await self._writer.commit(worktree_kept, now, why)
+                self._looked_at.add((now.run, now.agent))
+            return why
+
+    async def _remove(self, tree: Worktree, *, force: bool) -> str | None:
         """Remove ``tree``, or return why it stays. Raises Refused (busy, or of the store), SpawnTransient."""
         try:
-            box = self._trees.box(tree)
+            box = None if force else self._trees.box(tree)
             if await trio.Path(tree.path).exists() and tree.state != "planned":
                 if tree.state == "made":
                     await self._trees.teardown(tree)
-                why = await self._repository.losses(tree, box=box)
+                why = None if force else await self._repository.losses(tree, box=box)
                 if why is not None:
                     return why
             elif box is not None and tree.state in ("made", "kept"):
                 return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
             await self._writer.commit(worktree_going, tree)
-            await self._repository.remove(tree, box=box)
+            await self._repository.remove(tree, box=box, force=force)
         except Refused as refused:
             if refused.code != "setup_failed":
                 raise

@@ -55,18 +55,24 @@ class Identity(AgentInSpace, frozen=True):
     instruction: InstructionId
     epoch: int
     live: bool
+    has_tree: bool = False
+    """It works in a git working tree."""
 
 
 IDENTIFY: Final = """
 SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
-  a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live
+  a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live,
+  EXISTS (SELECT 1 FROM worktrees AS t
+    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
 """
 
 
 def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
     """Return the attempt that a token belongs to; None: no live one."""
-    return rows.one(conn.execute(IDENTIFY, (token_hash,)), IDENTIFY, Identity, instruction=instruction_id, live=bool)
+    return rows.one(
+        conn.execute(IDENTIFY, (token_hash,)), IDENTIFY, Identity, instruction=instruction_id, live=bool, has_tree=bool
+    )
 
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"

@@ -14,7 +14,7 @@ from kernel.workflows.git_view import View
 from kernel.workflows.repository import Repository, left_refs
 from kernel.workflows.tree_commits import (
     Author,
-    Desk,
+    WritableTree,
     author_of,
     changed_files,
     commit_all,
@@ -73,12 +73,12 @@ class Branches:
 
         Raises Refused, SpawnTransient.
         """
-        async with self._repository.desk(tree, box) as (view, desk):
+        async with self._repository.writable(tree, box) as (view, writable):
             made = None
             if not nothing:
-                made = await commit_all(self._git, desk, message, await self._author(tree, view, agent))
-            tip = made or await commit_at(self._git, desk.view, desk.branch)
-            ahead = await count(self._git, desk.view, tip, tree.base)
+                made = await commit_all(self._git, writable, message, await self._author(tree, view, agent))
+            tip = made or await commit_at(self._git, writable.view, writable.branch)
+            ahead = await count(self._git, writable.view, tip, tree.base)
         return Tip(tip, ahead, made=made is not None)
 
     async def follow(self, tree: Worktree, box: Sandbox | None, source: Worktree) -> Tip:
@@ -86,14 +86,14 @@ class Branches:
 
         Refused (conflict): it has changes of its own, and nothing was changed.
         """
-        async with self._repository.desk(tree, box) as (view, desk):
+        async with self._repository.writable(tree, box) as (view, writable):
             target = await self._tip_of(view, source)
-            head = await head_of(self._git, desk)
+            head = await head_of(self._git, writable)
             if head != target:
                 own = await count(self._git, view, head, target)
                 if own:
                     raise Refused("conflict", f"it has commits of its own: {own}")
-                await move(self._git, desk, head, target)
+                await move(self._git, writable, head, target)
             ahead = await count(self._git, view, target, tree.base)
         return Tip(target, ahead)
 
@@ -105,21 +105,21 @@ class Branches:
         A merge with conflicts, or over changes that are not committed, is refused and changes nothing. What a reset
         leaves behind is committed, and kept by a ref.
         """
-        async with self._repository.desk(tree, box) as (view, desk):
+        async with self._repository.writable(tree, box) as (view, writable):
             target, author = await self._tip_of(view, source), await self._author(tree, view, agent)
-            head, left = await head_of(self._git, desk), ""
+            head, left = await head_of(self._git, writable), ""
             if mode == "merge":
-                end = await self._merge(desk, head, target, message, author)
+                end = await self._merge(writable, head, target, message, author)
             else:
                 end = target
-                head = await commit_all(self._git, desk, message, author) or head
+                head = await commit_all(self._git, writable, message, author) or head
                 if box is not None:
                     await bring_back(self._git, tree, view, box)
                 if await count(self._git, view, head, target):
                     left = f"{left_refs(tree)}/{head[:12]}"
                     await self._git.said(view, "update-ref", left, head)
-            await move(self._git, desk, head, end)
-            ahead = await count(self._git, desk.view, end, tree.base)
+            await move(self._git, writable, head, end)
+            ahead = await count(self._git, writable.view, end, tree.base)
         return Tip(end, ahead, made=end not in (head, target), left=left)
 
     async def standing(self, tree: Worktree, box: Sandbox | None, others: tuple[Worktree, ...]) -> Standing:
@@ -135,13 +135,13 @@ class Branches:
                 colleagues.append(Colleague(other, theirs, new, await count(self._git, view, commit, theirs)))
         return Standing(Tip(commit, ahead), changed, tuple(colleagues))
 
-    async def _merge(self, desk: Desk, head: str, target: str, message: str, author: Author) -> str:
+    async def _merge(self, writable: WritableTree, head: str, target: str, message: str, author: Author) -> str:
         """The commit that has both: one of them where it has the other already."""
-        if not await count(self._git, desk.view, target, head):
+        if not await count(self._git, writable.view, target, head):
             return head
-        if not await count(self._git, desk.view, head, target):
+        if not await count(self._git, writable.view, head, target):
             return target
-        return await merged(self._git, desk, head, target, message, author)
+        return await merged(self._git, writable, head, target, message, author)
 
     async def _tip_of(self, view: View, tree: Worktree) -> str:
         """The last commit of the branch of ``tree``; before that is there, what it is to begin with."""

@@ -32,7 +32,7 @@ from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_
 from kernel.workflows.git_view import Manner, View
 from kernel.workflows.linked_tree import branch_in, check_not_locked, link_tree, linked_trees, unlink_tree
 from kernel.workflows.project_git import ProjectGit, failed, unusable
-from kernel.workflows.tree_commits import Desk
+from kernel.workflows.tree_commits import WritableTree
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 from protocol.names import run_id
@@ -262,7 +262,7 @@ class Repository:
                 yield view, inside
 
     @asynccontextmanager
-    async def desk(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, Desk]]:
+    async def writable(self, tree: Worktree, box: Sandbox | None) -> AsyncGenerator[tuple[View, WritableTree]]:
         """A view of ``tree`` as everybody sees it, and a way to write to it. A confined one comes back after the block.
 
         Raises Refused.
@@ -270,10 +270,10 @@ class Repository:
         async with self._turns[tree.branch], self.git.view(_outside(tree)) as view:
             if box is None:
                 objects = {"GIT_OBJECT_DIRECTORY": objects_behind(view)}
-                yield view, Desk(tree, view, f"{tree.git_dir}/index", objects)
+                yield view, WritableTree(tree, view, f"{tree.git_dir}/index", objects)
                 return
             await bring_back(self.git, tree, view, box)
-            yield view, Desk(tree, View(clone_of(tree), tree.path, box))
+            yield view, WritableTree(tree, View(clone_of(tree), tree.path, box))
             await bring_back(self.git, tree, view, box)
 
     async def manner(self, tree: Worktree) -> Manner:
@@ -316,6 +316,14 @@ class Repository:
         words = ("rev-parse", "--verify", "--quiet", f"refs/heads/{tree.branch}^{{commit}}")
         found = await self.git.run(view, *words)
         return found.stdout.decode("ascii", "replace").strip() if found.ok else None
+
+
+def unlock(tree: Worktree) -> None:
+    """Remove what gits left in ``tree`` that were killed with an earlier kernel. Blocks; nobody may work there yet."""
+    places = (tree.git_dir, clone_of(tree))
+    for lock in (*(f"{place}/index.lock" for place in places), f"{tree.repository}/refs/heads/{tree.branch}.lock"):
+        with suppress(OSError):
+            os.unlink(lock)
 
 
 def left_refs(tree: Worktree) -> str:

@@ -33,7 +33,7 @@ _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
-class Desk(msgspec.Struct, frozen=True):
+class WritableTree(msgspec.Struct, frozen=True):
     """A way to write to ``tree``: ``view`` has its files, and an index that is ours until ``index`` takes it over.
 
     Of a confined agent it is the clone, in its sandbox: that index is the tree's own (``index`` is "").
@@ -77,18 +77,18 @@ async def author_of(git: ProjectGit, view: View, agent: str, own: tuple[str, str
     return Author(f"{name} ({agent})" if name else agent, email or "agent-worker@localhost")
 
 
-async def head_of(git: ProjectGit, desk: Desk) -> str:
+async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     """The last commit of the tree's branch, which has to be checked out, with nothing half done. Raises Refused."""
-    tree = desk.tree
-    out = (await git.run(desk.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
-    if out != desk.branch:
+    tree = writable.tree
+    out = (await git.run(writable.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
+    if out != writable.branch:
         what = out.removeprefix("refs/heads/")[:100] or "no branch"
         raise failed(f"{what!r} is checked out in {tree.path}", f"git switch {tree.branch}")
-    place = clone_of(tree) if desk.view.sandbox is not None else tree.git_dir
+    place = clone_of(tree) if writable.view.sandbox is not None else tree.git_dir
     under_way = await trio.to_thread.run_sync(_under_way, place)
     if under_way is not None:
         raise failed(f"something is under way in {tree.path} ({under_way})", "finish it, or abort it")
-    return await commit_at(git, desk.view, desk.branch)
+    return await commit_at(git, writable.view, writable.branch)
 
 
 async def commit_at(git: ProjectGit, view: View, name: str) -> str:
@@ -112,62 +112,62 @@ async def changed_files(git: ProjectGit, view: View) -> tuple[str, ...]:
     return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
 
 
-async def stage(git: ProjectGit, desk: Desk) -> str:
-    """Put the files as they are into the desk's index. Returns the tree object. Raises Refused where files conflict.
+async def stage(git: ProjectGit, writable: WritableTree) -> str:
+    """Put the files as they are into the tree's index. Returns the tree object. Raises Refused where files conflict.
 
     Left out: what git ignores, submodules, and folders that are repositories of their own.
     """
-    unmerged = (await git.said(desk.view, "ls-files", "-z", "--unmerged")).split(b"\0")
+    unmerged = (await git.said(writable.view, "ls-files", "-z", "--unmerged")).split(b"\0")
     conflicts = sorted({os.fsdecode(row.partition(b"\t")[2]) for row in unmerged if row})
     if conflicts:
         raise failed(f"these files have conflicts: {named(conflicts)}", "settle them: git add, or git checkout")
-    listed = os.fsdecode(await git.said(desk.view, "ls-files", "-z", "--stage", "--modified")).split("\0")
+    listed = os.fsdecode(await git.said(writable.view, "ls-files", "-z", "--stage", "--modified")).split("\0")
     changed = [row.partition("\t")[2] for row in listed if row and not row.startswith(_SUBMODULE)]
-    others = os.fsdecode(await git.said(desk.view, "ls-files", "-z", "--others", "--exclude-standard")).split("\0")
+    others = os.fsdecode(await git.said(writable.view, "ls-files", "-z", "--others", "--exclude-standard")).split("\0")
     changed += [name for name in others if name and not name.endswith("/")]
     if changed:
         words = ("update-index", "--add", "--remove", "--replace", "-z", "--stdin")
         given = b"".join(os.fsencode(name) + b"\0" for name in dict.fromkeys(changed))
-        await git.said(desk.view, *words, given=given, variables=desk.objects)
-    return (await git.said(desk.view, "write-tree", variables=desk.objects)).decode("ascii", "replace").strip()
+        await git.said(writable.view, *words, given=given, variables=writable.objects)
+    return (await git.said(writable.view, "write-tree", variables=writable.objects)).decode("ascii", "replace").strip()
 
 
-async def commit_all(git: ProjectGit, desk: Desk, message: str, author: Author) -> str | None:
+async def commit_all(git: ProjectGit, writable: WritableTree, message: str, author: Author) -> str | None:
     """Commit the files as they are on the tree's branch. Returns the commit; None where there is nothing new.
 
     Raises Refused (setup_failed).
     """
-    head = await head_of(git, desk)
-    staged = await stage(git, desk)
-    before = (await git.said(desk.view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
-    made = None if staged == before else await _commit(git, desk, staged, (head,), message, author)
-    await trio.to_thread.run_sync(_take_over, desk)
+    head = await head_of(git, writable)
+    staged = await stage(git, writable)
+    before = (await git.said(writable.view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
+    made = None if staged == before else await _commit(git, writable, staged, (head,), message, author)
+    await trio.to_thread.run_sync(_take_over, writable)
     if made is not None:
-        await git.said(desk.view, "update-ref", desk.branch, made, head)
+        await git.said(writable.view, "update-ref", writable.branch, made, head)
     return made
 
 
-async def move(git: ProjectGit, desk: Desk, head: str, target: str) -> None:
+async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) -> None:
     """Bring the tree, and its branch, from ``head`` to ``target``; nothing that is not committed is lost by that.
 
     Also where an earlier try was interrupted half way. Raises Refused: conflict, and nothing has changed; setup_failed.
     """
-    staged = await stage(git, desk)
-    mine = await _different(git, desk.view, head, staged)
-    lost = sorted(mine & await _different(git, desk.view, staged, target)) if mine else []
+    staged = await stage(git, writable)
+    mine = await _different(git, writable.view, head, staged)
+    lost = sorted(mine & await _different(git, writable.view, staged, target)) if mine else []
     if lost:
         text = f"changes here that are not committed would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
-    await git.said(desk.view, "read-tree", "--reset", "-u", target, variables=desk.objects)
-    await trio.to_thread.run_sync(_take_over, desk)
+    await git.said(writable.view, "read-tree", "--reset", "-u", target, variables=writable.objects)
+    await trio.to_thread.run_sync(_take_over, writable)
     if target != head:
-        await git.said(desk.view, "update-ref", desk.branch, target, head)
+        await git.said(writable.view, "update-ref", writable.branch, target, head)
 
 
-async def merged(git: ProjectGit, desk: Desk, head: str, target: str, message: str, author: Author) -> str:
+async def merged(git: ProjectGit, writable: WritableTree, head: str, target: str, message: str, author: Author) -> str:
     """The commit that merges ``target`` into ``head``, made without touching the tree. Raises Refused (conflict)."""
     words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", head, target)
-    result = await git.run(desk.view, *words, variables=desk.objects)
+    result = await git.run(writable.view, *words, variables=writable.objects)
     if result.exit.code == _OLD_GIT:
         raise failed("git is too old to merge here: 2.38 is needed", "upgrade git, or use mode: reset")
     tree, *files = os.fsdecode(result.stdout).rstrip("\0").split("\0")
@@ -176,7 +176,7 @@ async def merged(git: ProjectGit, desk: Desk, head: str, target: str, message: s
         raise Refused("conflict", text, "settle it with its author, or change those files so that they agree")
     if not result.ok or not _COMMIT.fullmatch(tree):
         raise failed(f"git merge-tree failed: {git.why(result)}")
-    return await _commit(git, desk, tree, (head, target), message, author)
+    return await _commit(git, writable, tree, (head, target), message, author)
 
 
 def named(files: Sequence[str]) -> str:
@@ -185,10 +185,12 @@ def named(files: Sequence[str]) -> str:
     return f"{shown} and {len(files) - NAMED} more" if len(files) > NAMED else shown
 
 
-async def _commit(git: ProjectGit, desk: Desk, tree: str, parents: Sequence[str], message: str, author: Author) -> str:
+async def _commit(
+    git: ProjectGit, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: Author
+) -> str:
     words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
-    variables = {**desk.objects, **author.variables}
-    said = await git.said(desk.view, *words, given=f"{message.rstrip()}\n".encode(), variables=variables)
+    variables = {**writable.objects, **author.variables}
+    said = await git.said(writable.view, *words, given=f"{message.rstrip()}\n".encode(), variables=variables)
     return said.decode("ascii", "replace").strip()
 
 
@@ -202,9 +204,9 @@ def _under_way(git_dir: str) -> str | None:
     return next((name for name in _UNDER_WAY if os.path.lexists(f"{git_dir}/{name}")), None)
 
 
-def _take_over(desk: Desk) -> None:
-    """Have the tree go by the desk's index. Blocks."""
-    if desk.index:
-        new = Path(f"{desk.index}.awk")
-        shutil.copy2(f"{desk.view.folder}/index", new)
-        new.rename(desk.index)
+def _take_over(writable: WritableTree) -> None:
+    """Have the tree go by the tree's index. Blocks."""
+    if writable.index:
+        new = Path(f"{writable.index}.awk")
+        shutil.copy2(f"{writable.view.folder}/index", new)
+        new.rename(writable.index)

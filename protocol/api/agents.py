@@ -96,11 +96,16 @@ class AgentInfo(AgentSummary, frozen=True, kw_only=True, tag_field="schema", tag
 
 
 class Cleared(Document, frozen=True, kw_only=True):
-    """POST /spaces/:space/clear, ``awk clear``: how many messages and instructions there have no words any more."""
+    """POST /spaces/:space/clear, ``awk clear``: how many messages and instructions there have no words any more.
+
+    Of working trees of ended runs: how many were removed, and how many stay because work would be lost with them.
+    """
 
     space: str
     messages: int
     instructions: int
+    worktrees: int = 0
+    worktrees_kept: int = 0
     schema: str = "awk/clear/1"
 
 

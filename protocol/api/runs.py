@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from protocol.agent import Approval
-from protocol.api.document import Body, Document, Page
+from protocol.api.document import Ask, Body, Document, Page
 from protocol.api.merges import MergeInfo
 from protocol.api.workflows import StartRequest, StartTerms
 from protocol.budget import BudgetTokens, RunBudget, Usd
@@ -172,3 +172,47 @@ class DiffReport(Document, frozen=True, kw_only=True):
     space: str
     worktrees: tuple[WorktreeDiff, ...]
     schema: str = "awk/diff/1"
+
+
+class WorktreeRow(Body, frozen=True, kw_only=True):
+    """One working tree: its run, its agent in that (``shared``: all of them), and its branch with its last commit.
+
+    ``ahead`` counts commits since ``base``. ``kept_because``: its run has ended, and this would be lost with it.
+    """
+
+    run: str
+    workflow: str
+    agent: str
+    state: Literal["planned", "made", "removing", "kept"]
+    branch: str
+    base: str
+    commit: str
+    ahead: int
+    path: str
+    kept_because: str | None = None
+
+
+class WorktreeList(Page, frozen=True, kw_only=True):
+    """``awk worktree list``: those of all runs, the oldest run first. All of them are in one answer."""
+
+    worktrees: tuple[WorktreeRow, ...]
+    schema: str = "awk/worktree-list/1"
+
+
+class RemoveWorktrees(Ask, frozen=True, kw_only=True):
+    """POST /worktrees/remove: those of runs that have ended, of ``run`` alone, of its ``agents`` alone.
+
+    ``force``: also what would be lost; then ``run`` has to be said.
+    """
+
+    run: str | None = None
+    agents: tuple[str, ...] = ()
+    force: bool = False
+
+
+class RemovedWorktrees(Document, frozen=True, kw_only=True):
+    """What is gone, and what is kept and why."""
+
+    removed: tuple[WorktreeRow, ...]
+    kept: tuple[WorktreeRow, ...]
+    schema: str = "awk/worktrees-removed/1"

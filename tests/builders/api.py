@@ -2,7 +2,7 @@
 
 import hashlib
 import socket
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from kernel.api.context import (
     ProjectTrust,
     Services,
     StoreAccess,
+    TreeServices,
 )
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
@@ -87,6 +88,12 @@ class NoTreeWork:
     async def seen(self, identity: Identity) -> str:
         assert identity.name
         return ""
+
+    async def remove(
+        self, trees: Iterable[Worktree], *, force: bool
+    ) -> tuple[tuple[Worktree, ...], tuple[Worktree, ...]]:
+        assert not force
+        return (), tuple(trees)
 
 
 class NoWorktrees:
@@ -245,9 +252,7 @@ async def serve_kernel(
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
-            worktrees=NoWorktrees(),
-            tree_work=NoTreeWork(),
-            landings=NoLandings(),
+            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), landings=NoLandings()),
             environ=environ or {},
             own_bin=frozenset(),
         ),

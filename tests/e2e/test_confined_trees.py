@@ -43,7 +43,7 @@ def workflow(project: Project, script: str, *, bob: str = "true", more: str = ""
             backend: mock
             sandbox: on
             mock: [{{shell: "sh bob.sh"}}, {{text: done}}]
-        workspace: {{git: worktree{more}}}
+        workspace: {{git: worktree, commit: manual{more}}}
         kickoff: "@alice go"
         """,
     )
@@ -69,7 +69,7 @@ def until_kept(project: Project, agent: str) -> None:
 
 
 def tree(project: Project, name: str = "alice") -> Path:
-    return project.state / "worktrees/w/main" / name
+    return project.state / "worktrees/w/r1" / name
 
 
 def ran(project: Project) -> list[str]:
@@ -126,7 +126,7 @@ def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> No
     )
     workflow(project, "true")
     (project.root / ".workflows/w.yaml").write_text(
-        f'agents:\n{agents}workspace: {{git: worktree}}\nkickoff: "{first} go"\n'
+        f'agents:\n{agents}workspace: {{git: worktree, commit: manual}}\nkickoff: "{first} go"\n'
     )
     git(project, "add", "--all")
     git(project, "commit", "--quiet", "-m", "ways")
@@ -168,10 +168,10 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     """Branches, tags and trees of the user and of others are nobody's to move; work is brought back whole."""
     script = f"""
         echo x > n; git add n; git {WHO} commit -qm mine
-        git update-ref refs/heads/main HEAD; git tag -f v0; git tag v1; git branch other; git branch -D awk/w/main/bob
-        for b in main awk/w/main/bob v1; do echo $(git rev-parse HEAD) > {project.root}/.git/refs/heads/$b; done
+        git update-ref refs/heads/main HEAD; git tag -f v0; git tag v1; git branch other; git branch -D awk/w/r1/bob
+        for b in main awk/w/r1/bob v1; do echo $(git rev-parse HEAD) > {project.root}/.git/refs/heads/$b; done
         git --git-dir={project.root}/.git update-ref refs/heads/main HEAD; rm -rf {project.root}/.git/refs
-        for t in {project.state}/worktrees/w/main/bob {project.state}/worktrees/.clones/w/main/bob; do
+        for t in {project.state}/worktrees/w/r1/bob {project.state}/worktrees/.clones/w/r1/bob; do
             touch $t/planted; rm -rf $t/*; done
         git worktree add -q ../bob2; true
         """
@@ -181,8 +181,8 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     until_kept(project, "bob")
     branches = git(project, "for-each-ref", "--format=%(refname) %(contents:subject)").splitlines()
     assert branches == [
-        "refs/heads/awk/w/main/alice mine",
-        "refs/heads/awk/w/main/bob his",
+        "refs/heads/awk/w/r1/alice mine",
+        "refs/heads/awk/w/r1/bob his",
         "refs/heads/main first",
         "refs/tags/v0 first",
     ]
@@ -192,7 +192,7 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     assert [commit["subject"] for commit in diff["commits"]] == ["mine"]
     assert [file["path"] for file in diff["files"]] == ["n"]
     assert git(project, "status", "--porcelain", cwd=tree(project)) == "", "the user sees it as it is"
-    git(project, "merge", "--quiet", "awk/w/main/alice")
+    git(project, "merge", "--quiet", "awk/w/r1/alice")
     assert (project.root / "n").read_text() == "x\n"
 
 
@@ -205,7 +205,7 @@ def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project
     (project.root / ".git/objects/info").mkdir(parents=True)
     (project.root / ".git/objects/info/alternates").write_text(f"{lender}/objects\n")
     run(project)
-    assert git(project, "log", "-1", "--format=%s", "awk/w/main/alice") == "mine"
+    assert git(project, "log", "-1", "--format=%s", "awk/w/r1/alice") == "mine"
     assert len((tree(project) / "seen").read_text().splitlines()) == 2
     assert git(project, "fsck", "--strict") == ""
 

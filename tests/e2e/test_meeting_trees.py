@@ -1,10 +1,13 @@
 """Working trees that meet: a colleague's commits, committed at the end of an instruction, taken over, and shared."""
 
+import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 TEAM = """\
@@ -72,7 +75,7 @@ def said(project: Project, agent: str) -> list[str]:
     return [row["text"] for row in rows if row["from"] == agent]
 
 
-@pytest.mark.promise("P40")
+@pytest.mark.promise("P32")
 def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(project: Project) -> None:
     """contracts 1: what the coder leaves is on its branch; red in the first round, green in the second."""
     repository(project, TEAM)
@@ -98,6 +101,91 @@ def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(pro
     assert not (project.root / "ran").exists()
     assert git(project, "status", "--porcelain") == ""
     prompt = project.awk("show", "i2", "--prompt").out
-    assert "- Before each of your instructions your tree is brought to the last commit of @coder's branch." in prompt
+    assert "- Before each of your instructions your tree is brought to the last commit of @coder." in prompt
     first = git(project, "rev-parse", "awk/team/r1/coder~1")
     assert f"- @coder has awk/team/r1/coder, at {first[:12]}: 1 commits since it began." in prompt
+
+
+ENV = {"AGENT_WORKER_BWRAP": os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap") or ""}
+
+
+@pytest.mark.skipif(not ENV["AGENT_WORKER_BWRAP"], reason="bubblewrap is not installed")
+def test_confined_agents_meet_as_well(project: Project) -> None:
+    """The commit is made in the sandbox, and its branch comes back; the tester's clone is brought to it."""
+    confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")
+    repository(project, confined)
+    ran = project.awk("run", "team", "--trust", "--json", env=ENV)
+    assert (ran.code, ran.json().get("verdict")) == (0, "yes"), ran.err + ran.out
+    tip = git(project, "rev-parse", "awk/team/r1/coder")
+    assert git(project, "rev-parse", "awk/team/r1/tester") == tip
+    log = git(project, "log", "--format=%an|%s", "main..awk/team/r1/coder").splitlines()
+    assert log == ["Jo Doe (coder)|coder: work of i3 (r1)", "Jo Doe (coder)|coder: work of i1 (r1)"]
+    assert not (project.root / "ran").exists()
+
+
+SHARED = """\
+agents:
+  one:
+    backend: mock
+    mock: [{shell: "echo 1 > one.txt"}, {text: "@two go on"}]
+  two:
+    backend: mock
+    mock: [{shell: "cat one.txt > two.txt"}, {tool: tree_commit, args: {message: by hand}}, {text: done}]
+workspace: {git: shared, commit: manual}
+kickoff: "@one go"
+"""
+
+
+def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Project) -> None:
+    """contracts 1: workspace.git: shared, with commits that are only made when somebody asks for one."""
+    repository(project, SHARED)
+    ran = project.awk("run", "team", "--trust", "--json")
+    assert (ran.code, ran.json()["branches"]) == (0, {"shared": "awk/team/r1/shared"}), ran.err + ran.out
+    assert git(project, "log", "--format=%s", "main..awk/team/r1/shared") == "by hand"
+    assert git(project, "show", "awk/team/r1/shared:two.txt") == "1"
+    assert not (project.root / "one.txt").exists()
+
+
+def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) -> None:
+    """awk worktree list, rm, prune; clear takes along what nobody would miss."""
+    repository(project, SHARED)
+    assert project.awk("run", "team", "--trust").code == 0
+    [row] = project.awk("worktree", "list", "--run", "r1", "--json").json()["worktrees"]
+    assert (row["agent"], row["branch"], row["ahead"]) == ("shared", "awk/team/r1/shared", 1)
+    pruned = project.awk("worktree", "prune")
+    assert pruned.code == 0
+    assert "kept awk/team/r1/shared: commits that are on no other branch: 1" in pruned.out
+    cleared = project.awk("clear", "@team", "--yes")
+    assert "working trees: 0 removed, 1 kept" in cleared.out, cleared.err
+    assert project.awk("worktree", "rm", "--run", "r1").code == 1
+    assert project.awk("worktree", "rm", "nobody", "--run", "r1").code == 5
+    assert project.awk("worktree", "rm", "--run", "../r1").code == 5
+    forced = project.awk("worktree", "rm", "--run", "r1", "--force")
+    assert (forced.code, forced.out) == (0, "removed awk/team/r1/shared of r1\n")
+    assert project.awk("worktree", "list").out == "no working trees\n"
+    assert git(project, "branch", "--list", "awk/*") == ""
+
+
+KILLED = """\
+agents:
+  coder:
+    backend: mock
+    mock: [{shell: "date +%N > stamp"}, {text: done}]
+workspace: {git: worktree}
+kickoff: "@coder go"
+"""
+
+
+@pytest.mark.promise("P1", "P32")
+def test_a_kernel_that_dies_behind_the_commit_does_not_make_it_twice(project: Project) -> None:
+    """SIGKILL between git's commit and the log: the next kernel finds it there, and says so."""
+    repository(project, KILLED)
+    begun = project.awk("start", "team", "--trust", env={"AGENT_WORKER_CRASH_AT": "tree.committed:1"})
+    assert begun.code in (0, 1, 3), begun.err
+    wait_until(lambda: git(project, "log", "--format=%s", "--all").count("work of i1") == 1)
+    assert project.awk("start").code == 0
+    project.until("instruction.ended")
+    tip = git(project, "rev-parse", "awk/team/r1/coder")
+    [row] = project.awk("worktree", "list", "--json").json()["worktrees"]
+    assert (row["commit"], row["ahead"]) == (tip, 1)
+    assert git(project, "log", "--format=%s", "main..awk/team/r1/coder") == "coder: work of i1 (r1)"

@@ -45,6 +45,7 @@ ARGUMENTS = {
     "tool": ["list"],
     "skills": ["list"],
     "feedback": ["list"],
+    "worktree": ["list"],
     "proposal": ["show", "release@review"],
     "schema": ["agent"],
     "completion": ["bash"],

@@ -33,6 +33,7 @@ def configure_clear(parser: argparse.ArgumentParser) -> None:
     target_argument(parser)
     parser.add_argument("--run", metavar="RUN", help="of a workflow only this run (r12; default: all its runs)")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="also working trees with work that is nowhere else")
     json_flag(parser)
 
 
@@ -53,7 +54,8 @@ def run_clear(context: Context) -> int:
         context.out.ask(f"remove all that was said to {name}, and how it was answered, for good? [y/N] ")
         if context.stdin.readline().strip().lower() not in {"y", "yes"}:
             raise Failure("failed", "nothing was cleared")
-    query = "" if run is None else f"?run={quoted(run)}"
+    said = [*([] if run is None else [f"run={quoted(run)}"]), *(["force=1"] if context.args.force else [])]
+    query = f"?{'&'.join(said)}" if said else ""
     return act(context, f"/spaces/{quoted(asked.space)}/clear{query}", (), cleared_lines)
 
 
@@ -62,7 +64,11 @@ def cleared_lines(body: bytes, _screen: Screen) -> list[str]:
     from protocol.api.agents import Cleared  # noqa: PLC0415  (JSON needs no types)
 
     done = decode(body, Cleared)
-    return [one_line(f"cleared {done.space}: {done.messages} messages, {done.instructions} instructions")]
+    lines = [f"cleared {done.space}: {done.messages} messages, {done.instructions} instructions"]
+    if done.worktrees or done.worktrees_kept:
+        kept = f", {done.worktrees_kept} kept (awk worktree prune says why)" if done.worktrees_kept else ""
+        lines.append(f"working trees: {done.worktrees} removed{kept}")
+    return [one_line(line) for line in lines]
 
 
 def configure_peek(parser: argparse.ArgumentParser) -> None:

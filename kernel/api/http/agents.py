@@ -384,7 +384,7 @@ async def ps(_call: Request[None], store: StoreAccess, files: ProjectFiles, proc
             row = msgspec.structs.replace(
                 row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
             )
-        diff = files.worktrees.stat(row.space, row.name)
+        diff = files.worktrees.diffs.stat(row.space, row.name)
         rows.append(row if diff is None else msgspec.structs.replace(row, diff=diff))
     definitions = await files.definitions()
     # A mistake in the project file is told elsewhere: no agent is missing for it.

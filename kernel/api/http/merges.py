@@ -27,7 +27,7 @@ async def request(call: Request[MergeRequest], store: StoreAccess, files: Projec
     deliver = store.reader.now(run_outcomes.expected, record.id).deliver
     if body.dry_run:
         plan = store.reader.now(plan_landing, record, body, deliver)
-        return Response(200, msgspec.json.encode(await files.landings.preview(record, plan)))
+        return Response(200, msgspec.json.encode(await files.worktrees.landings.preview(record, plan)))
 
     def make(tx: Transaction) -> MergeInfo:
         return landings.info_of(request_landing(tx, record, plan_landing(tx.conn, record, body, deliver)))

@@ -53,7 +53,15 @@ from protocol.api.messages import (
     SendRequest,
 )
 from protocol.api.processes import Ps
-from protocol.api.runs import DiffReport, RunList, RunReport, RunRequest
+from protocol.api.runs import (
+    DiffReport,
+    RemovedWorktrees,
+    RemoveWorktrees,
+    RunList,
+    RunReport,
+    RunRequest,
+    WorktreeList,
+)
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
@@ -179,6 +187,17 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
+    Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
+    Route(
+        "POST",
+        "/worktrees/remove",
+        spaces.remove_worktrees,
+        RemovedWorktrees,
+        asks=RemoveWorktrees,
+        body_optional=True,
+        people_only=True,
+        waits=True,
+    ),
     Route("GET", "/events", events.stream, None),
     Route("GET", "/providers", system.providers, ProviderList),
     Route("GET", "/backends", system.backends, BackendList),

@@ -1,17 +1,22 @@
 """Spaces: their channels, members and working trees, and the erasing of what was said there."""
 
+import msgspec
+
 from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
-from kernel.store import agents, messages, workflows
+from kernel.store import agents, messages, workflows, worktrees
+from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import clear as clear_spaces
+from kernel.store.worktrees import Worktree
+from protocol.api.agents import Cleared
 from protocol.api.messages import Channel
-from protocol.api.runs import DiffReport
+from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
-from protocol.names import AgentKey, SpaceId, inline_key, is_personal, place_of, split_space
+from protocol.names import AgentKey, SpaceId, inline_key, is_personal, number_of, place_of, run_id, split_space
 
 
 async def channel(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Channel:
@@ -55,16 +60,26 @@ async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) 
 
 
 async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /spaces/:space/clear?run=: remove from the disk the words of what was said and done there.
+    """POST /spaces/:space/clear?run=&force=1: remove from the disk the words of what was said and done there.
 
-    Of a workflow those of all its runs with that tag, or of the one that is named (r12).
+    Of a workflow those of all its runs with that tag, or of the one that is named (r12). Working trees of ended runs go
+    along; those with work that is nowhere else only by ``force``.
     """
     space = known_space(store, files, call.args["space"])
     if "run" in call.query:
         spaces: tuple[SpaceId, ...] = (run_at(call, store, files).space,)
     else:
         spaces = (space,) if is_personal(space) else store.reader.now(workflows.spaces_at, place_of(space))
-    body = await store.writer.commit(once, call.request_key, lambda tx: clear_spaces(tx, *spaces), status=200)
+    going = tuple(tree for tree in store.reader.now(worktrees.all_) if tree.space in spaces)
+    if any(record.space in spaces for record in store.reader.now(workflows.running)):
+        going = ()  # its agents work there: nothing can be cleared either
+    removed, kept = await files.worktrees.removal.remove(going, force=call.query.get("force") == "1")
+
+    def change(tx: Transaction) -> Cleared:
+        done = clear_spaces(tx, *spaces)
+        return msgspec.structs.replace(done, worktrees=len(removed), worktrees_kept=len(kept))
+
+    body = await store.writer.commit(once, call.request_key, change, status=200)
     for one in spaces:
         await store.homes.forget(None, one)
     await store.mirror.redo()
@@ -78,11 +93,66 @@ async def diff(call: Request[None], store: StoreAccess, files: ProjectFiles) -> 
     """
     record = run_at(call, store, files)
     agent = call.query.get("agent")
-    found = await files.worktrees.report(record.id, agent, patch=call.query.get("patch") == "1")
+    found = await files.worktrees.diffs.report(record.id, agent, patch=call.query.get("patch") == "1")
     if not found and agent is not None:
         hint = "it has one while its workflow runs, where that says workspace: {git: worktree}"
         raise Refused("not_found", f"{agent[:60]!r} has no working tree in {record.place}", hint)
     return DiffReport(space=record.place, worktrees=found)
+
+
+async def list_worktrees(call: Request[None], store: StoreAccess) -> WorktreeList:
+    """GET /worktrees?run=: all there are, or those of one run."""
+    found = _trees_of(store, call.query.get("run"))
+    return WorktreeList(worktrees=tuple(row_of(tree) for tree in found), total=len(found))
+
+
+async def remove_worktrees(call: Request[RemoveWorktrees], store: StoreAccess, files: ProjectFiles) -> RemovedWorktrees:
+    """POST /worktrees/remove: those with nothing to lose, or with ``force`` whatever is in them.
+
+    A run that has not ended keeps its trees: named, it is refused. Asked again it says what is left.
+    """
+    asked = call.body
+    if asked.run is None and (asked.force or asked.agents):
+        raise Refused("bad_request", "force, and names of agents, are for one run", "say which: --run r12")
+    trees = _trees_of(store, asked.run)
+    unknown = sorted(set(asked.agents) - {tree.name for tree in trees})
+    if unknown:
+        text = f"{unknown[0][:60]!r} has no working tree in {str(asked.run)[:20]}"
+        raise Refused("not_found", text, "awk worktree list")
+    ended = tuple(tree for tree in trees if not asked.agents or tree.name in asked.agents)
+    running = {record.id for record in store.reader.now(workflows.running)}
+    if asked.run is not None and any(tree.run in running for tree in ended):
+        raise Refused("conflict", f"{asked.run} has not ended: its agents work there", "stop its workflow first")
+    removed, kept = await files.worktrees.removal.remove(
+        tuple(tree for tree in ended if tree.run not in running), force=asked.force
+    )
+    return RemovedWorktrees(removed=tuple(map(row_of, removed)), kept=tuple(map(row_of, kept)))
+
+
+def row_of(tree: Worktree) -> WorktreeRow:
+    """``tree`` as it is shown."""
+    assert tree.state != "gone", tree
+    return WorktreeRow(
+        run=run_id(tree.run),
+        workflow=place_of(tree.space),
+        agent=tree.name,
+        state=tree.state,
+        branch=tree.branch,
+        base=tree.base,
+        commit=tree.head,
+        ahead=tree.ahead,
+        path=tree.path,
+        kept_because=tree.why or None,
+    )
+
+
+def _trees_of(store: StoreAccess, run: str | None) -> tuple[Worktree, ...]:
+    if run is None:
+        return store.reader.now(worktrees.all_)
+    number = number_of(run, "r")
+    if number is None or store.reader.now(workflows.by_id, number) is None:
+        raise Refused("not_found", f"there is no run {run[:100]!r}", "awk runs lists them; they are called like r12")
+    return store.reader.now(worktrees.of_run, number)
 
 
 def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:

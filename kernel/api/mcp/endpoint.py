@@ -59,7 +59,10 @@ class Endpoint:
         except Refused as refused:
             plain = problem_reply(refused)
         else:
-            plain = fast_path.modern_read(fields, body) or fast_path.read(fields, body)
+            has_tree = identity.has_tree
+            plain = fast_path.modern_read(fields, body, has_tree=has_tree) or fast_path.read(
+                fields, body, has_tree=has_tree
+            )
         try:
             reject_duplicate_keys(body)  # of two readers each would see another call
         except DuplicateKey as twice:

@@ -53,23 +53,25 @@ _HEADER: Final = OFFERED_TO.lower().encode()
 
 
 @cache
-def _listed(offered: bool) -> tuple[dict[str, Any], ...]:
+def _listed(offered: bool, has_tree: bool) -> tuple[dict[str, Any], ...]:
     """Made when somebody asks: the schemas of all tools take 14 ms, which a start need not wait for."""
-    tools = (tool for tool in visible(ATTEMPT_SCOPES) if not (offered and tool.name == AUTH_REQUEST))
+    scopes = ATTEMPT_SCOPES if has_tree else ATTEMPT_SCOPES - {"tree"}
+    tools = (tool for tool in visible(scopes) if not (offered and tool.name == AUTH_REQUEST))
     return tuple(described(tool) for tool in tools)
 
 
-def listed(header: str | None = None) -> tuple[dict[str, Any], ...]:
+def listed(header: str | None = None, *, has_tree: bool = True) -> tuple[dict[str, Any], ...]:
     """The tools that are listed: all that the token of an attempt opens, or what to offer a model, by ``header``.
 
-    A model is not offered to ask for an approval: what runs the tool does, in its own words.
+    A model is not offered to ask for an approval: what runs the tool does, in its own words. Who has no working tree is
+    listed no tools for it.
     """
-    return _listed(header == TO_MODEL)
+    return _listed(header == TO_MODEL, has_tree)
 
 
-def listed_to(fields: Fields) -> tuple[dict[str, Any], ...]:
+def listed_to(fields: Fields, *, has_tree: bool) -> tuple[dict[str, Any], ...]:
     """The same, by the header fields of a request."""
-    return listed(fields.get(_HEADER, b"").decode("latin-1"))
+    return listed(fields.get(_HEADER, b"").decode("latin-1"), has_tree=has_tree)
 
 
 _INVALID_PARAMS: Final = -32602
@@ -169,7 +171,7 @@ class _Call(_Message, frozen=True, kw_only=True, tag="tools/call"):
 _message: Final = msgspec.json.Decoder(_Initialize | _Initialized | _Ping | _List | _Call)
 
 
-def read(fields: Fields, body: bytes) -> DirectCall | Response | None:
+def read(fields: Fields, body: bytes, *, has_tree: bool) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
@@ -196,7 +198,7 @@ def read(fields: Fields, body: bytes) -> DirectCall | Response | None:
         case _Ping():
             result = {}
         case _:  # a list
-            result = {"tools": listed_to(fields)}
+            result = {"tools": listed_to(fields, has_tree=has_tree)}
     return result_reply(message.id, result)
 
 
@@ -251,7 +253,7 @@ class _Discover(_Request, frozen=True, kw_only=True, tag="server/discover"):
 _request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover)
 
 
-def modern_read(fields: Fields, body: bytes) -> DirectCall | Response | None:
+def modern_read(fields: Fields, body: bytes, *, has_tree: bool) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
@@ -272,7 +274,7 @@ def modern_read(fields: Fields, body: bytes) -> DirectCall | Response | None:
                 return unknown_tool(request.id, params.name, 400)
             return DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
         case _ModernList():
-            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields)}
+            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, has_tree=has_tree)}
         case _:  # a discovery
             result = _DISCOVERY
     return result_reply(request.id, result)

@@ -34,7 +34,8 @@ def build_server(calls: ToolDispatcher) -> "Server[Any]":
     schemas = {name: tool.input_schema for name, tool in tools.items()}
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        asked = listed(context.request.headers.get(OFFERED_TO))  # type: ignore[union-attr]
+        identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
+        asked = listed(context.request.headers.get(OFFERED_TO), has_tree=identity.has_tree)  # type: ignore[union-attr]
         shown = [tools[tool["name"]] for tool in asked]
         return types.ListToolsResult(tools=shown, ttl_ms=0, cache_scope="private")
 

@@ -8,8 +8,8 @@ import msgspec
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 
-Scope = Literal["context"]
-"""The part of the tools that a token opens. Every attempt has ``context``."""
+Scope = Literal["context", "tree"]
+"""The part of the tools that a token opens. ``tree`` is listed to attempts that work in one."""
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

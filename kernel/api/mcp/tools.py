@@ -95,6 +95,7 @@ _ROWS: Final = (
         asks=trees.TreeStatusArguments,
         gives=trees.TreeStatusResult,
         handler=trees.tree_status,
+        scope="tree",
     ),
     Tool(
         name="tree_take",
@@ -102,6 +103,7 @@ _ROWS: Final = (
         asks=trees.TreeTakeArguments,
         gives=trees.TreeTakeResult,
         handler=trees.tree_take,
+        scope="tree",
         mutating=True,
     ),
     Tool(
@@ -110,6 +112,7 @@ _ROWS: Final = (
         asks=trees.TreeCommitArguments,
         gives=trees.TreeCommitResult,
         handler=trees.tree_commit,
+        scope="tree",
         mutating=True,
     ),
     Tool(
@@ -138,8 +141,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({row.name: row for row in _R
 if len(TOOLS) != len(_ROWS):
     raise ValueError("two rows of TOOLS have the same name")
 
-ATTEMPT_SCOPES: Final[frozenset[Scope]] = frozenset({"context"})
-"""All that the token of an attempt opens."""
+ATTEMPT_SCOPES: Final[frozenset[Scope]] = frozenset({"context", "tree"})
+"""All that the token of an attempt opens. Who has no working tree is told so when it asks for one."""
 
 
 def visible(scopes: frozenset[Scope]) -> tuple[Tool, ...]:

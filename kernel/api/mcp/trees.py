@@ -82,7 +82,7 @@ class TreeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
 async def tree_status(caller: Caller, asked: TreeStatusArguments, files: ProjectFiles) -> TreeStatusResult:
     """Where the caller's tree is, what is not committed there, and what colleagues have."""
-    tree, found = await files.tree_work.standing(caller.identity)
+    tree, found = await files.worktrees.work.standing(caller.identity)
     return TreeStatusResult(
         path=tree.cwd,
         branch=tree.branch,
@@ -103,7 +103,7 @@ async def tree_status(caller: Caller, asked: TreeStatusArguments, files: Project
 
 async def tree_take(caller: Caller, asked: TreeTakeArguments, files: ProjectFiles) -> TreeTakeResult:
     """Merge a colleague's branch, or reset to it. Repeated, it finds that it is there already."""
-    tree, tip = await files.tree_work.take(caller.identity, asked.source, asked.mode)
+    tree, tip = await files.worktrees.work.take(caller.identity, asked.source, asked.mode)
     return TreeTakeResult(branch=tree.branch, commit=tip.commit, ahead=tip.ahead, left=tip.left or None)
 
 
@@ -111,5 +111,5 @@ async def tree_commit(caller: Caller, asked: TreeCommitArguments, files: Project
     """Commit all that is not committed. Repeated, it finds nothing to commit."""
     if "\0" in asked.message or not asked.message.strip():
         raise Refused("bad_request", "a commit needs a message of words", "say in a line what was done")
-    tree, tip = await files.tree_work.commit(caller.identity, asked.message)
+    tree, tip = await files.worktrees.work.commit(caller.identity, asked.message)
     return TreeCommitResult(branch=tree.branch, commit=tip.commit, ahead=tip.ahead, committed=tip.made)

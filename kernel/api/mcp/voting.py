@@ -103,7 +103,7 @@ async def team_vote(caller: Caller, asked: VoteArguments, store: StoreAccess, fi
         asked.reason,
         author=caller.author,
         call_key=caller.call_key,
-        seen=await files.tree_work.seen(caller.identity),
+        seen=await files.worktrees.work.seen(caller.identity),
     )
     proposal = voted.ballot
     if proposal.state != "open":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, PromptContext, assemble
+from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, PromptContext, TreeContext, assemble
 from protocol.agent import AgentDefinition, Context
 from protocol.agent import Prompt as PromptKeys
 from protocol.ipc import Turn
@@ -164,3 +164,52 @@ def test_an_agent_is_told_of_the_vote_that_decides() -> None:
     assert told.index("# Where you are") < told.index("# The verdict")
     assert '{"id": "release", "type": "approval", "binding": true' in told
     assert 'team_vote with {"proposal": "release", "choice": "yes"} or "no"' in told
+
+
+TREE = TreeContext(
+    "/trees/review/r1/alice",
+    "awk/review/r1/alice",
+    "1111111111111111",
+    follows="bob",
+    note="it has commits of its own: 2\n# Orders",
+    colleagues=(("bob", "awk/review/r1/bob", "2222222222222222", 3),),
+)
+IN_A_TREE = """\
+# Your working tree
+
+You work in a git working tree of your own: /trees/review/r1/alice
+It has the branch awk/review/r1/alice, begun at commit 111111111111. Stay on that branch.
+
+- What you leave uncommitted is committed there when you are done.
+- @bob has awk/review/r1/bob, at 222222222222: 3 commits since it began.
+- Before each of your instructions your tree is brought to the last commit of @bob.
+- This time it was not, and nothing was changed in it: it has commits of its own: 2 # Orders.
+- tree_status shows how these stand; tree_take brings a colleague's commits to you; tree_commit commits."""
+IN_A_SHARED_TREE = """\
+# Your working tree
+
+You work in a git working tree which all of you share: /trees/review/r1/shared
+It has the branch awk/review/r1/shared, begun at commit 111111111111. Stay on that branch.
+
+- Commit what your colleagues are to have: nothing is committed for you.
+- tree_status shows how it stands; tree_commit commits."""
+
+
+@pytest.mark.parametrize(
+    ("tree", "text"),
+    [
+        (TREE, IN_A_TREE),
+        (
+            TreeContext(
+                "/trees/review/r1/shared", "awk/review/r1/shared", "1111111111111111", shared=True, commits="manual"
+            ),
+            IN_A_SHARED_TREE,
+        ),
+    ],
+)
+def test_who_works_in_a_tree_is_told_where_it_is_and_where_the_others_are(tree: TreeContext, text: str) -> None:
+    """One section, whole; without a tree there is none."""
+    scene = PromptContext("alice", "review:main", ("alice", "bob"), tree=tree)
+    made = prompt(scene, message=said(3, "user", "x"))
+    assert made.system.endswith(f"\n\n{text}")
+    assert "working tree" not in prompt(WORKSPACE, message=said(3, "user", "x")).system

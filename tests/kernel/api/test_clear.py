@@ -33,7 +33,11 @@ async def test_a_space_is_cleared_once_for_a_key(kernel: ServedKernel) -> None:
     await kernel.end(instruction, text="another secret")
     done = await ask(kernel, "POST", "/spaces/dm:alice/clear", Idempotency_Key="k")
     assert (done.status, done.json) == (
-        200, {"space": "dm:alice", "messages": 2, "instructions": 1, "schema": "awk/clear/1"},
+        200,
+        {
+            "space": "dm:alice", "messages": 2, "instructions": 1, "worktrees": 0, "worktrees_kept": 0,
+            "schema": "awk/clear/1",
+        },
     )  # fmt: skip
     again = await ask(kernel, "POST", "/spaces/dm:alice/clear", Idempotency_Key="k")
     assert again.json == done.json

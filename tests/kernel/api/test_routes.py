@@ -38,6 +38,7 @@ CONTRACT = {
     "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
     "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
+    "GET /worktrees", "POST /worktrees/remove",
 }  # fmt: skip
 
 
@@ -114,6 +115,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
+        "tree_status", "tree_take", "tree_commit",
     }  # fmt: skip
 
 

@@ -1,0 +1,93 @@
+"""``awk worktree``: the git working trees of agents, and their removal once their runs have ended."""
+
+import argparse
+import json
+from typing import Final
+
+from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, one_line, table
+from interface.client import new_key
+
+VERBS: Final = Subcommands(
+    "worktree",
+    (
+        Subcommand("list", "list the working trees there are"),
+        Subcommand("rm", "remove those of a run that has ended"),
+        Subcommand("prune", "remove all of ended runs in which nothing would be lost"),
+    ),
+)
+_RUN: Final = "only of this run (r12)"
+
+
+def configure_worktree(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_worktree(context: Context) -> int:
+    """Do it."""
+    return VERBS.run(context)
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """[--run RUN]."""
+    parser.add_argument("--run", metavar="RUN", help=_RUN)
+
+
+def run_list(context: Context) -> int:
+    """Print one line for each."""
+    query = {} if context.args.run is None else {"run": context.args.run}
+    return context.answer(context.kernel().get("/worktrees", query), worktrees_lines)
+
+
+def worktrees_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each, and below it why it is kept."""
+    from protocol.api.runs import WorktreeList  # noqa: PLC0415  (JSON needs no types)
+
+    found = decode(body, WorktreeList).worktrees
+    rows = [[row.run, row.agent, row.state, str(row.ahead), row.branch, row.path] for row in found]
+    lines = table(["RUN", "AGENT", "STATE", "COMMITS", "BRANCH", "PATH"], rows, screen, right=frozenset({"COMMITS"}))
+    kept = [one_line(f"{row.branch} is kept: {row.kept_because}") for row in found if row.kept_because]
+    return [*lines, *kept] if rows else ["no working trees"]
+
+
+def configure_rm(parser: argparse.ArgumentParser) -> None:
+    """[AGENT...] --run RUN, and whether what would be lost may be."""
+    parser.add_argument("agents", metavar="AGENT", nargs="*", help="only theirs (default: all of the run)")
+    parser.add_argument("--run", metavar="RUN", required=True, help="of this run (r12), which has ended")
+    parser.add_argument("--force", action="store_true", help="also work that is nowhere else: it does not come back")
+
+
+def run_rm(context: Context) -> int:
+    """Remove them. Exit code 1 where one of them is kept."""
+    return _remove(context, {"run": context.args.run, "agents": context.args.agents, "force": context.args.force})
+
+
+def configure_prune(parser: argparse.ArgumentParser) -> None:
+    """[--run RUN]."""
+    parser.add_argument("--run", metavar="RUN", help=_RUN)
+
+
+def run_prune(context: Context) -> int:
+    """Remove those that can go, and say why others stay: that is no failure."""
+    _remove(context, {} if context.args.run is None else {"run": context.args.run})
+    return 0
+
+
+def _remove(context: Context, asked: dict[str, object]) -> int:
+    answer = context.kernel().post("/worktrees/remove", asked, key=new_key())
+    context.answer(answer, removed_lines)
+    return 1 if json.loads(answer)["kept"] else 0
+
+
+def removed_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line for each: gone, or kept and why."""
+    from protocol.api.runs import RemovedWorktrees  # noqa: PLC0415  (JSON needs no types)
+
+    done = decode(body, RemovedWorktrees)
+    lines = [one_line(f"removed {row.branch} of {row.run}") for row in done.removed]
+    for row in done.kept:
+        way = f"awk worktree rm {row.agent} --run {row.run} --force"
+        lines.append(one_line(f"kept {row.branch}: {row.kept_because or 'somebody works there'} (merge it, or {way})"))
+    return lines or ["nothing to remove"]

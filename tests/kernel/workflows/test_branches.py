@@ -1,0 +1,171 @@
+"""Branches of colleagues: committed, followed, merged and reset, with nothing lost on the way."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kernel.store.worktrees import Worktree
+from kernel.workflows import tree_commits
+from kernel.workflows.branches import Branches, Tip
+from kernel.workflows.repository import Repository, unlock
+from protocol.errors import Refused
+from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
+
+pytestmark = pytest.mark.promise("P32")
+
+
+class Team:
+    """Two agents in trees of their own."""
+
+    def __init__(self, ground: Ground, git: Repository, coder: Worktree, tester: Worktree) -> None:
+        self.ground = ground
+        self.git = git
+        self.branches = Branches(git)
+        self.coder = coder
+        self.tester = tester
+
+    async def commits(self, tree: Worktree, **files: str) -> Tip:
+        """``tree``'s agent writes files, which are committed."""
+        for name, text in files.items():
+            self.ground.write(f"{name}.txt", text, tree)
+        return await self.branches.commit(tree, None, f"work of {tree.name}", tree.name)
+
+    def tip(self, tree: Worktree) -> str:
+        return self.ground.git("rev-parse", tree.branch)
+
+    def status(self, tree: Worktree) -> str:
+        return self.ground.git("status", "--porcelain", cwd=at(tree))
+
+
+@asynccontextmanager
+async def team(folder: Path) -> AsyncGenerator[Team]:
+    ground = ground_in(folder)
+    async with repository(ground) as git:
+        base = await git.base()
+        coder = await made(git, planned(base, git, "coder"))
+        tester = await made(git, planned(base, git, "tester"))
+        yield Team(ground, git, coder, tester)
+
+
+async def test_what_is_not_committed_is_committed_once_and_ignored_files_are_not(tmp_path: Path) -> None:
+    """A deleted file, a new one, a changed one; leftovers of a build and repositories inside stay out of it."""
+    async with team(tmp_path) as us:
+        us.ground.write(".gitignore", "build/\n", us.coder)
+        us.ground.write("build/leftover", "x", us.coder)
+        us.ground.write("strange \n name.txt", "x", us.coder)
+        us.ground.git("init", "--quiet", "inner", cwd=at(us.coder))
+        at(us.coder, "a.txt").unlink()
+        tip = await us.commits(us.coder, new="1\n")
+        assert (tip.made, tip.ahead, tip.commit) == (True, 1, us.tip(us.coder))
+        files = us.ground.git("ls-tree", "-rz", "--name-only", tip.commit).split("\0")
+        assert files == [".gitignore", "new.txt", "strange \n name.txt", ""]
+        again = await us.branches.commit(us.coder, None, "again", "coder")
+        assert (again.made, again.commit) == (False, tip.commit)
+        assert us.status(us.coder) == "?? inner/"
+
+
+async def test_a_commit_that_is_interrupted_anywhere_is_made_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the branch moves: as if nothing was. The next try commits the same, and the tree is as it was left."""
+    async with team(tmp_path) as us:
+        take_over = tree_commits._take_over
+
+        def dies(writable: tree_commits.WritableTree) -> None:
+            take_over(writable)
+            raise InterruptedError
+
+        monkeypatch.setattr(tree_commits, "_take_over", dies)
+        with pytest.raises(InterruptedError):
+            await us.commits(us.coder, a="two\n")
+        assert us.tip(us.coder) == us.coder.base
+        monkeypatch.undo()
+        tip = await us.branches.commit(us.coder, None, "work", "coder")
+        assert (tip.made, tip.ahead, us.status(us.coder)) == (True, 1, "")
+
+
+async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changed files that the colleague has in the same way are no work of its own: an interrupted try goes on."""
+    async with team(tmp_path) as us:
+        coder = await us.commits(us.coder, a="two\n", b="new\n")
+        us.ground.write("b.txt", "new\n", us.tester)
+        followed = await us.branches.follow(us.tester, None, us.coder)
+        assert (followed.commit, us.status(us.tester)) == (coder.commit, "")
+        us.ground.write("b.txt", "mine\n", us.tester)
+        third = await us.commits(us.coder, b="newer\n")
+        with pytest.raises(Refused, match=r"not committed would be lost: 'b\.txt'"):
+            await us.branches.follow(us.tester, None, us.coder)
+        assert at(us.tester, "b.txt").read_text() == "mine\n"
+        await us.branches.commit(us.tester, None, "mine", "tester")
+        with pytest.raises(Refused, match="commits of its own: 1"):
+            await us.branches.follow(us.tester, None, us.coder)
+        assert us.tip(us.tester) != third.commit
+
+
+async def test_a_merge_takes_both_sides_or_names_the_files_and_changes_nothing(tmp_path: Path) -> None:
+    """Fast-forward, a merge commit with both parents, and a conflict; again, it is there already."""
+    async with team(tmp_path) as us:
+        coder = await us.commits(us.coder, b="theirs\n")
+        ahead = await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")
+        assert (ahead.commit, ahead.made) == (coder.commit, False)
+        await us.commits(us.coder, b="theirs again\n")
+        await us.commits(us.tester, c="mine\n")
+        both = await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")
+        assert us.ground.git("rev-list", "--count", "--merges", both.commit) == "1"
+        assert at(us.tester, "b.txt").read_text() + at(us.tester, "c.txt").read_text() == "theirs again\nmine\n"
+        assert us.status(us.tester) == ""
+        assert (await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")).commit == both.commit
+        await us.commits(us.coder, b="one way\n")
+        mine = await us.commits(us.tester, b="the other\n")
+        with pytest.raises(Refused, match=r"the same lines of 'b\.txt'; nothing was changed") as caught:
+            await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")
+        assert caught.value.code == "conflict"
+        assert (us.tip(us.tester), us.status(us.tester)) == (mine.commit, "")
+
+
+async def test_a_reset_keeps_what_it_leaves_and_the_tree_stays_for_it(tmp_path: Path) -> None:
+    """Committed or not, it is found under a ref; nothing is lost with the tree until somebody says so."""
+    async with team(tmp_path) as us:
+        coder = await us.commits(us.coder, a="theirs\n")
+        await us.commits(us.tester, a="mine\n")
+        us.ground.write("d.txt", "not committed\n", us.tester)
+        tip = await us.branches.take(us.tester, None, us.coder, "reset", "left", "tester")
+        assert (tip.commit, at(us.tester, "a.txt").read_text()) == (coder.commit, "theirs\n")
+        assert not at(us.tester, "d.txt").exists()
+        assert us.ground.git("show", f"{tip.left}:d.txt") == "not committed"
+        assert us.ground.git("show", f"{tip.left}~1:a.txt") == "mine"
+        assert await us.git.losses(us.tester) == "commits that are on no other branch: 2"
+        await us.git.remove(us.tester, force=True)
+        assert us.ground.git("for-each-ref", "refs/awk") == ""
+        assert us.tip(us.coder) == coder.commit
+
+
+@pytest.mark.parametrize("script", ["git checkout --quiet -b other", "git merge --quiet theirs"])
+async def test_nothing_is_committed_over_what_is_half_done(tmp_path: Path, script: str) -> None:
+    """Another branch is checked out, or a merge has conflicts: it is said, and left to who began it."""
+    async with team(tmp_path) as us:
+        await us.commits(us.coder, a="theirs\n")
+        us.ground.git("branch", "theirs", us.coder.branch)
+        mine = await us.commits(us.tester, a="mine\n")
+        us.ground.try_git("-C", us.tester.path, "-c", "user.name=a", "-c", "user.email=a@b", *script.split()[1:])
+        us.ground.write("e.txt", "x", us.tester)
+        with pytest.raises(Refused, match=r"is checked out in|is under way in"):
+            await us.branches.commit(us.tester, None, "work", "tester")
+        assert us.tip(us.tester) == mine.commit
+
+
+async def test_locks_of_a_kernel_that_was_killed_are_removed_before_the_next_one_works_there(tmp_path: Path) -> None:
+    """git would wait for whoever is dead, for ever."""
+    async with team(tmp_path) as us:
+        ref = Path(us.coder.repository, "refs/heads", f"{us.coder.branch}.lock")
+        for lock in (ref, Path(us.coder.git_dir, "index.lock")):
+            lock.touch()
+        with pytest.raises(Refused, match=r"update-ref failed"):
+            await us.commits(us.coder, a="two\n")
+        unlock(us.coder)
+        tip = await us.commits(us.coder, a="two\n")
+        assert (tip.commit, us.status(us.coder)) == (us.tip(us.coder), "")
