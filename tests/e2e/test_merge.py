@@ -1,7 +1,5 @@
 """What agents did becomes part of a branch: with a real kernel, a real repository and the command line."""
 
-import os
-import signal
 import subprocess
 from pathlib import Path
 
