@@ -157,8 +157,8 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, queue, reload),
-            processes=_process_control(base, launcher, attempts),
+            files=_project_files(base, launcher, repository, trees, reload),
+            processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
                 token=boot.token,
@@ -351,7 +351,7 @@ def _mirror(base: Foundation) -> Mirror:
 
 
 def _project_files(
-    base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees, queue: Landings, reload: Reload
+    base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees, reload: Reload
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
@@ -363,13 +363,12 @@ def _project_files(
         ),
         repository=repository,
         worktrees=trees,
-        landings=queue,
         environ=base.environ,
         own_bin=base.own_bin,
     )
 
 
-def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -> ProcessControl:
+def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts, queue: Landings) -> ProcessControl:
     """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
     return ProcessControl(
@@ -388,6 +387,7 @@ def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -
         runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
+        landings=queue,
     )
 
 

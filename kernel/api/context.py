@@ -93,14 +93,6 @@ class WorktreeDiffs(Protocol):
         ...
 
 
-class MergePreview(Protocol):
-    """The queue of what is merged into branches of the user's."""
-
-    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
-        """What would come of it, without its check. Changes nothing. Raises Refused."""
-        ...
-
-
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -113,7 +105,6 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     repository: Repository
     """Working trees are made of it."""
     worktrees: WorktreeDiffs
-    landings: MergePreview
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]
@@ -142,6 +133,14 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt of an instruction has come to Daemon MCP."""
 
 
+class MergePreview(Protocol):
+    """The queue of what is merged into branches of the user's."""
+
+    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
+        """The outcome that it would have, without its check. Changes nothing. Raises Refused."""
+        ...
+
+
 class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     """The processes of this kernel: started, asked, measured, and told from those of others."""
 
@@ -154,6 +153,7 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     single_flight: SingleFlight[StartedRun]
     """Workflows whose setup runs."""
     resources: ResourceSampler
+    landings: MergePreview
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,10 +9,6 @@ from kernel.store.transitions.landings import begin_landings, landing_refused, l
 from protocol.api.merges import MergeOutcome
 from tests.builders.api import ServedKernel, serve_kernel
 
-TREES = """
-INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder)
-VALUES (1, 'alice', 'alice', 'review:main#1', 'made', '/r', 'c0', 'awk/review/main/alice', '/t', '')
-"""
 ON_MAIN = "UPDATE workflows SET began_on = 'main'"
 
 
@@ -20,7 +16,7 @@ async def started(kernel: ServedKernel, *, trees: bool = True) -> None:
     """The run r1, as if its agents had working trees."""
     assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).status == 201
     if trees:
-        await kernel.services.store.writer.commit(lambda tx: tx.conn.execute(TREES) and None)
+        await kernel.plan_trees()
 
 
 async def test_a_merge_is_asked_for_once_and_followed_to_its_end(tmp_path: Path) -> None:
@@ -45,7 +41,7 @@ async def test_a_merge_is_asked_for_once_and_followed_to_its_end(tmp_path: Path)
         assert (await kernel.ask("GET", "/runs/r1/merge?id=g9")).status == 404
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_a_merge_that_has_ended_does_not_begin_again(tmp_path: Path) -> None:
     """By the table: whatever comes late changes nothing."""
     async with serve_kernel(tmp_path) as kernel:
@@ -65,14 +61,14 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
         await started(kernel, trees=False)
         none = await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
         assert (none.status, "git: worktree" in none.json["detail"]) == (400, True)
-        await kernel.services.store.writer.commit(lambda tx: tx.conn.execute(TREES) and None)
+        await kernel.plan_trees()
         unknown = await kernel.ask("POST", "/runs/r1/merge")
         assert (unknown.status, unknown.json["hint"]) == (400, "name the branch to merge into: --into BRANCH")
         for name in ("a..b", "-f", "x.lock", "a b", "refs//x", "HEAD", ""):
             assert (await kernel.ask("POST", "/runs/r1/merge", {"into": name})).status == 400, name
         assert (await kernel.ask("POST", "/runs/r7/merge", {"into": "main"})).status == 404
         assert (await kernel.ask("GET", "/runs/r1/merge")).status == 404
-        await kernel.services.store.writer.commit(lambda tx: tx.conn.execute(ON_MAIN) and None)
+        await kernel.services.store.writer.commit(lambda tx: tx.write(ON_MAIN, ()))
         dry = await kernel.ask("POST", "/runs/r1/merge", {"dry_run": True})
         assert (dry.status, dry.json["state"], dry.json["into"]) == (200, "possible", "main")
         assert (await kernel.ask("GET", "/runs/r1/merge")).status == 404

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+import pytest
 import trio
 
 from kernel.procs.launcher import Launcher
@@ -23,7 +24,8 @@ from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import TreePlan, worktree_made
 from kernel.store.worktrees import PlannedTree
 from kernel.store.writer import Writer
-from kernel.workflows import checkout
+from kernel.workflows import checkout_move
+from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.names import inline_key
@@ -44,7 +46,7 @@ class Fate:
 
     dies_at: str = ""
     """``moved:1``; "": it does not."""
-    acts: dict[str, list[Callable[[], None]]] = field(default_factory=dict)
+    acts: dict[str, list[Callable[[], object]]] = field(default_factory=dict)
     """What somebody else does when a point is passed, once each."""
     passed: list[str] = field(default_factory=list)
     dead: bool = False
@@ -59,13 +61,13 @@ class Fate:
             self.dead = True
             raise Died
 
-    def release(self, directory: object) -> None:
+    def release(self, directory: GitDirectory) -> None:
         """As the real one, as long as there is somebody to do it."""
         if not self.dead:
-            _release(directory)  # type: ignore[arg-type]
+            _release(directory)
 
 
-_release = checkout.release
+_release = checkout_move.release
 
 
 @dataclass
@@ -191,14 +193,12 @@ async def landing_ground(ground: Ground, launcher: Launcher, fate: Fate) -> Asyn
     database = open_migrated(":memory:")
     feed = Feed()
     writer = Writer(database=database, clock_ms=lambda: NOW_MS, publish=feed.publish)
-    before = checkout.fault_point, service.fault_point, checkout.release, service.release
-    checkout.fault_point = service.fault_point = fate.reached
-    checkout.release = service.release = fate.release  # type: ignore[assignment]
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (checkout_move, service):
+            patch.setattr(module, "fault_point", fate.reached)
+            patch.setattr(module, "release", fate.release)
         async with trio.open_nursery() as nursery:
             await nursery.start(writer.run)
             yield LandingGround(ground, launcher, writer, Reader(database=database), feed, fate)
             writer.close()
-    finally:
-        checkout.fault_point, service.fault_point, checkout.release, service.release = before
-        database.close()
+    database.close()

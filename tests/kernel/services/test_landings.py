@@ -39,7 +39,7 @@ def clean(ground: Ground) -> bool:
     return ground.git("status", "--porcelain") == "" and not (ground.root / ".git/index.lock").exists()
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingGround) -> None:
     """A change to a file that another one renames follows it; the checkout has all of it; other refs stay."""
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
@@ -59,7 +59,7 @@ async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: La
     assert (again.state, again.commit) == ("merged", None)
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_conflicts_change_nothing_and_name_the_files(place: LandingGround, subtests: pytest.Subtests) -> None:
     """In a text, in a binary file, of a removed one, of a name; one conflict keeps the other branches from landing."""
     kinds: dict[str, tuple[dict[str, bytes | None], dict[str, bytes | None], str]] = {
@@ -85,7 +85,7 @@ async def test_conflicts_change_nothing_and_name_the_files(place: LandingGround,
             assert clean(place.ground)
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P28", "P33")
 async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: LandingGround, tmp_path: Path) -> None:
     """Merge drivers, filters, hooks, text conversions and monitors, of its configuration and its attributes."""
     marker = tmp_path / "it ran"
@@ -117,7 +117,7 @@ async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: Landi
     assert not marker.exists()
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_red(place: LandingGround) -> None:
     """A semantic conflict: each of them is green alone. The first that makes it red gets it back; nothing moved."""
     check = 'test "$(cat n*.txt | wc -l)" -le 2 || { echo too many; exit 1; }'
@@ -134,7 +134,7 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
     assert not list((place.ground.folder / "trees").rglob("n-*.txt"))
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, subtests: pytest.Subtests) -> None:
     """Changed, staged, in the way, in the middle of something, locked: refused, and every byte is as it was."""
     root = place.ground.root
@@ -181,26 +181,24 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, 
     assert clean(place.ground)
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingGround) -> None:
     """Moved after the check: it is merged anew with that. Deleted meanwhile: refused."""
     place.ground.git("checkout", "--quiet", "-b", "elsewhere")
     place.branch("alice", {"a.txt": b"alice\n"})
     run = await place.run_of("alice")
-    place.fate.acts["checked"] = [
-        lambda: commit(place.ground, "refs/heads/main", {"u.txt": b"user\n"}, "main") and None
-    ]
+    place.fate.acts["checked"] = [lambda: commit(place.ground, "refs/heads/main", {"u.txt": b"user\n"}, "main")]
     info = await place.land(run)
     assert (info.state, info.tries) == ("merged", 2)
     assert (place.read("a.txt"), place.read("u.txt")) == ("alice", "user")
     assert (place.ground.root / "a.txt").read_text() == "one\n"
     place.branch("alice", {"a.txt": b"alice again\n"})
-    place.fate.acts["checked"] = [lambda: place.ground.git("branch", "-D", "main") and None]
+    place.fate.acts["checked"] = [lambda: place.ground.git("branch", "-D", "main")]
     gone = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="main"))
     assert (gone.state, "there is no branch main" in gone.why) == ("refused", True)
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
     place: LandingGround, tmp_path: Path
 ) -> None:
@@ -222,7 +220,7 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
     assert "red.txt" not in place.ground.git("ls-tree", "--name-only", "main").split()
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
 ) -> None:
@@ -247,7 +245,7 @@ async def test_a_kernel_may_die_at_every_point_of_a_landing(
                 assert {BRANCH + name for name in ("alice", "bob")} <= {ref[11:] for ref in place.refs()}
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingGround) -> None:
     """Of what the dead kernel had not written, a piece is written whole, and what somebody wrote is kept and told."""
     root = place.ground.root
@@ -270,7 +268,7 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
     assert not (root / ".git/index.lock").exists()
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingGround) -> None:
     """The identity of the repository, else that of git; a squash is one commit; the tree of an earlier run is kept."""
     place.ground.git("config", "user.name", "Ada L")
@@ -287,7 +285,7 @@ async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingGround)
     assert "awk merge" in place.ground.git("reflog", "main")
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 async def test_generated_histories_land_whole_and_lose_nothing(tmp_path: Path) -> None:
     """A few of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
     found: dict[int, list[str]] = {}
