@@ -168,8 +168,8 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, tree_work, sweep, queue, reload),
-            processes=_process_control(base, launcher, attempts),
+            files=_project_files(base, launcher, repository, trees, tree_work, sweep, reload),
+            processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
                 token=boot.token,
@@ -362,7 +362,6 @@ def _project_files(
     trees: Worktrees,
     tree_work: TreeWork,
     sweep: WorktreeSweep,
-    queue: Landings,
     reload: Reload,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
@@ -374,13 +373,13 @@ def _project_files(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
         repository=repository,
-        worktrees=TreeServices(diffs=trees, work=tree_work, removal=sweep, landings=queue),
+        worktrees=TreeServices(diffs=trees, work=tree_work, removal=sweep),
         environ=base.environ,
         own_bin=base.own_bin,
     )
 
 
-def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -> ProcessControl:
+def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts, queue: Landings) -> ProcessControl:
     """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
     return ProcessControl(
@@ -399,6 +398,7 @@ def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts) -
         runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
+        landings=queue,
     )
 
 

@@ -176,7 +176,7 @@ class VerdictTerms(_Strict, frozen=True, kw_only=True):
 
 
 class Deliver(_Strict, frozen=True, kw_only=True):
-    """Where the work of a run goes once it has ended: the branches of its agents are merged, all of them or none."""
+    """The place for the work of a run once it has ended: the branches of its agents are merged, all of them or none."""
 
     into: str | None = None
     """The branch to merge into; the one that the run began from unless given."""

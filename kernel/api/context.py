@@ -116,14 +116,6 @@ class TreeTools(Protocol):
         ...
 
 
-class MergePreview(Protocol):
-    """The queue of what is merged into branches of the user's."""
-
-    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
-        """What would come of it, without its check. Changes nothing. Raises Refused."""
-        ...
-
-
 class TreeRemoval(Protocol):
     """The end of working trees."""
 
@@ -140,7 +132,6 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     diffs: WorktreeDiffs
     work: TreeTools
     removal: TreeRemoval
-    landings: MergePreview
 
 
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,6 +174,14 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt of an instruction has come to Daemon MCP."""
 
 
+class MergePreview(Protocol):
+    """The queue of what is merged into branches of the user's."""
+
+    async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
+        """The outcome that it would have, without its check. Changes nothing. Raises Refused."""
+        ...
+
+
 class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     """The processes of this kernel: started, asked, measured, and told from those of others."""
 
@@ -195,6 +194,7 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     single_flight: SingleFlight[StartedRun]
     """Workflows whose setup runs."""
     resources: ResourceSampler
+    landings: MergePreview
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -58,8 +58,10 @@ def together(waiting: Sequence[Q], limit: int) -> tuple[Q, ...]:
 
 
 def limit_after(size: int, limit: int, *, sound: bool) -> int:
-    """How many may land together after ``size`` of them were ``sound``, or not: half of what was red, which is how the
-    one is found that made it so."""
+    """The number that may land together after ``size`` of them were ``sound``, or not.
+
+    It is half of what was red, which is how the one is found that made it so.
+    """
     return min(TOGETHER, max(limit, size) * 2) if sound else max(1, size // 2)
 
 
@@ -92,7 +94,7 @@ def delivers(when: Literal["done", "verdict"], over: RunCompletion, choice: Choi
 
 
 def next_delivery(last: LastDelivery | None, newest_instruction: int) -> Literal["request", "wait", "over"]:
-    """What a run does whose work is to be merged: what was done since the last time is merged as well."""
+    """The next step of a run whose work is to be merged: what was done since the last time is merged as well."""
     if last is None or (last.over and newest_instruction > last.after):
         return "request"
     return "over" if last.over else "wait"

@@ -37,7 +37,7 @@ from kernel.store.transitions.landings import (
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.checkout import NotClean, check_clean, checkout_of, move_checkout, release
+from kernel.workflows.checkout_move import NotClean, check_clean, checkout_of, move_checkout, release
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.landing import (
     Added,
@@ -73,7 +73,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What is to be merged for one landing; ``boxes`` are the sandboxes of its confined agents."""
+    """The work of one landing; ``boxes`` are the sandboxes of its confined agents."""
 
     landing: Landing
     wanted: Wanted
@@ -140,7 +140,7 @@ class Landings:
         return 0.0
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
-        """What would come of a landing, as far as it can be told without its check. Changes nothing. Raises Refused."""
+        """The outcome that a landing would have, without its check. Changes nothing. Raises Refused."""
         repository, branch, terms = plan
         landing = Landing(
             0, repository, branch, terms.check, record.id, record.space, "requested", terms, False, 0, 0, "", "", "",
@@ -266,7 +266,7 @@ class Landings:
                 await self._writer.commit(landings_again, [one], MOVED)
 
     async def _work(self, landing: Landing) -> Work:
-        """What is to be merged, in the order of the workflow's file. Raises Refused."""
+        """The branches of the run, in the order of the workflow's file. Raises Refused."""
         record, source = self._reader.now(workflows.by_id, landing.run), self._reader.now(workflows.source, landing.run)
         if record is None or source is None:
             raise Refused("setup_failed", f"{run_id(landing.run)} was removed")
@@ -299,7 +299,7 @@ class Landings:
         )
 
     async def _obstacle(self, landing: Landing) -> MergeOutcome | None:
-        """What stands against moving the branch now, though nothing is merged yet."""
+        """The reason against moving the branch now, though nothing is merged yet."""
         try:
             checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
             if checkout is not None:

@@ -13,7 +13,7 @@ from protocol.names import run_id
 
 
 class LandingTerms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What was asked for: the branches of all agents, or of the one; and what happens with them."""
+    """The terms that were asked for: the branches of all agents, or of the one; and what happens with them."""
 
     agent: str | None = None
     squash: bool = False

@@ -45,7 +45,7 @@ _NEEDED: Final = (2, 38)
 
 
 class Side(msgspec.Struct, frozen=True):
-    """What one agent did: the commit its branch is at, and the last instructions (their numbers) it did it for."""
+    """The work of one agent: the commit its branch is at, and the last instructions (their numbers) it did it for."""
 
     agent: str
     branch: str
@@ -63,7 +63,7 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Added(msgspec.Struct, frozen=True):
-    """What came of one: a ``commit``, the same as before where there was ``nothing`` to merge.
+    """The outcome of one: a ``commit``, the same as before where there was ``nothing`` to merge.
 
     ``steps``: of each agent that had something, the commit that has its work too.
     """
@@ -83,7 +83,7 @@ class Conflict(msgspec.Struct, frozen=True):
 
 
 class CheckOutcome(msgspec.Struct, frozen=True):
-    """Why a check failed; None: it did not. ``output``: the end of what it printed."""
+    """The reason why a check failed; None: it did not. ``output``: the end of what it printed."""
 
     why: str | None
     output: str = ""
@@ -135,7 +135,7 @@ class Merging:
         return Added(ours, tuple(branches), tuple(steps))
 
     async def other_side(self, conflict: Conflict) -> str:
-        """What was changed meanwhile in the files of ``conflict``, as a diff that is cut where it gets long."""
+        """The changes meanwhile in the files of ``conflict``, as a diff that is cut where it gets long."""
         return await self.diff(await self.start_of(conflict.ours, conflict.side.tip), conflict.ours, conflict.files)
 
     async def start_of(self, ours: str, theirs: str) -> str:
@@ -236,7 +236,7 @@ class Merging:
 
 
 class CheckRun(msgspec.Struct, frozen=True):
-    """How a check is run: by ``launcher``, in a directory called ``name``, in ``env``."""
+    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``."""
 
     launcher: Launcher
     name: str
@@ -291,7 +291,7 @@ def quoted_data(text: str) -> str:
 
 
 def conflict_text(conflict: Conflict, branch: str, other: str) -> str:
-    """What the author of a branch is told that conflicts with the branch it is to be merged into."""
+    """The words for the author of a branch that conflicts with the branch it is to be merged into."""
     files = ", ".join(repr(name) for name in conflict.files[:50])
     more = f", and {len(conflict.files) - 50} more" if len(conflict.files) > 50 else ""
     return (
@@ -303,7 +303,7 @@ def conflict_text(conflict: Conflict, branch: str, other: str) -> str:
 
 
 def red_text(side: Side, branch: str, ours: str, check: str, outcome: CheckOutcome, other: str) -> str:
-    """What the author of a branch is told whose work merges, and does not pass the check."""
+    """The words for the author of a branch whose work merges, and does not pass the check."""
     return (
         f"Your branch {side.branch} merges with {branch}, but the result does not pass its check, so nothing was "
         f"merged: {outcome.why}\n\nThe check is:\n\n{quoted_data(check)}\n\nBring your branch up to date: merge the "

@@ -39,7 +39,7 @@ class MergedBranch(Body, frozen=True, kw_only=True):
 
 
 class MergeOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of a merge so far."""
+    """The outcome of a merge, as far as it is known."""
 
     branches: tuple[MergedBranch, ...] = ()
     commit: str | None = None

@@ -59,6 +59,12 @@ REVIEW = "agents:\n  alice: { ref: alice }\n  bob:\n    model: mock/x\n    mock:
 RUNNABLE = REVIEW + 'kickoff: "@alice begin"\n'
 
 
+TREES = """
+INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder)
+VALUES (1, 'alice', 'alice', 'review:main#1', 'made', '/r', 'c0', 'awk/review/main/alice', '/t', '')
+"""
+
+
 class NoMirror:
     """Nothing is written from the log."""
 
@@ -189,6 +195,10 @@ class ServedKernel:
         assert leased is not None
         return str(instruction)
 
+    async def plan_trees(self) -> None:
+        """Have the agent alice of the first run a working tree, as far as rows tell."""
+        await self.services.store.writer.commit(lambda tx: tx.write(TREES, ()))
+
     async def end(self, instruction: str, epoch: int = 1, text: str = "the reply") -> None:
         """End an attempt with a result."""
         await self.services.store.writer.commit(close, instruction, epoch, status="done", text=text)
@@ -252,7 +262,7 @@ async def serve_kernel(
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
-            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), landings=NoLandings()),
+            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork()),
             environ=environ or {},
             own_bin=frozenset(),
         ),
@@ -269,6 +279,7 @@ async def serve_kernel(
             runs_client=lambda _port: bool(below),
             single_flight=SingleFlight(),
             resources=ResourceSampler(),
+            landings=NoLandings(),
         ),
         kernel=KernelControl(
             identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),

@@ -53,7 +53,7 @@ def refs(project: Project) -> dict[str, str]:
     return {name: commit for name, _, commit in (row.partition(" ") for row in rows)}
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 def test_all_that_agents_did_lands_in_one_move_with_the_checkout(project: Project) -> None:
     """A merge of each branch in the file's order; ref, index and files are one; twice is once; other refs stay."""
     team(project)
@@ -79,7 +79,7 @@ def test_all_that_agents_did_lands_in_one_move_with_the_checkout(project: Projec
     assert project.awk("merge", "r1", "--into", "a..b").code == 2
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 def test_a_conflict_and_a_red_check_change_nothing(project: Project) -> None:
     """Exit code 1, the files are listed; a dirty checkout is refused; nothing moves; what is clean lands elsewhere."""
     team(project, bob=f"echo bob > a.txt && git add a.txt && {COMMIT} two")
@@ -143,7 +143,7 @@ def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> 
     assert [one["from"] for one in red.json()["messages"]].count("bob") == 2
 
 
-@pytest.mark.promise("P28")
+@pytest.mark.promise("P33")
 @pytest.mark.parametrize("place", ["checked", "moved"])
 def test_a_kernel_may_die_anywhere_over_a_merge(project: Project, place: str) -> None:
     """What was asked for is done by the next kernel, once; ref, index and files agree; no lock is left."""

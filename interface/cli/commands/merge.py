@@ -82,7 +82,7 @@ def _wait(context: Context, client: Client, answer: dict[str, object]) -> bytes:
 
 
 def merge_lines(body: bytes, screen: Screen) -> list[str]:
-    """What was merged, or what stands against it."""
+    """The branches that were merged, or what stands against it."""
     from protocol.api.merges import MergeInfo  # noqa: PLC0415  (JSON needs no types)
 
     info = decode(body, MergeInfo)

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.api.context import KernelControl, ProcessControl, StoreAccess
 from kernel.api.http.events import BYE
 from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_asked
@@ -18,7 +18,7 @@ from protocol.events import Event
 from protocol.names import branch_fault, number_of, run_id
 
 
-async def request(call: Request[MergeRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+async def request(call: Request[MergeRequest], store: StoreAccess, processes: ProcessControl) -> Response:
     """POST /runs/:run/merge: put it into the queue of its repository. A dry run is answered with what it would be."""
     body = call.body
     if body.into is not None and (fault := branch_fault(body.into)) is not None:
@@ -27,7 +27,7 @@ async def request(call: Request[MergeRequest], store: StoreAccess, files: Projec
     deliver = store.reader.now(run_outcomes.expected, record.id).deliver
     if body.dry_run:
         plan = store.reader.now(plan_landing, record, body, deliver)
-        return Response(200, msgspec.json.encode(await files.worktrees.landings.preview(record, plan)))
+        return Response(200, msgspec.json.encode(await processes.landings.preview(record, plan)))
 
     def make(tx: Transaction) -> MergeInfo:
         return landings.info_of(request_landing(tx, record, plan_landing(tx.conn, record, body, deliver)))

@@ -28,7 +28,7 @@ NO_TREES: Final = "its agents have no branches: it has no workspace: {git: workt
 
 
 class MergePlan(NamedTuple):
-    """What a request comes to, with what the workflow's file says of it."""
+    """A request as it comes out with what the workflow's file says of it."""
 
     repository: str
     branch: str
@@ -38,7 +38,7 @@ class MergePlan(NamedTuple):
 def plan_landing(
     conn: apsw.Connection, record: WorkflowRecord, asked: MergeRequest, deliver: Deliver | None
 ) -> MergePlan:
-    """What ``asked`` comes to for the run ``record``. Raises Refused (bad_request) where it names no branch."""
+    """The landing that ``asked`` comes to for the run ``record``. Raises Refused (bad_request) without a branch."""
     repository = landings.repository_of(conn, record.id)
     if repository is None:
         raise Refused("bad_request", f"{run_id(record.id)} has nothing to merge: {NO_TREES}")

@@ -22,7 +22,7 @@ CONTRACT = {
     "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/reset", "GET /agents/<name>/queue",
     "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
     "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
-    "GET /runs/<run>", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
+    "GET /runs/<run>", "GET /runs/<run>/merge", "POST /runs/<run>/merge", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",
     "GET /dead", "POST /dead/clear", "POST /agents/<name>/rename",
@@ -136,6 +136,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     if route.path.endswith("/proposals/<id>"):
         put = {"type": "approval", "title": "Ship it?"}
         known["id"] = (await kernel.ask("POST", "/spaces/review:main/proposals", put)).json["id"]
+    if route.path.endswith("/merge"):
+        await kernel.plan_trees()
+        await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
     path = re.sub(r"<(\w+)>", lambda match: known[match[1]], route.path)
     answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
     assert answer.status == 200

@@ -43,6 +43,10 @@ class Ground:
         )
         return done.stdout.strip()
 
+    def give(self, data: bytes, *words: str) -> None:
+        """Run git as the user does, with ``data`` to read."""
+        subprocess.run(("git", *words), cwd=self.root, env=self.environ, input=data, capture_output=True, check=True)
+
     def repository(self, launcher: Launcher, root: Path | None = None) -> Repository:
         """The kernel's way to the repository, from ``root`` in it."""
         place = self.folder / "trees"

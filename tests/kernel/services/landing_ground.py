@@ -1,0 +1,204 @@
+"""The queue of landings over a real repository and a real store; branches are written by hand, and no agent runs.
+
+The kernel dies where a test says: nothing of it runs on, and what it held is left as it was.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+import trio
+
+from kernel.procs.launcher import Launcher
+from kernel.rule.draft import Draft, MemberSpec, RunSpec
+from kernel.services import landings as service
+from kernel.services.landings import Landings
+from kernel.store import landings, workflows, worktrees
+from kernel.store.feed import Feed
+from kernel.store.landings import Landing
+from kernel.store.reader import Reader
+from kernel.store.transitions.landings import plan_landing, request_landing
+from kernel.store.transitions.runs import start_run
+from kernel.store.transitions.worktrees import TreePlan, worktree_made
+from kernel.store.worktrees import PlannedTree
+from kernel.store.writer import Writer
+from kernel.workflows import checkout_move
+from kernel.workflows.git_directory import GitDirectory
+from kernel.workflows.project_git import ProjectGit
+from protocol.api.merges import MergeInfo, MergeRequest
+from protocol.names import inline_key
+from tests.kernel.store.migrated import open_migrated
+from tests.kernel.workflows.git_ground import Ground
+
+NOW_MS = 1_790_000_000_000
+BRANCH = "awk/team/main/"
+
+
+class Died(BaseException):
+    """The kernel was killed."""
+
+
+@dataclass
+class Fate:
+    """What happens at points of a landing: somebody acts, or the kernel dies at the n-th of all."""
+
+    dies_at: str = ""
+    """``moved:1``; "": it does not."""
+    acts: dict[str, list[Callable[[], object]]] = field(default_factory=dict)
+    """What somebody else does when a point is passed, once each."""
+    passed: list[str] = field(default_factory=list)
+    dead: bool = False
+
+    def reached(self, name: str) -> None:
+        """Have what is to happen there happen."""
+        point = name.removeprefix("landing.")
+        self.passed.append(point)
+        for act in self.acts.pop(point, ()):
+            act()
+        if f"{point}:{self.passed.count(point)}" == self.dies_at:
+            self.dead = True
+            raise Died
+
+    def release(self, directory: GitDirectory) -> None:
+        """As the real one, as long as there is somebody to do it."""
+        if not self.dead:
+            _release(directory)
+
+
+_release = checkout_move.release
+
+
+@dataclass
+class LandingGround:
+    """A repository, a store, and the queue as it is after the last start of a kernel."""
+
+    ground: Ground
+    launcher: Launcher
+    writer: Writer
+    reader: Reader
+    feed: Feed
+    fate: Fate = field(default_factory=Fate)
+    runs: int = 0
+
+    def kernel(self) -> Landings:
+        """The queue's service, as a kernel has it that has just started."""
+        environ = self.ground.environ
+        place = self.ground.folder / "trees" / service.PLACE
+        return Landings(
+            root=self.ground.root,
+            git=ProjectGit(place, launcher=self.launcher, environ=environ, own_bin=frozenset()),
+            repository=self.ground.repository(self.launcher),
+            box=lambda _tree: None,
+            reader=self.reader,
+            writer=self.writer,
+            wake=self.feed.new_wake(service.WAKING),
+            launcher=self.launcher,
+            environ=environ,
+            own_bin=frozenset(),
+        )
+
+    async def run_of(self, *names: str, base: str = "main", more: str = "") -> int:
+        """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are."""
+        self.runs += 1
+        tag = f"t{self.runs}"
+        agents = ",".join(f'"{name}":{{"entry":"ref","ref":"{name}"}}' for name in names)
+        spec = RunSpec(
+            name="team",
+            tag=tag,
+            mode="run",
+            file=".workflows/team.yaml",
+            definition=f'{{"name":"team","agents":{{{agents}}}{more}}}'.encode(),
+            members=tuple(
+                MemberSpec(name=name, key=inline_key(name, "team"), origin="inline", definition=b'{"model":"mock/m"}')
+                for name in names
+            ),
+        )
+        repository = str(self.ground.root / ".git")
+        commit = self.ground.git("rev-parse", base)
+        trees = tuple(
+            PlannedTree(
+                name, repository, commit, BRANCH + name, str(self.ground.folder / "trees/team" / tag / name), ""
+            )
+            for name in names
+        )
+        draft = Draft(kind="status", space=f"team:{tag}", sender="system", text="started", payload=spec)
+        started = await self.writer.commit(start_run, draft, None, TreePlan(trees=trees, branch="main"))
+        for tree in self.reader.now(worktrees.of_run, started.run):
+            await self.writer.commit(worktree_made, tree, "")
+        return started.run
+
+    async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
+        """Put a landing into the queue."""
+        record = self.reader.now(workflows.by_id, run)
+        assert record is not None
+        plan = self.reader.now(plan_landing, record, asked or MergeRequest(), None)
+        return await self.writer.commit(request_landing, record, plan)
+
+    async def serve(self) -> None:
+        """Serve the queue until it is empty; a kernel that dies is followed by the next one."""
+        kernel = self.kernel()
+        while True:
+            try:
+                if await kernel.run_once() == service.FOREVER_SECONDS:
+                    return
+            except Died:
+                self.fate.dead, self.fate.dies_at = False, ""
+                kernel = self.kernel()
+
+    async def land(self, run: int, asked: MergeRequest | None = None) -> MergeInfo:
+        """Ask, serve, and say what came of it."""
+        landing = await self.ask(run, asked)
+        await self.serve()
+        return self.outcome(landing)
+
+    def outcome(self, landing: Landing) -> MergeInfo:
+        """What is known of it now."""
+        found = self.reader.now(landings.by_id, landing.id)
+        assert found is not None
+        return landings.info_of(found)
+
+    def branch(self, name: str, files: dict[str, bytes | None], base: str = "main") -> str:
+        """Commit ``files`` (None: removed) onto ``base`` as the branch of ``name``; nothing is checked out."""
+        return commit(self.ground, f"refs/heads/{BRANCH}{name}", files, base)
+
+    def refs(self) -> dict[str, str]:
+        """All refs and where they are."""
+        listed = self.ground.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        return {name: where for name, _, where in (row.partition(" ") for row in listed)}
+
+    def read(self, name: str, commit: str = "main") -> str:
+        """A file of a commit."""
+        return self.ground.git("show", f"{commit}:{name}")
+
+
+def commit(ground: Ground, ref: str, files: dict[str, bytes | None], base: str, message: str = "work") -> str:
+    """Commit ``files`` onto ``base`` and have ``ref`` be that; no filter and no checkout has a part in it."""
+    rows = [f"commit {ref}\ncommitter u <u@localhost> 1790000000 +0000\ndata {len(message)}\n{message}\n".encode()]
+    rows.append(f"from {ground.git('rev-parse', base)}\n".encode())
+    for name, content in files.items():
+        quoted = '"' + "".join(f"\\{byte:03o}" for byte in os.fsencode(name)) + '"'
+        if content is None:
+            rows.append(f"D {quoted}\n".encode())
+        else:
+            rows.append(f"M 100644 inline {quoted}\ndata {len(content)}\n".encode() + content + b"\n")
+    ground.give(b"".join(rows), "fast-import", "--quiet", "--force")
+    return ground.git("rev-parse", ref)
+
+
+@asynccontextmanager
+async def landing_ground(ground: Ground, launcher: Launcher, fate: Fate) -> AsyncGenerator[LandingGround]:
+    """A store over ``ground``, whose fault points are those of ``fate``."""
+    database = open_migrated(":memory:")
+    feed = Feed()
+    writer = Writer(database=database, clock_ms=lambda: NOW_MS, publish=feed.publish)
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (checkout_move, service):
+            patch.setattr(module, "fault_point", fate.reached)
+            patch.setattr(module, "release", fate.release)
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            yield LandingGround(ground, launcher, writer, Reader(database=database), feed, fate)
+            writer.close()
+    database.close()

@@ -1,0 +1,304 @@
+"""Landing branches over real git: all or nothing, in order, once, and whoever else is at work in the repository."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from kernel.procs.launcher import Launcher
+from kernel.store import landings
+from kernel.workflows.landing import CheckOutcome, Merging
+from protocol.api.merges import MergeRequest
+from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
+from tests.kernel.services.landing_histories import try_all
+from tests.kernel.workflows.git_ground import Ground, ground_in, launched
+
+RED = 4
+"""The seed of a history in which two branches do not pass their check together."""
+LINES = b"".join(b"line %d\n" % number for number in range(30))
+
+
+@pytest.fixture
+async def launcher(tmp_path: Path) -> AsyncGenerator[Launcher]:
+    async with launched(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def place(tmp_path: Path, launcher: Launcher) -> AsyncGenerator[LandingGround]:
+    ground = ground_in(tmp_path / "here")
+    ground.write("lines.txt", LINES.decode())
+    ground.write("old name.txt", LINES.decode().replace("line", "row"))
+    ground.write("gone.txt", "to be removed\n")
+    ground.commit()
+    async with landing_ground(ground, launcher, Fate()) as made:
+        yield made
+
+
+def clean(ground: Ground) -> bool:
+    return ground.git("status", "--porcelain") == "" and not (ground.root / ".git/index.lock").exists()
+
+
+@pytest.mark.promise("P33")
+async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingGround) -> None:
+    """A change to a file that another one renames follows it; the checkout has all of it; other refs stay."""
+    place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
+    place.branch("bob", {"old name.txt": LINES.replace(b"line", b"row").replace(b"row 7", b"row seven")})
+    place.branch("carol", {"x.bin": bytes(range(256)), "näw\nfile\t\"'": b"hostile\n", "-rf": b"dash\n"})
+    before = place.refs()
+    run = await place.run_of("carol", "alice", "bob")
+    info = await place.land(run)
+    assert (info.state, [one.agent for one in info.branches]) == ("merged", ["carol", "alice", "bob"]), info
+    assert "row seven" in (place.ground.root / "new/name.txt").read_text()
+    assert (place.ground.root / "x.bin").read_bytes() == bytes(range(256))
+    assert not (place.ground.root / "gone.txt").exists()
+    assert (place.ground.root / "-rf").exists()
+    assert clean(place.ground)
+    assert place.refs() == {**before, "refs/heads/main": info.commit}
+    again = await place.land(run)
+    assert (again.state, again.commit) == ("merged", None)
+
+
+@pytest.mark.promise("P33")
+async def test_conflicts_change_nothing_and_name_the_files(place: LandingGround, subtests: pytest.Subtests) -> None:
+    """In a text, in a binary file, of a removed one, of a name; one conflict keeps the other branches from landing."""
+    kinds: dict[str, tuple[dict[str, bytes | None], dict[str, bytes | None], str]] = {
+        "text": (
+            {"lines.txt": LINES.replace(b"line 3\n", b"3\n")},
+            {"lines.txt": LINES.replace(b"line 3\n", b"x\n")},
+            "lines.txt",
+        ),
+        "binary": ({"b.bin": b"\0\1"}, {"b.bin": b"\0\2"}, "b.bin"),
+        "removed": ({"gone.txt": None}, {"gone.txt": b"kept and changed\n"}, "gone.txt"),
+        "folder": ({"n": b"file\n"}, {"n/inner": b"folder\n"}, "n"),
+    }
+    for kind, (one, other, file) in kinds.items():
+        with subtests.test(kind):
+            place.branch("alice", one)
+            place.branch("bob", other)
+            place.branch("carol", {"c.txt": b"fine\n"})
+            before = place.refs()
+            info = await place.land(await place.run_of("carol", "alice", "bob"))
+            assert (info.state, any(name.startswith(file) for name in info.files)) == ("refused", True), info
+            assert [one.agent for one in info.branches if one.conflict] == ["bob"]
+            assert place.refs() == before
+            assert clean(place.ground)
+
+
+@pytest.mark.promise("P28", "P33")
+async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: LandingGround, tmp_path: Path) -> None:
+    """Merge drivers, filters, hooks, text conversions and monitors, of its configuration and its attributes."""
+    marker = tmp_path / "it ran"
+    ground = place.ground
+    run = f"touch '{marker}'; false"
+    for key in (
+        "merge.evil.driver",
+        "filter.evil.smudge",
+        "filter.evil.clean",
+        "filter.evil.process",
+        "core.fsmonitor",
+    ):
+        ground.git("config", key, run)
+    for key in ("diff.evil.textconv", "diff.external", "gpg.program", "core.editor", "sequence.editor"):
+        ground.git("config", key, run)
+    attributes = b"* merge=evil filter=evil diff=evil text=auto\n"
+    place.branch("alice", {".gitattributes": attributes, "lines.txt": LINES.replace(b"line 3\n", b"3\n")})
+    place.branch("bob", {"lines.txt": LINES.replace(b"line 20\n", b"20\n"), "b.txt": b"b\n"})
+    place.branch("eve", {".gitattributes": attributes, "lines.txt": LINES.replace(b"line 3\n", b"evil\n")})
+    runs = await place.run_of("alice", "bob"), await place.run_of("eve")
+    for hook in ("reference-transaction", "post-merge", "pre-commit", "post-checkout", "post-index-change", "update"):
+        file = ground.root / ".git/hooks" / hook
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"#!/bin/sh\n{run}\n")
+        file.chmod(0o755)
+    merged = await place.land(runs[0], MergeRequest(check="test -f b.txt"))
+    refused = await place.land(runs[1], MergeRequest(give_back=True))
+    assert (merged.state, refused.state) == ("merged", "refused"), (merged, refused)
+    assert not marker.exists()
+
+
+@pytest.mark.promise("P33")
+async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_red(place: LandingGround) -> None:
+    """A semantic conflict: each of them is green alone. The first that makes it red gets it back; nothing moved."""
+    check = 'test "$(cat n*.txt | wc -l)" -le 2 || { echo too many; exit 1; }'
+    for name in ("alice", "bob", "carol", "dave"):
+        place.branch(name, {f"n-{name}.txt": name.encode() + b"\n"})
+    before = place.refs()
+    run = await place.run_of("alice", "bob", "carol", "dave")
+    info = await place.land(run, MergeRequest(check=check, give_back=True))
+    assert (info.state, "too many" in info.output, place.refs()) == ("refused", True, before), info
+    [work] = info.returned_to
+    told = place.reader.now(lambda conn: conn.execute("SELECT text FROM messages ORDER BY seq DESC").fetchone())
+    assert place.reader.now(landings.work_of, run, "carol")[0] == (int(work[1:]),)
+    assert "| too many" in str(told)
+    assert not list((place.ground.folder / "trees").rglob("n-*.txt"))
+
+
+@pytest.mark.promise("P33")
+async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, subtests: pytest.Subtests) -> None:
+    """Changed, staged, in the way, in the middle of something, locked: refused, and every byte is as it was."""
+    root = place.ground.root
+    place.branch("alice", {"a.txt": b"alice\n", "new.txt": b"new\n"})
+    run = await place.run_of("alice")
+
+    def left(kind: str) -> None:
+        match kind:
+            case "changed":
+                (root / "a.txt").write_text("mine\n")
+            case "staged":
+                (root / "s.txt").write_text("s\n")
+                place.ground.git("add", "s.txt")
+            case "in the way":
+                (root / "new.txt").write_text("precious\n")
+            case "merging":
+                (root / ".git/MERGE_HEAD").write_text(place.ground.git("rev-parse", "HEAD"))
+            case "locked":
+                (root / ".git/index.lock").touch()
+            case _:
+                place.ground.git("update-index", "--assume-unchanged", "a.txt")
+
+    for kind in ("changed", "staged", "in the way", "merging", "locked", "overlooked"):
+        with subtests.test(kind):
+            left(kind)
+            seen = {
+                str(path): path.read_bytes()
+                for path in root.rglob("*")
+                if path.is_file() and ".git/objects" not in str(path)
+            }
+            info = await place.land(run)
+            assert (info.state, info.why != "") == ("refused", True), info
+            now = {
+                str(path): path.read_bytes()
+                for path in root.rglob("*")
+                if path.is_file() and ".git/objects" not in str(path)
+            }
+            assert now == seen
+            for file in (".git/MERGE_HEAD", ".git/index.lock", "new.txt", "s.txt"):
+                (root / file).unlink(missing_ok=True)
+            place.ground.git("update-index", "--no-assume-unchanged", "a.txt")
+            place.ground.git("reset", "--quiet", "--hard")
+    assert (await place.land(run)).state == "merged"
+    assert clean(place.ground)
+
+
+@pytest.mark.promise("P33")
+async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingGround) -> None:
+    """Moved after the check: it is merged anew with that. Deleted meanwhile: refused."""
+    place.ground.git("checkout", "--quiet", "-b", "elsewhere")
+    place.branch("alice", {"a.txt": b"alice\n"})
+    run = await place.run_of("alice")
+    place.fate.acts["checked"] = [lambda: commit(place.ground, "refs/heads/main", {"u.txt": b"user\n"}, "main")]
+    info = await place.land(run)
+    assert (info.state, info.tries) == ("merged", 2)
+    assert (place.read("a.txt"), place.read("u.txt")) == ("alice", "user")
+    assert (place.ground.root / "a.txt").read_text() == "one\n"
+    place.branch("alice", {"a.txt": b"alice again\n"})
+    place.fate.acts["checked"] = [lambda: place.ground.git("branch", "-D", "main")]
+    gone = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="main"))
+    assert (gone.state, "there is no branch main" in gone.why) == ("refused", True)
+
+
+@pytest.mark.promise("P33")
+async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
+    place: LandingGround, tmp_path: Path
+) -> None:
+    """Batches: all ten with one check and one move; the one that is red is found by halves, and is refused alone."""
+    log = tmp_path / "checks"
+    check = f"echo x >> '{log}'; test ! -f red.txt"
+    for batch, red in (("a", None), ("b", 6)):
+        asked = []
+        for number in range(10):
+            files: dict[str, bytes | None] = {f"{batch}{number}.txt": b"x\n"}
+            place.branch(f"{batch}{number}", {**files, **({"red.txt": b"x\n"} if number == red else {})})
+            asked.append(await place.ask(await place.run_of(f"{batch}{number}"), MergeRequest(check=check)))
+        log.unlink(missing_ok=True)
+        await place.serve()
+        states = [place.outcome(one).state for one in asked]
+        assert states == ["refused" if number == red else "merged" for number in range(10)]
+        assert len(log.read_text().splitlines()) <= (1 if red is None else 9)
+    assert clean(place.ground)
+    assert "red.txt" not in place.ground.git("ls-tree", "--name-only", "main").split()
+
+
+@pytest.mark.promise("P33")
+async def test_a_kernel_may_die_at_every_point_of_a_landing(
+    tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
+) -> None:
+    """Each point there is, with the branch checked out and not: it lands once; ref, index and files are one."""
+    points = ["begun", "kept", "checked", "locked", "moved", "files", "index", "landed"]
+    for number, (point, here) in enumerate((point, here) for here in (True, False) for point in points):
+        if not here and point in ("locked", "moved", "files", "index"):
+            continue
+        with subtests.test(point, checked_out=here):
+            ground = ground_in(tmp_path / str(number))
+            async with landing_ground(ground, launcher, Fate(f"{point}:1")) as place:
+                if not here:
+                    ground.git("checkout", "--quiet", "--detach")
+                place.branch("alice", {"a.txt": b"alice\n", "d/n.txt": b"new\n"})
+                place.branch("bob", {"b.txt": b"bob\n"})
+                info = await place.land(await place.run_of("alice", "bob"))
+                assert place.fate.dies_at == "", place.fate.passed
+                assert (info.state, info.commit) == ("merged", ground.git("rev-parse", "main"))
+                assert ground.git("log", "--first-parent", "--format=%s", "main").count("Merge") == 2
+                assert (place.read("a.txt"), place.read("b.txt"), place.read("d/n.txt")) == ("alice", "bob", "new")
+                assert clean(ground)
+                assert {BRANCH + name for name in ("alice", "bob")} <= {ref[11:] for ref in place.refs()}
+
+
+@pytest.mark.promise("P33")
+async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingGround) -> None:
+    """Of what the dead kernel had not written, a piece is written whole, and what somebody wrote is kept and told."""
+    root = place.ground.root
+    place.branch(
+        "alice", {"a.txt": b"alice\n", "lines.txt": LINES + b"more\n", "gone.txt": None, "new.txt": b"whole\n"}
+    )
+
+    def meanwhile() -> None:
+        (root / "a.txt").write_text("somebody's\n")
+        (root / "new.txt").write_text("who")
+        (root / "gone.txt").unlink()
+
+    place.fate.dies_at = "moved:1"
+    place.fate.acts["moved"] = [meanwhile]
+    info = await place.land(await place.run_of("alice"))
+    assert (info.state, "'a.txt'" in info.why) == ("merged", True), info
+    assert ((root / "a.txt").read_text(), (root / "new.txt").read_text()) == ("somebody's\n", "whole\n")
+    assert (root / "lines.txt").read_bytes() == LINES + b"more\n"
+    assert place.ground.git("status", "--porcelain") == "M a.txt"
+    assert not (root / ".git/index.lock").exists()
+
+
+@pytest.mark.promise("P33")
+async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingGround) -> None:
+    """The identity of the repository, else that of git; a squash is one commit; the tree of an earlier run is kept."""
+    place.ground.git("config", "user.name", "Ada L")
+    place.ground.git("config", "user.email", "ada@localhost")
+    place.branch("alice", {"a.txt": b"alice\n"})
+    run = await place.run_of("alice")
+    info = await place.land(run, MergeRequest(squash=True))
+    assert place.ground.git("log", "-1", "--format=%an <%ae> %cn%n%P", "main").splitlines() == [
+        "Ada L <ada@localhost> Ada L",
+        place.ground.git("rev-parse", "main^"),
+    ]
+    assert info.commit == place.ground.git("rev-parse", "main")
+    assert (await place.land(run, MergeRequest(squash=True))).commit is None
+    assert "awk merge" in place.ground.git("reflog", "main")
+
+
+@pytest.mark.promise("P33")
+async def test_generated_histories_land_whole_and_lose_nothing(tmp_path: Path) -> None:
+    """A few of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
+    found: dict[int, list[str]] = {}
+    assert await try_all([3, 7, 11], tmp_path, found.__setitem__) == 0, found
+
+
+async def test_the_judge_of_histories_sees_a_red_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same trial of a kernel that lands without a check must fail, or it proves nothing."""
+
+    async def green(*_args: object, **_more: object) -> CheckOutcome:
+        return CheckOutcome(None)
+
+    monkeypatch.setattr(Merging, "check", green)
+    found: dict[int, list[str]] = {}
+    await try_all([RED], tmp_path, found.__setitem__)
+    assert "main is red" in found[RED]
