@@ -37,9 +37,9 @@ COLUMNS: Final[tuple[Column, ...]] = (
 def cells(row: "PsRow", now: float) -> tuple[str, ...]:
     """The text of every column for one agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")
-    left = _seconds_between(now, row.until)
+    left = seconds_between(now, row.until)
     until = f" {left:.0f}s" if left is not None and left > 0 else ""
-    left = _seconds_between(now, row.last_event_at)
+    left = seconds_between(now, row.last_event_at)
     return (
         (f"{row.name}@{row.space}" if workspace else row.name),
         (row.state + until + (f" ({row.reason})" if row.reason else "")),
@@ -80,7 +80,7 @@ def age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f}s"
 
 
-def _seconds_between(now: float, at: str | None) -> float | None:
+def seconds_between(now: float, at: str | None) -> float | None:
     """Seconds from ``now`` to the time ``at`` (RFC 3339); None where there is none, or it is not one."""
     if not at:
         return None

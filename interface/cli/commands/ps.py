@@ -22,10 +22,15 @@ def run_ps(context: Context) -> int:
     """Print every agent with what it does; what does not run, and why, goes to stderr."""
     document = context.kernel().get("/ps")
     exit_code = context.answer(document, ps_lines, context.clock.wall())
-    notice = json.loads(document).get("notice")
-    if notice:
-        context.out.note(f"note: {one_line(str(notice))}")
+    report = json.loads(document)
+    if report.get("notice"):
+        context.out.note(f"note: {one_line(str(report['notice']))}")
     return exit_code
+
+
+def header_lines(needs: int, screen: Screen) -> list[str]:
+    """The line above the table: how many things need a person, and what lists them; nothing where none does."""
+    return [screen.style(f"{needs:,} need you (awk needs)", "yellow")] if needs else []
 
 
 def configure_top(parser: "argparse.ArgumentParser") -> None:
@@ -51,4 +56,5 @@ def ps_lines(body: bytes, screen: Screen, now: float) -> list[str]:
     report: Ps = read_fields(body)
     rows = [cells(row, now) for row in report.agents]
     right = frozenset(column.title for column in COLUMNS if column.right)
-    return table([column.title for column in COLUMNS], rows, screen, right=right) if rows else ["no agents"]
+    lines = table([column.title for column in COLUMNS], rows, screen, right=right) if rows else ["no agents"]
+    return [*header_lines(report.needs, screen), *lines]

@@ -9,6 +9,7 @@ from kernel.api.http import (
     feedback,
     instructions,
     messages,
+    needs,
     proposals,
     runs,
     spaces,
@@ -49,6 +50,7 @@ from protocol.api.messages import (
     SendReport,
     SendRequest,
 )
+from protocol.api.needs import NeedList
 from protocol.api.processes import Ps
 from protocol.api.runs import DiffReport, RunList, RunReport, RunRequest
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
@@ -75,6 +77,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
     Route("GET", "/ps", agents.ps, Ps),
+    Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),
     Route(
         "POST", "/workflows", workflows.start, WorkflowRow, asks=StartRequest, status=201, people_only=True, waits=True
