@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.processes import wait_until
-from tests.project import Project
+from tests.project import AWK, Project
+from tests.terminal import on_a_terminal
 
 BROKEN = "restart: { attempts: 1 }\nretry: { attempts: 9 }"
 
@@ -91,3 +92,35 @@ def test_each_need_is_counted_alike_everywhere_and_settled_by_its_commands(kerne
         )  # the cause is still there: as a need of later
         same = [one for one in needs(project) if (one["kind"], one["id"]) == (item["kind"], item["id"])]
         assert [one for one in same if not comes_back or one == item] == [], (first, ran)
+
+
+HOSTILE = r"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log"
+
+
+def asker(project: Project, name: str, command: str) -> None:
+    """A workflow of one agent that wants to run a command of the shell."""
+    project.write(
+        f".agents/{name}.yaml",
+        f"""
+        model: mock/x
+        prompt: {{ system: hi }}
+        tools: [bash]
+        mock: [{{ tool: bash, args: {{ command: "{command}" }} }}, {{ text: finished }}]
+        """,
+    )
+    project.write(f".workflows/{name}.yaml", f'agents: {{ {name}: {{ ref: {name} }} }}\nkickoff: "@{name} go"\n')
+
+
+@pytest.mark.promise("P16")
+def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) -> None:
+    """y once: the call is made and the run ends done; what the agent wrote moved no cursor."""
+    asker(kernel_process, "writer", HOSTILE)
+    environ = {**kernel_process.environ, "NO_COLOR": "1"}
+    question = b"Approve a1? [y once, a always, n no, d all of it, Enter: later]"
+    command = [str(AWK), "run", "writer", "--trust"]
+    seen, code = on_a_terminal(command, kernel_process.root, environ, [(question, b"y\n")])
+    assert code == 0, seen
+    shown = seen.partition(question)[0]
+    assert b"\x1b" not in shown
+    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log" in shown
+    assert (kernel_process.root / "bad.log").exists()

@@ -23,7 +23,7 @@ from interface.cli.parsing import (
     trust_flag,
     update_flag,
 )
-from interface.cli.prompts import can_ask
+from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.run_stream import Run
 from interface.client import ServerEvent, quoted
 from interface.event_follow import Expired
@@ -133,24 +133,31 @@ def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
             elif event.type == "accepted":
                 pass
             else:
-                from interface.cli.channel_view import message_lines  # noqa: PLC0415  (as above)
-                from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (JSON lines need no msgspec)
-
-                decoded = event_of(event.data)
-                wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
-                if wanted is not None:
-                    context.out.note(wanted)
-                context.out.notes(retry_notes(event))
-                context.out.notes(failure_lines(decoded))
-                message = message_of(decoded)
-                if message is None:
-                    if context.args.verbose and decoded.seq is not None:
-                        context.out.note(event_line(decoded, context.out.error_screen))
-                elif context.args.json:
-                    context.out.notes(message_lines(message, context.out.error_screen))
-                else:
-                    context.out.lines(message_lines(message, context.out.screen))
+                _show(context, event)
     raise Unreachable("the run has no report")
+
+
+def _show(context: Context, event: ServerEvent) -> None:
+    """One event for people; who is asked for an approval answers here, if somebody is there."""
+    from interface.cli.channel_view import message_lines  # noqa: PLC0415  (JSON lines need no msgspec)
+    from interface.cli.event_view import asked_line, event_line, event_of, failure_lines, message_of  # noqa: PLC0415  (as above)
+
+    decoded = event_of(event.data)
+    wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
+    if decoded.type == "approval.requested" and can_ask(context):
+        decide_in_place(context, str(decoded.data["id"]))
+    elif wanted is not None:
+        context.out.note(wanted)
+    context.out.notes(retry_notes(event))
+    context.out.notes(failure_lines(decoded))
+    message = message_of(decoded)
+    if message is None:
+        if context.args.verbose and decoded.seq is not None:
+            context.out.note(event_line(decoded, context.out.error_screen))
+    elif context.args.json:
+        context.out.notes(message_lines(message, context.out.error_screen))
+    else:
+        context.out.lines(message_lines(message, context.out.screen))
 
 
 def has_changed_trees(context: Context, document: bytes) -> bool:
