@@ -7,6 +7,7 @@ import pytest
 
 from protocol.api.needs import NeedList
 from protocol.api.processes import Ps
+from protocol.instruction import Usage
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
@@ -113,3 +114,49 @@ def test_those_of_all_projects_name_their_project(cli: Cli, kernel: KernelDouble
         }
         assert f"{other.resolve()}:" in cli("needs", "-A").out.splitlines()
     assert cli("needs", "-A", "-f").code == 2
+
+
+TABLE = Ps(
+    agents=(
+        ps_row("bob", "", space="review:main", state="idle", cpu_percent=1.0, usage=Usage(cost_usd=0.5)),
+        ps_row("alice", "", space=None, state="running", cpu_percent=9.0, usage=Usage()),
+        ps_row("bob", "", space="review:pr-1", state="error", cpu_percent=3.0, usage=Usage(cost_usd=2.0)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ([], ["bob@review:main", "alice", "bob@review:pr-1"]),
+        (["alice"], ["alice"]),
+        (["bob"], ["bob@review:main", "bob@review:pr-1"]),
+        (["@review"], ["bob@review:main"]),
+        (["bob@review:pr-1"], ["bob@review:pr-1"]),
+        (["--sort", "cpu"], ["alice", "bob@review:pr-1", "bob@review:main"]),
+        (["--sort", "cost"], ["bob@review:pr-1", "bob@review:main", "alice"]),
+        (["--sort=-cost"], ["alice", "bob@review:main", "bob@review:pr-1"]),
+        (["--sort", "name"], ["alice", "bob@review:main", "bob@review:pr-1"]),
+        (["--sort", "state"], ["bob@review:pr-1", "bob@review:main", "alice"]),
+    ],
+)
+def test_ps_takes_a_target_and_an_order(words: list[str], names: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    """-q prints what other commands take; --json has the same rows."""
+    kernel.answers["GET /ps"] = TABLE
+    assert cli("ps", "-q", *words).out.split() == names
+    rows = cli("ps", "--json", *words).json()["agents"]
+    assert [row["name"] for row in rows] == [name.partition("@")[0] for name in names]
+
+
+def test_ps_shows_the_columns_that_are_named_and_says_what_there_is_not(cli: Cli, kernel: KernelDouble) -> None:
+    """-o; a column, a target or an agent that is not there is an error of its own."""
+    kernel.answers["GET /ps"] = TABLE
+    assert cli("ps", "-o", "state,NAME,cpu%", "alice").out == "STATE    NAME   CPU%\nrunning  alice   9.0\n"
+    wrong = cli("ps", "-o", "name,colour")
+    assert (wrong.code, "ps has no column 'colour'" in wrong.err, "name, state" in wrong.err) == (2, True, True)
+    assert cli("ps", "--sort", "colour").code == 2
+    assert cli("ps", "--json", "-q").code == 2
+    assert cli("ps", "carol").code == 5
+    assert cli("ps", "@Bad Name").code == 2
+    cli("ps", "-a")
+    assert [asked.query.get("all") for asked in kernel.of("GET", "/ps")][-1] == "true"

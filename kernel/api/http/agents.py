@@ -367,10 +367,13 @@ async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, 
     return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
 
 
-async def ps(_call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
-    """GET /ps: agents as the store knows them, with what their workers use right now."""
+async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
+    """GET /ps?all=: agents as the store knows them, with what their workers use right now.
+
+    ``all=true``: those of workflows that have ended, too.
+    """
     now_ms = store.now_ms()
-    table = await store.reader.read(agents.ps, now_ms)
+    table = await store.reader.read(agents.ps, now_ms, ended=call.query.get("all") == "true")
     activity = processes.attempts.activity()
     pids = {name: live.pid for name, live in activity.items() if live.pid}
     usage: dict[str, ResourceUsage] = {}
