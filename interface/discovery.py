@@ -81,6 +81,22 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     return Project(root=root, state=project_state(os.path.abspath(home), root))
 
 
+def known_projects(environ: Mapping[str, str], cwd: str) -> list[Project]:
+    """The projects of this user that a kernel serves, as far as their records say, by their roots."""
+    home = os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
+    folder = os.path.join(home, "projects")
+    found: list[Project] = []
+    for name in os.listdir(folder) if os.path.isdir(folder) else ():
+        state = os.path.join(folder, name)
+        try:
+            root = str(json.loads(_read_private(os.path.join(state, RECORD)))["project"])
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # none, or one that is not believed
+        if project_state(home, root) == state:  # a record that was copied here tells of another kernel
+            found.append(Project(root, state))
+    return sorted(found)
+
+
 def nearest_root(directory: str) -> str:
     """The nearest of ``directory`` and its parents that holds a mark of a project; else ``directory`` itself."""
     place = directory

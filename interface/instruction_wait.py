@@ -24,13 +24,17 @@ Result = dict[str, Any]
 class InstructionWait:
     """The results of ``ids``, as they come in; ``results`` is good at any time, also after Expired.
 
-    ``can_approve``: somebody is there to approve a call, so that is waited for as long as it may be given.
+    ``approve`` puts a request to who is there to decide it, each once, so that is waited for as long as it may be
+    given; None: nobody is.
     ``tell`` hears every event of work that is still waited for.
     """
 
-    def __init__(self, ids: Sequence[str], *, can_approve: bool, tell: Callable[[ServerEvent], None]) -> None:
+    def __init__(
+        self, ids: Sequence[str], *, approve: Callable[[str], None] | None, tell: Callable[[ServerEvent], None]
+    ) -> None:
         self._ids = tuple(ids)
-        self._can_approve = can_approve
+        self._approve = approve
+        self._put: set[str] = set()
         self._told = tell
         self._ended: dict[str, Result] = {}
 
@@ -59,12 +63,20 @@ class InstructionWait:
 
     def _ask(self, follower: Follower, names: Sequence[str]) -> None:
         assert follower.client is not None
-        for name in names:
+        left = [*names]
+        while left:
+            name = left.pop(0)
             try:
                 info = json.loads(follower.client.get(f"/instructions/{name}"))
             except Unreachable:
                 return  # the stream breaks too, and the next connect asks again
-            asks = info.get("waits_for") == "approval" and not self._can_approve
+            asks = info.get("waits_for") == "approval" and self._approve is None
+            approval = info.get("approval")
+            if self._approve is not None and approval is not None and approval not in self._put:
+                self._put.add(approval)
+                self._approve(approval)
+                left.append(name)  # it may go on now, or have ended meanwhile
+                continue
             held = info.get("standing") == "person" or (info.get("standing") == "time" and asks)
             if held or info["status"] in ENDED:
                 self._ended[name] = {

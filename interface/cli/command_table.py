@@ -67,6 +67,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("channel", "show the channel of a workflow", "Look"),
     Command("inbox", "show what an agent has not handled", "Look", file="queue"),
     Command("queue", "show what waits for an agent", "Look"),
+    Command("needs", "list what goes on only once you do something", "Look"),
     Command("pending", "list what waits for your approval", "Look", file="approvals"),
     Command("feedback", "see what agents say of the work itself, or add to it", "Look"),
     Command("stats", "show what work took: tokens, money, time, and how it ended", "Look", file="status"),

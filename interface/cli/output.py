@@ -354,6 +354,18 @@ def cut(text: str, columns: int | None) -> str:
     return "".join(kept) + "…"
 
 
+def wrapped(text: str, columns: int) -> list[str]:
+    """``text`` (one line, escaped) in rows of at most ``columns``, so that a terminal breaks none by itself."""
+    rows, row, used = [], "", 0
+    for character in text:
+        size = _width_of(character)
+        if used + size > columns:
+            rows.append(row)
+            row, used = "", 0
+        row, used = row + character, used + size
+    return [*rows, row]
+
+
 def _width_of(character: str) -> int:
     if unicodedata.combining(character):
         return 0

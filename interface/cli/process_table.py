@@ -1,8 +1,11 @@
 """The process table: which columns there are and what stands in them. Pure; ``ps`` and ``top`` both draw it."""
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from protocol.api.processes import PsRow
 
 
@@ -34,12 +37,42 @@ COLUMNS: Final[tuple[Column, ...]] = (
 """In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
 
 
+BY_WORD: Final = MappingProxyType({column.title.lower().rstrip("%$"): column for column in COLUMNS})
+"""The columns as people name them: ``cpu`` is CPU%."""
+
+
+def sort_key(word: str) -> "Callable[[PsRow], Any]":
+    """The order of rows by a column: the largest number first, texts as in a dictionary."""
+
+    def key(row: "PsRow") -> Any:
+        usage = row.usage
+        numbers = {
+            "pid": row.pid or 0,
+            "step": row.step,
+            "queue": row.queue.immediate + row.queue.normal + row.queue.background,
+            "restarts": row.restarts,
+            "cpu": row.cpu_percent,
+            "rss": row.rss_bytes,
+            "tokens": usage.input_tokens + usage.cache_write_tokens + usage.output_tokens,
+            "cost": usage.cost_usd or 0.0,
+            "diff": 0 if row.diff is None else row.diff.added + row.diff.deleted,
+        }
+        if word in numbers:
+            return -numbers[word]
+        if word == "last":  # the latest first
+            return [-ord(character) for character in row.last_event_at or ""] or [0]
+        texts = {"state": row.state, "backend": row.backend, "model": row.model, "doing": row.doing}
+        return texts.get(word) or (row.last_exit or "" if word == "exit" else row.name)
+
+    return key
+
+
 def cells(row: "PsRow", now: float) -> tuple[str, ...]:
     """The text of every column for one agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")
-    left = _seconds_between(now, row.until)
+    left = seconds_between(now, row.until)
     until = f" {left:.0f}s" if left is not None and left > 0 else ""
-    left = _seconds_between(now, row.last_event_at)
+    left = seconds_between(now, row.last_event_at)
     return (
         (f"{row.name}@{row.space}" if workspace else row.name),
         (row.state + until + (f" ({row.reason})" if row.reason else "")),
@@ -80,7 +113,7 @@ def age(seconds: float) -> str:
     return f"{max(seconds, 0):.0f}s"
 
 
-def _seconds_between(now: float, at: str | None) -> float | None:
+def seconds_between(now: float, at: str | None) -> float | None:
     """Seconds from ``now`` to the time ``at`` (RFC 3339); None where there is none, or it is not one."""
     if not at:
         return None

@@ -1,16 +1,19 @@
-"""Questions to the user, put only where somebody is there to answer: to go on (``--yes``), and to trust files.
+"""Questions to the user, put only where somebody is there to answer: to go on (``--yes``), to approve a call, and to
+trust files.
 
 A request that the kernel refused as untrusted is sent again with the digests of exactly what was shown: where the
 files changed in between, it is refused again.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, escape, one_line
+from interface.cli.output import Screen, escape, one_line, wrapped
+from interface.client import Client, new_key, quoted
 from interface.discovery import URL
-from interface.failure import Failure
+from interface.failure import Failure, Unreachable
 
 
 def can_ask(context: Context) -> bool:
@@ -24,6 +27,94 @@ def agrees(context: Context, question: str) -> bool:
         return True
     context.out.ask(f"{question} [y/N] ")
     return context.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+SHOWN_ROWS: Final = 40
+"""Of a call, before ``d`` shows all of it."""
+_GUTTER: Final = "  | "
+"""Before every row of what an agent wrote: none of it begins where a line of ours does, also where it is long."""
+_OLD: Final = ("old_string", "old", "old_str")
+_NEW: Final = ("new_string", "new", "new_str", "content")
+
+
+def decide_in_place(context: Context, approval: str) -> None:
+    """Show a call that waits for approval, and ask; what is answered is sent. Who only presses Enter leaves it open.
+
+    Nothing is granted of which not all was shown.
+    """
+    client = context.find_kernel()
+    try:
+        asked = json.loads(client.get(f"/approvals/{quoted(approval)}"))
+        if asked["state"] != "open":
+            return
+        context.out.note(one_line(f"{asked['agent']} in {asked['space']} wants to call {asked['tool']} ({approval})"))
+        if asked.get("reason"):
+            context.out.notes(quoted_rows(context, [f"reason: {asked['reason']}"]))
+        rows = quoted_rows(context, call_lines(asked["input"]))
+        change = change_lines(asked["input"])
+        whole = len(rows) <= SHOWN_ROWS
+        context.out.notes(rows if whole else [*rows[:SHOWN_ROWS], f"  {len(rows) - SHOWN_ROWS} more rows: d shows all"])
+        more = "d diff" if change else "d all of it"
+        while True:
+            context.out.ask(f"Approve {approval}? [y once, a always, n no, {more}, Enter: later] ")
+            answer = context.stdin.readline().strip().lower()
+            if answer == "d" or (answer in {"y", "a"} and not whole):
+                context.out.notes([*(() if whole else rows), *quoted_rows(context, change)])
+                whole = True
+                continue
+            if answer in {"y", "a", "n"}:
+                if _decided(context, client, asked, answer):
+                    return
+                continue
+            context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
+            return
+    except (Failure, Unreachable) as error:
+        context.out.note(one_line(f"note: {approval}: {error}"))
+    finally:
+        client.close()
+
+
+def _decided(context: Context, client: Client, asked: Mapping[str, Any], answer: str) -> bool:
+    """Send what was answered. False where that cannot be, and why is said."""
+    if answer == "a":
+        # As the kernel keeps it: what is granted from now on is this very call, and no other.
+        pattern = json.dumps(asked["input"], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        if "*" in pattern:
+            context.out.note("note: its input has a *, which would stand for any text: answer y, or approve --always")
+            return False
+        body = {"always": pattern}
+    else:
+        body = {}
+    what = "deny" if answer == "n" else "approve"
+    found = json.loads(client.post(f"/approvals/{quoted(asked['id'])}/{what}", body, key=new_key()))
+    also = f", and with it {', '.join(found['also_granted'])}" if found.get("also_granted") else ""
+    context.out.note(one_line(f"{found['id']} was {found['state']}{also}"))
+    return True
+
+
+def call_lines(given: object) -> list[str]:
+    """The input of a call, whole: one line for each value, as JSON, so that no text can look like a key."""
+    return json.dumps(given, ensure_ascii=False, sort_keys=True, indent=2).split("\n")
+
+
+def change_lines(given: object) -> list[str]:
+    """The change that a call would make, where its input is an edit: the old lines and the new ones."""
+    if not isinstance(given, dict):
+        return []
+    values: dict[str, Any] = given
+    old = next((values[key] for key in _OLD if isinstance(values.get(key), str)), "")
+    new = next((values[key] for key in _NEW if isinstance(values.get(key), str)), None)
+    if new is None:
+        return []
+    from difflib import unified_diff  # noqa: PLC0415  (10 ms, for who asks to see it)
+
+    return list(unified_diff(old.splitlines(), new.splitlines(), "before", "after", lineterm="", n=3))
+
+
+def quoted_rows(context: Context, lines: Iterable[str]) -> list[str]:
+    """What an agent wrote, escaped and in rows of the terminal's width, each behind a bar."""
+    columns = max(context.out.width() - len(_GUTTER), 20)
+    return [_GUTTER + row for line in lines for row in wrapped(escape(line.replace("\n", "\\n")), columns)]
 
 
 T = TypeVar("T")

@@ -138,7 +138,7 @@ LEFT JOIN members AS place ON place.agent = a.key AND place.space = coalesce(liv
   SELECT min(m.space) FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key HAVING count(*) = 1))
 -- one agent, or all but those of workflows that do not run
-WHERE a.key = :key OR (:key IS NULL AND (a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
+WHERE a.key = :key OR (:key IS NULL AND (:ended OR a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
   CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
   WHERE m.agent = a.key AND m.space = a.home_space)))
 -- of thousands most have nothing to do, and nothing that keeps them from it
@@ -149,13 +149,14 @@ ORDER BY a.key
 """
 
 
-def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True) -> tuple[Process, ...]:
+def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = False) -> tuple[Process, ...]:
     """Every agent there is now, as far as the store knows it. Counts queues: ask in a thread.
 
     It is named as it is called in the space that is shown; idle in several workflows it is shown in none. Without
-    ``idle`` those are left out that have nothing to do, and nothing that keeps them from it.
+    ``idle`` those are left out that have nothing to do, and nothing that keeps them from it. With ``ended`` those of
+    workflows that have ended are there, too.
     """
-    values = {"key": None, "idle": idle}
+    values = {"key": None, "idle": idle, "ended": ended}
     return tuple(_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _Row))
 
 
@@ -187,7 +188,7 @@ def summary(conn: apsw.Connection, now_ms: int) -> Summary:
 
 def process(conn: apsw.Connection, key: str, now_ms: int) -> Process | None:
     """One agent as ``ps`` has it, or one of a workflow that does not run any more."""
-    found = rows.one(conn.execute(PS, {"key": key, "idle": True}), PS, _Row)
+    found = rows.one(conn.execute(PS, {"key": key, "idle": True, "ended": False}), PS, _Row)
     return None if found is None else _process(found, now_ms)
 
 

@@ -59,6 +59,8 @@ class StatusReport(Document, frozen=True, kw_only=True):
     """Why nothing can be written now."""
     kernel: KernelInfo | None = None
     agents: dict[str, int] = {}
+    needs: int = 0
+    """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""
     held: tuple[HeldAgent, ...] = ()
     workflows: tuple[WorkflowRow, ...] = ()
     broken: tuple[FileError, ...] = ()

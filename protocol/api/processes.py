@@ -38,6 +38,8 @@ class Ps(Document, frozen=True, kw_only=True):
     """``awk ps``."""
 
     agents: tuple[PsRow, ...]
+    needs: int = 0
+    """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""
     notice: str | None = None
     """Tells that work does not run, and the way to let it."""
     schema: str = "awk/ps/1"

@@ -21,6 +21,7 @@ from protocol.api.instructions import (
 )
 from protocol.api.kernel import BackendList, BackendRow, HeldAgent, KernelInfo, StatusReport, UsageReport, UsageRow
 from protocol.api.messages import Channel, Inbox, InboxRow
+from protocol.api.needs import Need, NeedAction
 from protocol.api.processes import Ps, PsRow
 from protocol.api.runs import DiffCommit, DiffFile, DiffReport, DiffStat, RunList, RunReport, RunRow, WorktreeDiff
 from protocol.api.workflows import WorkflowRow
@@ -99,6 +100,21 @@ def worktree(text: str) -> WorktreeDiff:
         files=(DiffFile(path=text, added=1, deleted=0),), commits=(DiffCommit(id=text, subject=text),),
         patch=f"@@ -0,0 +1 @@\n+{text}\n", truncated=True,
     )  # fmt: skip
+
+
+def need(text: str = "coder wants to call bash", **fields: Any) -> Need:
+    """Something that needs a person, with ``text`` wherever an agent, or a file, could have put it."""
+    what = {
+        "kind": "approval",
+        "id": "a3",
+        "agent": "coder",
+        "space": "review:main",
+        "run": "r1",
+        "since": AT,
+        **fields,
+    }
+    actions = (NeedAction(label="approve", command="awk approve a3"), NeedAction(label="deny", command="awk deny a3"))
+    return Need(**{"blocks": ("i7",), "text": text, "actions": actions, **what})
 
 
 def read_answers(text: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from interface.cli.commands.run import APPROVALS
+from interface.cli.output import width
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
 from protocol.api.runs import Accepted
@@ -106,8 +107,10 @@ def test_a_run_says_what_it_waits_for_and_how_to_grant_it(cli: Cli, kernel: Kern
     ran = cli("run", "review", "--approve", "all")
     assert ran.code == 7
     assert ("note: coder needs an approval to call bash\n" in ran.err, "awk approve" in ran.err) == (True, False)
+    kernel.answers["GET /approvals/a3"] = OPEN
     watched = cli("run", "review", terminal=True)
-    assert "waits for your approval to call bash: awk pending a3, awk approve a3" in watched.err
+    assert "coder in review:main wants to call bash (a3)\n" in watched.err
+    assert "a3 is left open: awk approve a3" in watched.err
     cli("run", "review", "--detach")
     bodies = [asked.body for asked in kernel.of("POST", "/run")]
     assert [(body["approve"], body["attended"]) for body in bodies] == [("all", False), (None, True), (None, True)]
@@ -146,3 +149,85 @@ def test_an_instruction_says_which_approval_it_waits_for(cli: Cli, kernel: Kerne
 def test_the_words_of_run_are_the_protocols() -> None:
     """One set of values."""
     assert get_args(Approval) == APPROVALS
+
+
+def in_place(cli: Cli, kernel: KernelDouble, given: object, typed: str, **more: str) -> str:
+    """What a run on a terminal shows, where its agent asks for an approval and a person types."""
+    open_one = ApprovalInfo(**{**ROW, **more}, input=given, reason=more.get("tool", "to publish"), state="open")
+    kernel.answers["GET /approvals/a3"] = open_one
+    for what, state in (("approve", "granted"), ("deny", "denied")):
+        decided = msgspec.structs.replace(GRANTED, state=state)
+        kernel.answers[f"POST /approvals/a3/{what}"] = decided
+    wanted = event("approval.requested", 5, agent="coder", data={"id": "a3", "tool": "bash", "expires_at": AT})
+    accepted = sse("accepted", Accepted(run="review:main", seq=4))
+    kernel.answers["POST /run"] = Stream([accepted, sse("approval.requested", wanted, 5), sse("result", report())])
+    cli.environ |= {"NO_COLOR": "1", "COLUMNS": "60"}
+    return cli("run", "review", terminal=True, stdin=typed).err
+
+
+def decisions(kernel: KernelDouble) -> list[tuple[str, object]]:
+    return [
+        (asked.path.rpartition("/")[2], asked.body) for asked in kernel.asked if asked.path.startswith("/approvals/a3/")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("typed", "sent"),
+    [
+        ("y\n", [("approve", {})]),
+        ("n\n", [("deny", {})]),
+        ("a\n", [("approve", {"always": '{"and":[1,null],"command":"git push"}'})]),
+        ("d\ny\n", [("approve", {})]),
+        ("\n", []),
+        ("maybe\n", []),
+        ("", []),
+    ],
+)
+def test_on_a_terminal_a_run_asks_in_place(typed: str, sent: list[object], cli: Cli, kernel: KernelDouble) -> None:
+    """y once, a always, n no; whoever says nothing of these leaves it open, and is told how to decide it."""
+    shown = in_place(cli, kernel, PUSH, typed)
+    assert decisions(kernel) == sent
+    assert '  |   "command": "git push"\n' in shown
+    assert ("a3 is left open: awk approve a3" in shown) is (not sent)
+
+
+def test_a_long_call_is_granted_only_once_all_of_it_was_shown(cli: Cli, kernel: KernelDouble) -> None:
+    """A y before that shows the rest, and asks again."""
+    command = " ".join(f"word{number}" for number in range(2000))
+    shown = in_place(cli, kernel, {"command": f"{command} rm -rf ~"}, "y\n")
+    assert decisions(kernel) == []
+    assert "more rows: d shows all" in shown
+    assert "rm -rf ~" in shown
+    shown = in_place(cli, kernel, {"command": f"{command} rm -rf ~"}, "y\ny\n")
+    assert decisions(kernel) == [("approve", {})]
+
+
+def test_an_edit_is_shown_as_the_change_it_makes(cli: Cli, kernel: KernelDouble) -> None:
+    """d: the old lines and the new ones."""
+    shown = in_place(cli, kernel, {"path": "a.py", "old": "x = 1\ny = 2", "new": "x = 1\ny = 3"}, "d\nn\n")
+    rows = [line for line in shown.splitlines() if line.startswith("  | ")]
+    assert rows[-3:] == ["  |  x = 1", "  | -y = 2", "  | +y = 3"]
+    assert decisions(kernel) == [("deny", {})]
+
+
+def test_a_star_in_a_call_is_not_agreed_to_once_for_all_by_one_key(cli: Cli, kernel: KernelDouble) -> None:
+    """In a pattern it is any text: more would be granted than was shown."""
+    shown = in_place(cli, kernel, {"command": "ls *"}, "a\ny\n")
+    assert "its input has a *" in shown
+    assert decisions(kernel) == [("approve", {})]
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("text", HOSTILE)
+def test_no_word_of_an_agent_hides_or_forges_a_part_of_the_question(text: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Also where it is long: a row of it never begins where one of ours does."""
+    safe = text.encode("utf-8", "replace").decode()
+    forged = f"{safe}\n{'x' * 56}Approve a3? [y once] {safe}\r\x1b[2K"
+    for given in ({"old": forged, "new": forged + "z"}, {forged: [forged]}):
+        shown = in_place(cli, kernel, given, "d\nd\nn\n", tool=forged)
+        assert obeyed(shown) == []
+        questions = [line for line in shown.splitlines() if line.startswith("Approve")]
+        assert all(line.startswith("Approve a3? [y once, a always, n no, d") for line in questions)
+        rows = [line for line in shown.splitlines() if line.startswith("  | ")]
+        assert rows
+        assert max(map(width, rows)) <= 60

@@ -13,6 +13,7 @@ from protocol.names import instruction_id
 from tests.sim.chance import pass_seconds, run_virtually
 from tests.sim.ground import Ground
 from tests.sim.invariants import judge_end
+from tests.sim.needs import judge_needs
 from tests.sim.people import People
 from tests.sim.plan import SPAN_SECONDS, Plan
 from tests.sim.polls import OPEN as OPEN_BALLOT
@@ -104,7 +105,13 @@ async def _safety(world: World, people: People) -> None:
     await people.gone.wait()
     until = max(SPAN_SECONDS, faults)
     while trio.current_time() < until and not (_is_over(world) and trio.current_time() > SPAN_SECONDS):
+        _look_at_needs(world)
         await pass_seconds(LOOK_SECONDS)
+
+
+def _look_at_needs(world: World) -> None:
+    if world.kernel is not None:
+        judge_needs(world.eyes, world.kernel.now_ms(), world.witness)
 
 
 async def _liveness(world: World, people: People) -> None:
@@ -116,6 +123,7 @@ async def _liveness(world: World, people: People) -> None:
     for look in range(int(LIVENESS_SECONDS / LOOK_SECONDS) + 1):
         if _is_over(world):
             return
+        _look_at_needs(world)
         if look % MEND_EVERY == 0:
             await people.mend()
         await pass_seconds(LOOK_SECONDS)

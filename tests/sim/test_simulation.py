@@ -14,6 +14,7 @@ import pytest
 
 from kernel.store import approvals, instructions, voting
 from kernel.store import idempotency as ledger_module
+from kernel.store import needs as needs_module
 from kernel.store.transitions import approvals as approval_module
 from kernel.store.transitions import journal as journal_module
 from kernel.store.transitions import lease as lease_module
@@ -33,7 +34,7 @@ BATCH: Final = 10
 """Seeds in one test: so that several processes can share them."""
 
 
-@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P11", "P12", "P13", "PF28")
+@pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P11", "P12", "P13", "P34", "PF28")
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, ground: Ground) -> None:
@@ -155,6 +156,7 @@ SABOTAGE: Final = {
     "money is no object": (spend_module, "BOOK_RUN", "spent_tokens + :tokens", "spent_tokens + :tokens / 9"),
     "approved calls are always new": (approval_module, "TOLD", "told = 0", "told < 2"),
     "silence is consent": (approvals, "DECIDE", "SET state = :state", "SET state = 'granted'"),
+    "who waits needs nobody": (needs_module, "BLOCKED", "WHERE state = 'waiting'", "WHERE state = 'dead'"),
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""

@@ -1,31 +1,97 @@
 """``awk ps`` and ``top``: the process table, printed once or live. Terminals get what fits, pipes every column."""
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, read_fields, table
 from interface.cli.parsing import json_flag
+from interface.failure import Failure
 
 if TYPE_CHECKING:
     import argparse
 
-    from protocol.api.processes import Ps
+    from protocol.api.processes import Ps, PsRow
 
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
-    """No arguments of its own."""
+    """[TARGET] and which of it, in what order."""
+    parser.add_argument(
+        "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all)"
+    )
+    parser.add_argument("-a", "--all", action="store_true", help="agents of workflows that have ended, too")
+    parser.add_argument("-q", "--quiet", action="store_true", help="only names, as other commands take them")
+    parser.add_argument(
+        "--sort", metavar="COLUMN", help="by a column: the largest number first; -COLUMN: the last first"
+    )
+    parser.add_argument("-o", "--columns", metavar="COLUMNS", help="only these, in this order: name,state,cost")
     json_flag(parser)
 
 
 def run_ps(context: Context) -> int:
     """Print every agent with what it does; what does not run, and why, goes to stderr."""
-    document = context.kernel().get("/ps")
-    exit_code = context.answer(document, ps_lines, context.clock.wall())
+    args = context.args
+    if args.json and (args.quiet or args.columns is not None):
+        raise Failure("usage", "-q and -o are for text: --json has all of it")
+    shown = _columns(args.columns) if args.columns is not None else None
+    document = context.kernel().get("/ps", {"all": "true"} if args.all else {})
     notice = json.loads(document).get("notice")
-    if notice:
+    if args.target is not None or args.sort is not None:
+        document = _selected(document, args.target, args.sort)
+    if args.quiet:
+        context.out.lines([one_line(target_of(row)) for row in read_fields(document).agents])
+    else:
+        context.answer(document, ps_lines, context.clock.wall(), shown)
+    if notice and not args.quiet:
         context.out.note(f"note: {one_line(str(notice))}")
-    return exit_code
+    return 0
+
+
+def _columns(text: str) -> list[str]:
+    """The titles of the columns that were named. Raises Failure (usage)."""
+    from interface.cli.process_table import BY_WORD  # noqa: PLC0415  (most tables have all columns)
+
+    words = [word.strip().lower().rstrip("%$") for word in text.split(",")]
+    for word in words:
+        if word not in BY_WORD:
+            raise Failure("usage", f"ps has no column {word[:40]!r}", f"columns: {', '.join(BY_WORD)}")
+    return [BY_WORD[word].title for word in words]
+
+
+def _selected(document: bytes, target: str | None, sort: str | None) -> bytes:
+    """The rows of a target, in the order that was asked for. Raises Failure where there is none."""
+    from interface.cli.process_table import sort_key  # noqa: PLC0415  (as above)
+
+    table: dict[str, Any] = json.loads(document)
+    rows: list[dict[str, Any]] = table["agents"]
+    if target is not None:
+        from interface.cli.targets import target as parsed  # noqa: PLC0415  (the grammar takes time to compile)
+
+        asked = parsed(target)
+        place = None if asked.workflow is None else str(asked.space)
+        rows = [row for row in rows if asked.agent in (None, row["name"]) and place in (None, row["space"])]
+        if not rows:
+            raise Failure("not_found", f"no agent here is {one_line(target)}", "awk ps lists them; -a those that were")
+    if sort is not None:
+        backwards, word = sort.startswith("-"), _columns(sort.removeprefix("-"))[0].lower().rstrip("%$")
+        key = sort_key(word)
+        places = sorted(range(len(rows)), key=lambda place: key(_row(rows[place])), reverse=backwards)
+        rows = [rows[place] for place in places]
+    return json.dumps({**table, "agents": rows}, ensure_ascii=False).encode()
+
+
+def _row(fields: dict[str, Any]) -> Any:
+    return read_fields(json.dumps(fields).encode())
+
+
+def target_of(row: "PsRow") -> str:
+    """The name of an agent as a target: one that a workflow has is named with that."""
+    return row.name if row.space is None or row.space.startswith("dm:") else f"{row.name}@{row.space}"
+
+
+def header_lines(needs: int, screen: Screen) -> list[str]:
+    """The line above the table: how many things need a person, and what lists them; nothing where none does."""
+    return [screen.style(f"{needs:,} need you (awk needs)", "yellow")] if needs else []
 
 
 def configure_top(parser: "argparse.ArgumentParser") -> None:
@@ -44,11 +110,14 @@ def run_top(context: Context) -> int:
     return watch(context)
 
 
-def ps_lines(body: bytes, screen: Screen, now: float) -> list[str]:
-    """One line for each agent; ``now`` is wall seconds, for ages."""
+def ps_lines(body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None) -> list[str]:
+    """One line for each agent, with the columns that are ``shown`` (all); ``now`` is wall seconds, for ages."""
     from interface.cli.process_table import COLUMNS, cells  # noqa: PLC0415  (JSON needs no table)
 
     report: Ps = read_fields(body)
-    rows = [cells(row, now) for row in report.agents]
+    titles = [column.title for column in COLUMNS]
+    wanted = titles if shown is None else shown
+    rows = [[cells(row, now)[titles.index(title)] for title in wanted] for row in report.agents]
     right = frozenset(column.title for column in COLUMNS if column.right)
-    return table([column.title for column in COLUMNS], rows, screen, right=right) if rows else ["no agents"]
+    lines = table(wanted, rows, screen, right=right) if rows else ["no agents"]
+    return [*header_lines(report.needs, screen), *lines]

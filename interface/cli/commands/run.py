@@ -23,7 +23,7 @@ from interface.cli.parsing import (
     trust_flag,
     update_flag,
 )
-from interface.cli.prompts import can_ask
+from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.run_stream import Run
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
@@ -163,7 +163,9 @@ def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], step
 
     decoded = event_of(event.data)
     wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
-    if wanted is not None:
+    if decoded.type == "approval.requested" and can_ask(context):
+        decide_in_place(context, str(decoded.data["id"]))
+    elif wanted is not None:
         context.out.note(wanted)
     context.out.notes(retry_notes(event))
     context.out.notes(failure_lines(decoded))

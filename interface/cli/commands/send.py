@@ -18,7 +18,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
-from interface.cli.prompts import can_ask, with_trust
+from interface.cli.prompts import can_ask, decide_in_place, with_trust
 from interface.cli.targets import target
 from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEvent, Stream, new_key
 from interface.event_follow import Expired, Follower
@@ -198,7 +198,9 @@ def post_once(
 def await_outcomes(context: Context, ids: Sequence[str], timeout_seconds: float | None = None) -> InstructionWait:
     """The results of ``ids``; only those there are, once ``timeout_seconds`` have passed."""
     outcomes = InstructionWait(
-        ids, can_approve=can_ask(context), tell=lambda event: context.out.notes(retry_notes(event))
+        ids,
+        approve=(lambda approval: decide_in_place(context, approval)) if can_ask(context) else None,
+        tell=lambda event: context.out.notes(retry_notes(event)),
     )
     if not ids:
         return outcomes
@@ -304,6 +306,9 @@ class _Answer:
             return
         if not self._context.args.jsonl:
             self._context.out.notes(retry_notes(event))
+            if event.type == "approval.requested" and can_ask(self._context):
+                self._stream.reply_ended()
+                decide_in_place(self._context, str(json.loads(event.data)["data"]["id"]))
         if self._context.args.jsonl:
             self._context.out.document(as_line(event, self._context.clock.wall()))
         elif self._plain and self.receipt and len(self.receipt["instruction_ids"]) == 1:

@@ -72,6 +72,8 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
         f"  project   {one_line(kernel.project)}",
         f"  agents    {agents or 'none'}",
     ]
+    if report.needs:
+        lines.append(f"  {screen.style('needs', 'yellow')}     {report.needs:,} need you (awk needs)")
     if report.notice:
         lines.append(f"  {screen.style('notice', 'yellow')}    {one_line(report.notice)}")
     for agent in report.held:

@@ -13,19 +13,19 @@ import trio
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.registration import file_spec
 from kernel.agents.sandbox import sandbox_state
-from kernel.api.context import ProcessControl, ProjectFiles, ProjectTrust, StoreAccess
+from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
+from kernel.api.http import needs
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.resource_usage import ResourceUsage
 from kernel.api.responses import Response, json_reply
 from kernel.source.diagnostics import place_text
-from kernel.store import agents, instruction_views, messages, timers
+from kernel.store import agents, instruction_views, messages
 from kernel.store.agents import AgentRecord, AgentSpec, Process
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
 from kernel.store.transitions.clear import delete_agent
 from kernel.workflows.load import definitions as definitions_now
-from kernel.workflows.schedules import schedules
 from protocol.agent import AgentDefinition
 from protocol.api.agents import (
     AgentChanged,
@@ -367,10 +367,13 @@ async def _change(call: Request[None], store: StoreAccess, files: ProjectFiles, 
     return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
 
 
-async def ps(_call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
-    """GET /ps: agents as the store knows them, with what their workers use right now."""
+async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, processes: ProcessControl) -> Ps:
+    """GET /ps?all=: agents as the store knows them, with what their workers use right now.
+
+    ``all=true``: those of workflows that have ended, too.
+    """
     now_ms = store.now_ms()
-    table = await store.reader.read(agents.ps, now_ms)
+    table = await store.reader.read(agents.ps, now_ms, ended=call.query.get("all") == "true")
     activity = processes.attempts.activity()
     pids = {name: live.pid for name, live in activity.items() if live.pid}
     usage: dict[str, ResourceUsage] = {}
@@ -394,24 +397,13 @@ async def ps(_call: Request[None], store: StoreAccess, files: ProjectFiles, proc
         if name not in known:  # it never had a sound file: who looks for it here finds out why it does nothing
             doing = f"{errors[0].path}: {errors[0].message}"
             rows.append(PsRow(name=name, space=None, state="error", reason="definition", doing=doing))
-    notices = (UNREAD if definitions is None else None, await untrusted_notice(store, files.trust))
-    return Ps(agents=tuple(rows), notice="; ".join(part for part in notices if part) or None)
+    waiting = await needs.untrusted_schedules(store, files.trust)
+    notices = (UNREAD if definitions is None else None, needs.untrusted_notice(waiting))
+    return Ps(
+        agents=tuple(rows),
+        needs=await needs.number(store, waiting),
+        notice="; ".join(part for part in notices if part) or None,
+    )
 
 
-NAMED_FILES: Final = 5
 UNREAD: Final = "there are so many agents' files that they are still being read; who gets a message is read at once"
-
-
-async def untrusted_notice(store: StoreAccess, trust: ProjectTrust) -> str | None:
-    """The schedules that wait for trust, and the command that grants it; None where none waits."""
-    if trust.everything:
-        return None
-    declared = await store.reader.read(timers.declared)
-    consents = tuple(trust.kept())
-    waiting = [one for one in schedules(declared.agents, declared.workflows) if not one.trusted(consents)]
-    if not waiting:
-        return None
-    files = tuple(dict.fromkeys(one.file for one in waiting))
-    named = " ".join(files[:NAMED_FILES]) if len(files) <= NAMED_FILES else ""
-    many, they = (f"{len(waiting)} schedules do", "them") if len(waiting) > 1 else ("1 schedule does", "it")
-    return f"{many} not run until you trust {they} (look at {they} and keep {they}: {f'awk trust {named}'.rstrip()})"

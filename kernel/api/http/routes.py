@@ -10,6 +10,7 @@ from kernel.api.http import (
     instructions,
     merges,
     messages,
+    needs,
     proposals,
     runs,
     spaces,
@@ -52,6 +53,7 @@ from protocol.api.messages import (
     SendReport,
     SendRequest,
 )
+from protocol.api.needs import NeedList
 from protocol.api.processes import Ps
 from protocol.api.runs import (
     DiffReport,
@@ -86,6 +88,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
     Route("GET", "/ps", agents.ps, Ps),
+    Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),
     Route(
         "POST", "/workflows", workflows.start, WorkflowRow, asks=StartRequest, status=201, people_only=True, waits=True

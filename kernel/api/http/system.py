@@ -12,7 +12,8 @@ from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
 from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
-from kernel.api.http.agents import UNREAD, check_known, untrusted_notice
+from kernel.api.http import needs
+from kernel.api.http.agents import UNREAD, check_known
 from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
@@ -107,6 +108,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     definitions = NOTHING_WRONG if meant is not None else await files.definitions()
     wrong = () if definitions is None else definitions.errors
     saved = await trio.to_thread.run_sync(kernel.saved_notice)
+    waiting = await needs.untrusted_schedules(store, files.trust)
     notice: str | None
     if kernel.safe_mode():
         notice = WAY_OUT
@@ -115,7 +117,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     else:
         files_notice = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
         unread = UNREAD if definitions is None else None
-        notices = (unread, files_notice if wrong else None, saved, await untrusted_notice(store, files.trust))
+        notices = (unread, files_notice if wrong else None, saved, needs.untrusted_notice(waiting))
         notice = "; ".join(part for part in notices if part) or None
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
@@ -129,6 +131,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             uptime_seconds=round(kernel.uptime_seconds(), 3),
         ),
         agents=states,
+        needs=await needs.number(store, waiting),
         held=tuple(
             HeldAgent(name=row.name, space=row.space, state=row.state, reason=row.reason, until=row.until)
             for row in rows

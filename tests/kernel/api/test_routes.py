@@ -22,7 +22,8 @@ CONTRACT = {
     "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/reset", "GET /agents/<name>/queue",
     "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
     "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
-    "GET /runs/<run>", "GET /runs/<run>/merge", "POST /runs/<run>/merge", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
+    "GET /runs/<run>", "GET /runs/<run>/merge", "POST /runs/<run>/merge",
+    "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",
     "GET /dead", "POST /dead/clear", "POST /agents/<name>/rename",
@@ -38,7 +39,7 @@ CONTRACT = {
     "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
     "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
-    "GET /worktrees", "POST /worktrees/remove",
+    "GET /worktrees", "POST /worktrees/remove", "GET /needs",
 }  # fmt: skip
 
 

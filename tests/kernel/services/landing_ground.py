@@ -124,7 +124,7 @@ class LandingGround:
             for name in names
         )
         draft = Draft(kind="status", space=f"team:{tag}", sender="system", text="started", payload=spec)
-        started = await self.writer.commit(start_run, draft, None, TreePlan(trees=trees, branch="main"))
+        started = await self.writer.commit(start_run, draft, None, TreePlan(trees=lambda _run: trees, branch="main"))
         for tree in self.reader.now(worktrees.of_run, started.run):
             await self.writer.commit(worktree_made, tree, "")
         return started.run

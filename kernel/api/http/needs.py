@@ -1,0 +1,67 @@
+"""What needs a person: the list of it, and the number that ``ps`` and ``status`` have of the same."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import apsw
+
+from kernel.api.context import ProjectFiles, ProjectTrust, StoreAccess
+from kernel.api.http.route import Request, page_of
+from kernel.policy.needs import Snapshot, Untrusted, count, needs
+from kernel.store import timers
+from kernel.store.needs import dead, snapshot
+from kernel.store.rows import Page
+from kernel.workflows.schedules import Scheduled, schedules
+from protocol.api.needs import NeedList
+
+NAMED_FILES: Final = 5
+
+
+async def list_(call: Request[None], store: StoreAccess, files: ProjectFiles) -> NeedList:
+    """GET /needs?limit=&after=: what goes on only once a person does something, and the commands that settle it.
+
+    What failed for good comes last, since there may be much of it; ``next`` says how many items were given.
+    """
+    untrusted = _by_file(await untrusted_schedules(store, files.trust))
+    return await store.reader.read(_page, store.now_ms(), untrusted, page_of(call, "after", "n"))
+
+
+def _page(conn: apsw.Connection, now_ms: int, untrusted: tuple[Untrusted, ...], page: Page) -> NeedList:
+    state = snapshot(conn, now_ms, untrusted)
+    skipped = page.after or 0
+    pressing = needs(state)
+    shown = pressing[skipped : skipped + page.limit]
+    rest = Page(page.limit - len(shown), max(skipped - len(pressing), 0))
+    shown = (*shown, *needs(Snapshot(dead=dead(conn, rest))))
+    total, given = count(state), skipped + len(shown)
+    return NeedList(items=shown, total=total, next=f"n{given}" if shown and given < total else None)
+
+
+async def number(store: StoreAccess, waiting: Sequence[Scheduled]) -> int:
+    """Return how many needs there are. ``waiting`` are the untrusted schedules."""
+    return count(await store.reader.read(snapshot, store.now_ms(), _by_file(waiting)))
+
+
+def _by_file(waiting: Sequence[Scheduled]) -> tuple[Untrusted, ...]:
+    counts = Counter(one.file for one in waiting)
+    return tuple(Untrusted(file=file, count=number) for file, number in counts.items())
+
+
+async def untrusted_schedules(store: StoreAccess, trust: ProjectTrust) -> list[Scheduled]:
+    """The schedules that do not run because nobody agreed to them."""
+    if trust.everything:
+        return []
+    declared = await store.reader.read(timers.declared)
+    consents = tuple(trust.kept())
+    return [one for one in schedules(declared.agents, declared.workflows) if not one.trusted(consents)]
+
+
+def untrusted_notice(waiting: Sequence[Scheduled]) -> str | None:
+    """The schedules that wait for trust, and the command that grants it; None where none waits."""
+    if not waiting:
+        return None
+    files = tuple(dict.fromkeys(one.file for one in waiting))
+    named = " ".join(files[:NAMED_FILES]) if len(files) <= NAMED_FILES else ""
+    many, they = (f"{len(waiting)} schedules do", "them") if len(waiting) > 1 else ("1 schedule does", "it")
+    return f"{many} not run until you trust {they} (look at {they} and keep {they}: {f'awk trust {named}'.rstrip()})"

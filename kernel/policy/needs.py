@@ -1,0 +1,437 @@
+"""What needs a person, out of a snapshot of what stands still, and the commands that settle it. Pure.
+
+One definition: the list, its number in ``ps``, ``top`` and ``status``, and the exit code of ``awk needs`` come from
+here. What a person decided is no need: a pause, a stop. Nor is what ends by itself, by a time or somebody's try.
+
+A command settles its need: it is gone, or something goes on. Where the cause is still there (a key that is still
+refused) it comes back as a new one.
+"""
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from types import MappingProxyType
+from typing import Final, TypeVar
+
+import msgspec
+
+from kernel.policy.agent_status import AgentState, Kind, readiness
+from kernel.policy.voting import Decided, ProposalState, Undecided, tally
+from protocol.api.needs import Need, NeedAction, NeedKind
+from protocol.instruction import Status, WaitReason
+from protocol.message import USER
+from protocol.names import instruction_id, run_id, split_space
+from protocol.target import Target
+
+V = TypeVar("V")
+TEXT_CHARACTERS: Final = 200
+"""Of what agents wrote, in the text of a need: the whole of it is shown by the command that shows the thing."""
+CANCELLED_AT_ONCE: Final = 20
+"""Of what waits for a key, so that a command stays one that can be read."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """An open request for approval."""
+
+    id: str
+    name: str
+    space: str
+    run: int | None
+    instruction: int
+    tool: str
+    since: str
+
+
+class Elector(msgspec.Struct, frozen=True, kw_only=True):
+    """A member that may vote. ``held``: its agent is given no work until a person does something.
+
+    ``work`` says how its open instructions in the workspace stand.
+    """
+
+    held: bool
+    work: frozenset[Kind] = frozenset()
+
+
+class Vote(msgspec.Struct, frozen=True, kw_only=True):
+    """An open proposal. ``working``: something in its workspace can go on, which may wake a member."""
+
+    name: str
+    title: str
+    space: str
+    run: int
+    binding: bool
+    counting: ProposalState
+    votes: Mapping[str, str]
+    creator: str
+    electors: Mapping[str, Elector]
+    """By name: the electors and the creator, as far as they are members."""
+    working: bool
+    opened_ms: int
+    since: str
+
+
+class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent in state error. ``space`` is set where it lives inside a workflow."""
+
+    name: str
+    space: str | None
+    reason: str | None
+    since: str | None
+    blocks: tuple[int, ...] = ()
+
+
+class BlockedWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Instructions of an agent in a space that stand alike, as the columns of kernel.policy.agent_status say it.
+
+    Times are 0 or not: what counts here is whether one is known.
+    """
+
+    agent: str
+    name: str
+    space: str
+    home: str | None
+    """The space an inline agent lives in."""
+    run: int | None
+    limited_by: str | None
+    """Of its run, while that is running."""
+    state: Status
+    waits_for: WaitReason | None
+    wait_key: str | None
+    not_before_ms: int
+    agent_state: AgentState
+    hold_key: str | None
+    hold_reason: WaitReason | None
+    hold_until_ms: int
+    asks: bool
+    """What it waits for is an instruction that has not ended."""
+    since: str
+    blocks: tuple[int, ...]
+    missing: str | None = None
+    """The credentials that it lacks, in the words of who looked for them."""
+
+
+class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A started workflow that has reached a limit."""
+
+    run: int
+    space: str
+    by: str
+
+
+class DeadInstruction(msgspec.Struct, frozen=True, kw_only=True):
+    """An instruction that failed for good and was not dismissed. ``retriable``: its agent and its place are there."""
+
+    id: str
+    name: str
+    space: str
+    run: int | None
+    status: Status
+    cause: str | None
+    text: str
+    retriable: bool
+    since: str
+
+
+class Untrusted(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedules of one file that wait for trust. ``file`` is the argument of ``awk trust``."""
+
+    file: str
+    count: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
+
+    requests: tuple[Request, ...] = ()
+    votes: tuple[Vote, ...] = ()
+    errors: tuple[ErrorAgent, ...] = ()
+    blocked: tuple[BlockedWork, ...] = ()
+    limited: tuple[LimitedRun, ...] = ()
+    probed: frozenset[str] = frozenset()
+    """Breakers that somebody is trying right now: what waits for them waits for that."""
+    dead: tuple[DeadInstruction, ...] = ()
+    dead_total: int = 0
+    untrusted: tuple[Untrusted, ...] = ()
+
+
+def needs(state: Snapshot) -> tuple[Need, ...]:
+    """Return what needs a person, the most pressing kind first; of what is dead as much as ``state`` has."""
+    return tuple(make() for make in _found(state))
+
+
+def count(state: Snapshot) -> int:
+    """Return how many there are, also of those that ``state`` leaves out."""
+    return sum(1 for _ in _found(state)) - len(state.dead) + state.dead_total
+
+
+Make = Callable[[], Need]
+
+
+def _found(state: Snapshot) -> Iterator[Make]:
+    """A maker of each need, so that who only counts them makes none."""
+    for request in state.requests:
+        yield partial(_request, request)
+    for vote in state.votes:
+        if needs_person(vote):
+            yield partial(_vote, vote)
+    for agent in state.errors:
+        yield partial(_agent_error, agent)
+    waiting: dict[tuple[NeedKind, str], list[BlockedWork]] = {}
+    for blocked in state.blocked:
+        cause = _cause(blocked, state.probed)
+        if cause is not None:
+            waiting.setdefault(cause, []).append(blocked)
+    limited = {one.run: one for one in state.limited}
+    for (kind, key), group in waiting.items():
+        if kind == "limit" and group[0].limited_by and group[0].run is not None:
+            limited.pop(group[0].run, None)
+        yield partial(_WAITS[kind], kind, key, group)
+    for run in limited.values():
+        yield partial(_limited_run, run)
+    for file in state.untrusted:
+        yield partial(_untrusted, file)
+    for dead in state.dead:
+        yield partial(_dead, dead)
+
+
+def _request(one: Request) -> Need:
+    return Need(
+        kind="approval",
+        id=one.id,
+        agent=one.name,
+        space=one.space,
+        run=_run(one.run),
+        since=one.since,
+        blocks=(instruction_id(one.instruction),),
+        text=_line(f"{one.name} wants to call {one.tool}"),
+        actions=(_action("approve", f"approve {one.id}"), _action("deny", f"deny {one.id}")),
+    )
+
+
+def needs_person(one: Vote) -> bool:
+    """Return whether a vote waits for the user: who is an elector; or, of one that is binding, nobody else can.
+
+    A member that has not voted can still do so by itself while work of its own goes on there; one without work, while
+    anything does that may wake it. Who called for the vote may break a tie in the same way.
+    """
+    counting = one.counting
+    if USER in counting.electors and USER not in one.votes:
+        return True
+    if not one.binding:
+        return False
+    stands = tally(counting, one.votes, one.opened_ms)
+    missing = counting.electors - one.votes.keys()
+    voters = {one.creator} if isinstance(stands, Undecided) and stands.tied else missing
+    return not any(_can_vote(one.electors.get(name), one) for name in voters)
+
+
+def _can_vote(elector: Elector | None, vote: Vote) -> bool:
+    if elector is None or elector.held:
+        return False
+    return bool(elector.work - {"person"}) if elector.work else vote.working
+
+
+def _vote(one: Vote) -> Need:
+    workflow, tag = split_space(one.space)
+    named = str(Target(one.name, workflow, tag))
+    decisive: list[NeedAction] = []
+    for option in one.counting.options:
+        outcome = tally(one.counting, {**one.votes, USER: option}, one.opened_ms)
+        is_ours = USER in one.counting.electors
+        if USER not in one.votes and (is_ours or isinstance(outcome, Decided)):
+            decisive.append(_action(f"vote {option}", f"proposal vote {named} {option}"))
+    cancel = _action("call it off", f"proposal cancel {named}")
+    return Need(
+        kind="vote",
+        id=one.name,
+        space=one.space,
+        run=_run(one.run),
+        since=one.since,
+        blocks=(run_id(one.run),),
+        text=_line(f"{one.name} waits for your vote: {one.title}"),
+        actions=(*decisive, cancel),
+    )
+
+
+def _agent_error(one: ErrorAgent) -> Need:
+    target = _target(one.name, one.space)
+    why = f": {one.reason}" if one.reason else ""
+    return Need(
+        kind="agent_error",
+        id=target,
+        agent=one.name,
+        space=one.space,
+        since=one.since,
+        blocks=tuple(map(instruction_id, one.blocks)),
+        text=_line(f"{one.name} is in error{why}"),
+        actions=(_action("give it work again", f"reset {target}"),),
+    )
+
+
+def _cause(one: BlockedWork, probed: frozenset[str]) -> tuple[NeedKind, str] | None:
+    """Return what a person has to end for it to go on, and for what else; None where nobody has to, or it is told
+    otherwise: an approval, an agent in error, whom an instruction waits for.
+    """
+    now_ms = 0  # whether a time has come makes no difference to what waits for a person
+    stands = readiness(
+        one.state,
+        one.waits_for,
+        one.not_before_ms,
+        one.agent_state,
+        one.hold_reason,
+        one.hold_until_ms,
+        0,
+        now_ms,
+    )
+    kind = _KINDS.get(stands.reason or "")
+    if stands.kind != "person" or kind is None:
+        return None
+    if kind == "answer":
+        return None if one.asks else (kind, one.agent)
+    if kind == "limit":
+        return kind, f"run {one.run}" if one.limited_by else f"agent {one.agent}"
+    own = one.state == "waiting" and one.waits_for == stands.reason
+    key = (one.wait_key if own else one.hold_key) or f"agent:{one.agent}"
+    return None if key in probed else (kind, key)
+
+
+_KINDS: Final[Mapping[str, NeedKind]] = MappingProxyType(
+    {"credentials": "credentials", "quota": "quota", "budget": "limit", "hops": "limit", "answer": "answer"}
+)
+
+
+def _provider(kind: NeedKind, key: str, group: Sequence[BlockedWork]) -> Need:
+    """A provider that refuses, or a key that is missing: one thing to mend, however many wait for it."""
+    first = min(group, key=lambda one: (one.agent_state != "active", one.blocks))
+    named = _target(first.name, first.home)
+    agents = len({one.agent for one in group})
+    blocks = _blocks(group)
+    provider = key.partition("#")[0]
+    who = first.name if agents == 1 else f"{agents} agents"
+    if kind == "quota":
+        why = f"the quota of {provider} is used up"
+    elif first.missing is not None:
+        why = f"{first.missing}; set it, then awk restart --kernel from that shell"
+    else:
+        why = f"{provider} refused the key; set another one, then awk restart --kernel from that shell"
+    cancel = [_action("take it back", f"cancel {' '.join(blocks)}")] if len(blocks) <= CANCELLED_AT_ONCE else []
+    return Need(
+        kind=kind,
+        id=named,
+        agent=first.name if agents == 1 else None,
+        space=_common(one.space for one in group),
+        run=_run(_common(one.run for one in group)),
+        since=min(one.since for one in group),
+        blocks=blocks,
+        text=_line(f"{who} cannot go on: {why}"),
+        actions=(_action("try again", f"reset {named}"), *cancel),
+    )
+
+
+def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
+    first = group[0]
+    if first.limited_by and first.run is not None:
+        limit = LimitedRun(run=first.run, space=first.space, by=first.limited_by)
+        return msgspec.structs.replace(
+            _limited_run(limit), since=min(one.since for one in group), blocks=_blocks(group)
+        )
+    named = _target(first.name, first.home)
+    return Need(
+        kind="limit",
+        id=named,
+        agent=first.name,
+        space=_common(one.space for one in group),
+        run=_run(_common(one.run for one in group)),
+        since=min(one.since for one in group),
+        blocks=_blocks(group),
+        text=_line(f"{first.name} has used up its budget"),
+        actions=(_action("grant it once more", f"continue {named}"),),
+    )
+
+
+def _limited_run(one: LimitedRun) -> Need:
+    workflow, tag = split_space(one.space)
+    named = str(Target(None, workflow, tag))
+    return Need(
+        kind="limit",
+        id=run_id(one.run),
+        space=one.space,
+        run=run_id(one.run),
+        text=_line(f"{named} has reached a limit: {one.by}"),
+        actions=(_action("grant it once more", f"continue {named}"), _action("stop it", f"stop {named}")),
+    )
+
+
+def _answer(kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
+    first, blocks = group[0], _blocks(group)
+    return Need(
+        kind=kind,
+        id=blocks[0],
+        agent=first.name,
+        space=_common(one.space for one in group),
+        run=_run(_common(one.run for one in group)),
+        since=min(one.since for one in group),
+        blocks=blocks,
+        text=_line(f"{first.name} waits for an answer that nobody is left to give"),
+        actions=(_action("take it back", f"cancel {' '.join(blocks)}"),),
+    )
+
+
+_WAITS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]], Need]]] = MappingProxyType(
+    {"credentials": _provider, "quota": _provider, "limit": _limit, "answer": _answer}
+)
+
+
+def _untrusted(one: Untrusted) -> Need:
+    many = "a schedule does" if one.count == 1 else f"{one.count} schedules do"
+    return Need(
+        kind="trust",
+        id=one.file,
+        text=_line(f"{many} not run until you trust {one.file}"),
+        actions=(_action("look at it and keep it", f"trust --yes {shlex.quote(one.file)}"),),
+    )
+
+
+def _dead(one: DeadInstruction) -> Need:
+    why = f" ({one.cause})" if one.cause else ""
+    said = f": {one.text}" if one.text.strip() else ""
+    retry = [_action("try it again", f"retry {one.id}")] if one.retriable else []
+    return Need(
+        kind="dead",
+        id=one.id,
+        agent=one.name,
+        space=one.space,
+        run=_run(one.run),
+        since=one.since,
+        text=_line(f"{one.name}: {one.id} ended {one.status}{why}{said}"),
+        actions=(*retry, _action("list all that failed no more", "dead --clear")),
+    )
+
+
+def _action(label: str, command: str) -> NeedAction:
+    return NeedAction(label=label, command=f"awk {command}")
+
+
+def _target(name: str, space: str | None) -> str:
+    """The spelling of an agent; one that lives inside a workflow is named with that."""
+    return name if space is None else str(Target(name, *split_space(space)))
+
+
+def _run(number: int | None) -> str | None:
+    return None if number is None else run_id(number)
+
+
+def _blocks(group: Sequence[BlockedWork]) -> tuple[str, ...]:
+    return tuple(instruction_id(number) for number in sorted(number for one in group for number in one.blocks))
+
+
+def _common(values: Iterable[V]) -> V | None:
+    """The one value that all have; None where they differ."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def _line(text: str) -> str:
+    """``text`` on one line, cut: it may be an agent's."""
+    line = " ".join(text.split())
+    return line if len(line) <= TEXT_CHARACTERS else f"{line[: TEXT_CHARACTERS - 1]}…"

@@ -1,0 +1,196 @@
+"""A snapshot of everything that may need a person. What of it does is for kernel.policy.needs."""
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import apsw
+import msgspec
+
+from kernel.policy.agent_status import AgentState, Kind, readiness
+from kernel.policy.needs import (
+    BlockedWork,
+    DeadInstruction,
+    Elector,
+    ErrorAgent,
+    LimitedRun,
+    Request,
+    Snapshot,
+    Untrusted,
+    Vote,
+)
+from kernel.store import rows, voting
+from kernel.store.circuit_breakers import breakers
+from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
+from kernel.store.rows import Page
+from kernel.store.transaction import optional_rfc3339, rfc3339
+from protocol.instruction import WaitReason
+from protocol.names import approval_id, instruction_id, place_of
+
+
+def snapshot(conn: apsw.Connection, now_ms: int, untrusted: Iterable[Untrusted] = ()) -> Snapshot:
+    """Return everything that may need a person; of what is dead only the number. Ask in a thread."""
+    return Snapshot(
+        requests=tuple(
+            rows.each(
+                conn.execute(REQUESTS), REQUESTS, Request, id=approval_id, space=place_of, since=rfc3339
+            )
+        ),
+        votes=tuple(_vote(conn, one, now_ms) for one in voting.open_everywhere(conn)),
+        errors=tuple(
+            rows.each(
+                conn.execute(ERRORS), ERRORS, ErrorAgent, space=_optional_place, since=optional_rfc3339, blocks=_numbers
+            )
+        ),
+        blocked=tuple(_blocked(conn)),
+        limited=tuple(rows.each(conn.execute(LIMITED), LIMITED, LimitedRun, space=place_of)),
+        probed=frozenset(one.key for one in breakers(conn) if one.state == "half_open"),
+        dead_total=int(conn.execute(COUNT_DEAD).get),
+        untrusted=tuple(untrusted),
+    )  # fmt: skip
+
+
+REQUESTS: Final = """
+SELECT a.id, a.name, a.space, i.run, a.instruction, a.tool, a.requested_ms AS since
+FROM approvals AS a INDEXED BY approvals_open JOIN instructions AS i ON i.id = a.instruction
+WHERE a.state = 'open' ORDER BY a.id
+"""
+
+# As in PS: those that are shown there, and no others.
+ERRORS: Final = """
+SELECT a.name, a.home_space AS space, a.reason, max(a.crashed_ms, coalesce(a.last_event_ms, 0)) AS since,
+  (SELECT group_concat(i.id) FROM instructions AS i
+    WHERE i.agent = a.key AND i.state IN ('queued', 'yielded', 'waiting')) AS blocks
+FROM agents AS a WHERE a.state = 'error' AND (a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
+  CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+  WHERE m.agent = a.key AND m.space = a.home_space))
+ORDER BY a.key
+"""
+
+# What waits for something of its own, and what waits behind its agent: each found by its partial index.
+BLOCKED: Final = """
+WITH kept (id) AS (
+  SELECT id FROM instructions WHERE state = 'waiting'
+  UNION ALL
+  SELECT q.id FROM agents AS h INDEXED BY agents_held CROSS JOIN instructions AS q INDEXED BY instructions_queue
+    ON q.agent = h.key AND q.state IN ('queued', 'yielded')
+  WHERE h.hold_key IS NOT NULL AND h.hold_until_ms = 0
+)
+SELECT i.agent, i.name, i.space, a.home_space AS home, i.run, w.limited_by, i.state, i.waits_for, i.wait_key,
+  i.not_before_ms > 0 AS not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_key, a.hold_reason,
+  coalesce(a.hold_until_ms, 0) AS hold_until_ms,
+  coalesce(i.waits_for = 'answer' AND EXISTS (SELECT 1 FROM instructions AS asked
+    WHERE asked.id = CAST(substr(i.wait_key, 2) AS INTEGER) AND asked.ended_ms IS NULL), 0) AS asks,
+  min(max(i.enqueued_ms, i.parked_ms)) AS since, group_concat(i.id) AS blocks
+FROM kept CROSS JOIN instructions AS i ON i.id = kept.id LEFT JOIN agents AS a ON a.key = i.agent
+LEFT JOIN workflows AS w ON w.id = i.run AND w.state = 'running'
+GROUP BY i.agent, i.space, i.state, i.waits_for, i.wait_key, i.not_before_ms > 0, asks
+ORDER BY min(i.id)
+"""
+
+
+def _blocked(conn: apsw.Connection) -> Iterable[BlockedWork]:
+    found = rows.each(
+        conn.execute(BLOCKED), BLOCKED, BlockedWork,
+        space=place_of, home=_optional_place, asks=bool, since=rfc3339, blocks=_numbers,
+    )  # fmt: skip
+    for one in found:
+        lacks = "credentials" in (one.waits_for, one.hold_reason)
+        missing = missing_credentials(conn, instruction_id(one.blocks[0])) if lacks else None
+        yield one if missing is None else msgspec.structs.replace(one, missing=missing)
+
+
+LIMITED: Final = """
+SELECT id AS run, space, limited_by AS "by" FROM workflows
+WHERE state = 'running' AND mode = 'start' AND limited_by IS NOT NULL ORDER BY id
+"""
+
+# The newest first, as the list of the dead is. One can be tried again while its agent, its place and its words are
+# there.
+DEAD: Final = """
+SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(i.result_text, 1, 500) AS text,
+  a.key IS NOT NULL AND m.cleared = 0 AND (i.space LIKE 'dm:%' OR EXISTS (SELECT 1 FROM members AS p
+    CROSS JOIN workflows AS w ON w.space = p.space AND w.state = 'running'
+    WHERE p.space = i.space AND p.agent = i.agent)) AS retriable,
+  coalesce(i.ended_ms, i.enqueued_ms) AS since
+FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.state IN ('failed', 'dead') AND i.dismissed = 0
+ORDER BY i.ended_ms DESC, i.id DESC LIMIT :limit OFFSET :skipped
+"""
+
+
+def dead(conn: apsw.Connection, page: Page) -> tuple[DeadInstruction, ...]:
+    """Return ``page.limit`` of those that failed for good, after so many as ``page.after`` says."""
+    cursor = conn.execute(DEAD, {"limit": page.limit, "skipped": page.after or 0})
+    return tuple(
+        rows.each(cursor, DEAD, DeadInstruction, id=instruction_id, space=place_of, retriable=bool, since=rfc3339)
+    )
+
+
+MEMBERS: Final = """
+SELECT m.name, a.state, a.hold_reason, a.hold_until_ms FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
+WHERE m.space = ?
+"""
+
+
+class _Member(NamedTuple):
+    """A row of MEMBERS."""
+
+    name: str
+    state: AgentState
+    hold_reason: WaitReason | None
+    hold_until_ms: int
+
+
+# Instructions that stand alike are one row. Their times matter as far as they are known or not.
+WORK: Final = """
+SELECT DISTINCT i.name, i.state, i.waits_for, i.not_before_ms > 0 AS not_before_ms,
+  coalesce(a.state, 'active') AS agent_state, a.hold_reason, coalesce(a.hold_until_ms, 0) AS hold_until_ms,
+  coalesce(a.resume_at_ms, 0) AS resume_at_ms, CASE i.waits_for WHEN 'answer' THEN i.wait_key END AS wait_key
+FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
+WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+
+
+class _Work(Standing, frozen=True):
+    """A row of WORK."""
+
+    name: str
+
+
+def _vote(conn: apsw.Connection, one: voting.OpenVote, now_ms: int) -> Vote:
+    """Look at who could still vote, where that matters."""
+    electors: dict[str, Elector] = {}
+    working = False
+    if one.binding:
+        work: dict[str, set[Kind]] = {}
+        for row in rows.each(conn.execute(WORK, (one.space,)), WORK, _Work):
+            work.setdefault(row.name, set()).add(of_row(conn, row, now_ms).kind)
+        working = any(kinds - {"person"} for kinds in work.values())
+        asked = {*one.counting.electors, one.creator}
+        for member in rows.each(conn.execute(MEMBERS, (one.space,)), MEMBERS, _Member):
+            if member.name in asked:
+                free = readiness("queued", None, 0, member.state, member.hold_reason, member.hold_until_ms, 0, now_ms)
+                kinds = frozenset(work.get(member.name, ()))
+                electors[member.name] = Elector(held=free.kind == "person", work=kinds)
+    return Vote(
+        name=one.name,
+        title=one.title,
+        space=place_of(one.space),
+        run=one.run,
+        binding=one.binding,
+        counting=one.counting,
+        votes=one.votes,
+        creator=one.creator,
+        electors=electors,
+        working=working,
+        opened_ms=one.opened_ms,
+        since=rfc3339(one.opened_ms),
+    )
+
+
+def _numbers(joined: str | None) -> tuple[int, ...]:
+    return tuple(map(int, joined.split(","))) if joined else ()
+
+
+def _optional_place(space: str | None) -> str | None:
+    return None if space is None else place_of(space)

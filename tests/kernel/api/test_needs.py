@@ -1,0 +1,67 @@
+"""GET /needs: what needs a person by the page, and the same number in ps and status."""
+
+from typing import Any
+
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from tests.builders.api import ServedKernel
+from tests.kernel.api.test_approvals import asked
+
+
+async def numbers(kernel: ServedKernel) -> set[int]:
+    """What each view says."""
+    listed = (await kernel.ask("GET", "/needs")).json
+    views = [(await kernel.ask("GET", path)).json["needs"] for path in ("/ps", "/status", "/status?agent=alice")]
+    return {listed["total"], len(listed["items"]), *views}
+
+
+async def failed(kernel: ServedKernel, count: int) -> None:
+    """Instructions that failed for good."""
+    for number in range(count):
+        sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": "x"})
+        (instruction,) = sent.json["instruction_ids"]
+        assert await kernel.services.store.writer.commit(lease, instruction, b"%032d" % number)
+        await kernel.services.store.writer.commit(
+            close, instruction, 1, status="failed", text="\x1b[2Jno\nway", cause="invalid"
+        )
+
+
+async def test_every_view_has_the_same_number(kernel: ServedKernel) -> None:
+    """Nothing; a request for approval; that and what failed; and what was dismissed."""
+    assert await numbers(kernel) == {0}
+    await kernel.attempt()
+    await asked(kernel)
+    assert await numbers(kernel) == {1}
+    (item,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (item["kind"], item["id"], item["agent"], item["blocks"]) == ("approval", "a1", "alice", ["i1"])
+    assert [action["command"] for action in item["actions"]] == ["awk approve a1", "awk deny a1"]
+    await kernel.ask("POST", "/approvals/a1/deny")
+    assert await numbers(kernel) == {0}
+    await kernel.end("i1")
+    await failed(kernel, 3)
+    assert await numbers(kernel) == {3}
+    await kernel.ask("POST", "/dead/clear")
+    assert await numbers(kernel) == {0}
+
+
+async def test_a_list_that_is_too_long_is_given_by_the_page_and_nothing_is_left_out(kernel: ServedKernel) -> None:
+    """total says how many there are, next where the rest begins; what failed comes last."""
+    await failed(kernel, 5)
+    await kernel.attempt()
+    await asked(kernel)
+    whole = (await kernel.ask("GET", "/needs")).json["items"]
+    assert [item["kind"] for item in whole] == ["approval", *["dead"] * 5]
+    assert whole[1]["text"] == "alice: i5 ended failed (invalid): \x1b[2Jno way"
+    for limit in (1, 2, 4, 6, 1000):
+        pages: list[dict[str, Any]] = []
+        following = ""
+        while True:
+            answer = await kernel.ask("GET", f"/needs?limit={limit}{following}")
+            assert answer.json["total"] == 6
+            assert len(answer.json["items"]) <= limit
+            pages += answer.json["items"]
+            if answer.json["next"] is None:
+                break
+            following = f"&after={answer.json['next']}"
+        assert pages == whole
+    assert (await kernel.ask("GET", "/needs?after=x")).status == 400
