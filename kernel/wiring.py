@@ -46,6 +46,7 @@ from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
+from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.services.placeholders import Placeholders
@@ -95,6 +96,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     memory_spaces: MemorySpaceCleanup
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
+    logins: Logins
     budgets: BudgetEnforcer
     deadlines: Deadlines
     schedules: Schedules
@@ -119,6 +121,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     identity: KernelIdentity
     trust_store: GrantSource
     homes: CliHomes
+    logins: Logins
     in_flight: InFlight
 
 
@@ -193,6 +196,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             wake=feed.new_wake(worktrees.WAKING),
             works_in=attempts.works_in,
         ),
+        logins=base.logins,
         budgets=budgets,
         deadlines=Deadlines(
             reader=reader,
@@ -242,6 +246,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         ),
         trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
         homes=CliHomes(state_dir / SESSIONS),
+        logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
     )
 
@@ -291,7 +296,7 @@ def _attempts(
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
-        preparation=AttemptPreparation(worktrees=trees, confinement=confinement),
+        preparation=AttemptPreparation(worktrees=trees, confinement=confinement, logins=base.logins),
         in_flight=base.in_flight.working,
     )
     return trees, Attempts(services)

@@ -18,6 +18,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
+from kernel.services.logins import Logins
 from kernel.services.working_directory import Confinement, WorkingDirectory
 from kernel.store import workflows, worktrees
 from kernel.store.feed import Feed, Wake
@@ -255,20 +256,27 @@ def stat_of(changes: Changes) -> DiffStat:
 
 
 class AttemptPreparation:
-    """Makes an attempt's working tree and its confinement ready (Preparation)."""
+    """Makes an attempt's working tree, its confinement and its login ready (Preparation)."""
 
-    def __init__(self, *, worktrees: Worktrees, confinement: Confinement) -> None:
+    def __init__(self, *, worktrees: Worktrees, confinement: Confinement, logins: Logins) -> None:
         self._worktrees = worktrees
         self._confinement = confinement
+        self._logins = logins
 
     async def prepare(self, leased: Leased, start: Start) -> None:
-        """Check that a confined agent can be confined, and make its working tree. Raises CauseError, SpawnTransient."""
+        """Check that a confined agent can be confined, make its working tree, and lend it the login it works with.
+
+        Raises CauseError, SpawnTransient.
+        """
         if start.sandbox is not None:
             await self._confinement.ready(leased.attempt, start.sandbox)
         await self._worktrees.ready(leased, confined=start.sandbox is not None)
+        if start.login:
+            await self._logins.lend(leased, start)
 
     def release(self, leased: Leased) -> None:
-        """Remove the placeholders that only this attempt needed."""
+        """Remove the placeholders that only this attempt needed, and bring its login home."""
+        self._logins.give_back(leased.attempt)
         self._confinement.release(leased.attempt)
 
 
