@@ -101,7 +101,7 @@ _ROWS: Final = (
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
             "read_only: names of tools, and mcp__docs__* for all of a server; a pattern within a server is passed over",
             "its provider has to speak OpenAI's Responses API",
-            "AGENTS.md and .codex of the project are left alone, helpers of its own are off",
+            "AGENTS.md (see project_rules) and .codex of the project are left alone, helpers of its own are off",
         ),
     ),
     BackendSpec(
@@ -124,7 +124,7 @@ _ROWS: Final = (
             "asks: nobody can be asked; with approval ask or deny it may read, with all nothing, with auto do all",
             "it asks a provider that refuses again by itself, five times in a minute; what pauses for longer is ended",
             "a project with plugins for it is not opened: it would run them, whatever it is told",
-            "AGENTS.md and opencode.json of the project are left alone, helpers of its own are off",
+            "AGENTS.md (see project_rules) and opencode.json of the project are left alone, helpers are off",
         ),
     ),
     BackendSpec(
