@@ -98,6 +98,7 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
     swept = await sweep(kernel.run_dir)
     if swept.attempts:
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
+    kernel.logins.settle()
     async with trio.open_nursery() as storage:
         await storage.start(services.store.writer.run)
         recovered = await services.store.writer.commit(
@@ -138,6 +139,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
             nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)
             nursery.start_soon(keep, "landings", kernel.landings.run)
+            nursery.start_soon(keep, "logins", kernel.logins.run)
             nursery.start_soon(keep, "purse", kernel.budgets.run)
             await nursery.start(keep, "alarms", kernel.deadlines.run)
             await nursery.start(keep, "timers", kernel.schedules.run)

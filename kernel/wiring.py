@@ -48,6 +48,7 @@ from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.landings import Landings
+from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import MirrorFiles
 from kernel.services.placeholders import Placeholders
@@ -101,6 +102,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
     landings: Landings
+    logins: Logins
     budgets: BudgetEnforcer
     deadlines: Deadlines
     schedules: Schedules
@@ -125,6 +127,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     identity: KernelIdentity
     trust_store: GrantSource
     homes: CliHomes
+    logins: Logins
     in_flight: InFlight
 
 
@@ -202,6 +205,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         worktrees=trees,
         worktree_sweep=sweep,
         landings=queue,
+        logins=base.logins,
         budgets=budgets,
         deadlines=Deadlines(
             reader=reader,
@@ -251,6 +255,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         ),
         trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
         homes=CliHomes(state_dir / SESSIONS),
+        logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
     )
 
@@ -301,7 +306,7 @@ def _attempts(
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
-        preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement),
+        preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
         in_flight=base.in_flight.working,
     )
     return trees, work, Attempts(services)

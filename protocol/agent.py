@@ -332,6 +332,10 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """``on``: its processes see the project and nothing else of yours. It is refused where that cannot be done."""
     limits: AgentLimits = AgentLimits()
     """What it may use of the machine."""
+    login: bool = False
+    """``true``: its program (claude, codex, opencode) uses the login that you keep at home. It needs trust."""
+    project_rules: bool = False
+    """``true``: it is told what the project's nearest ``CLAUDE.md`` and ``AGENTS.md`` say. They need trust."""
     command: tuple[str, ...] = ()
     """For ``backend: exec``: the program and its arguments. It needs trust."""
     env: tuple[str, ...] = ()

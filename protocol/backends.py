@@ -14,6 +14,23 @@ from protocol.agent import Backend
 Ability = Literal["yes", "weaker", "no"]
 
 
+class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a program keeps the login of its owner. ``file`` is below ``folder``, a folder of the home, or below what
+    ``folder_variable`` names; ``private`` is the same file below a home that we give the program.
+    """
+
+    folder: str
+    folder_variable: str
+    file: str
+    private: str
+    how: str
+    """How to log in."""
+    providers: frozenset[str]
+    """Whose models it is good for."""
+    token_variable: str = ""
+    """A variable that may hold a token in place of the file, which nothing renews."""
+
+
 class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One backend. A program's own name is looked for under each of ``binaries``; the first one found is used.
 
@@ -41,6 +58,7 @@ class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it shows that it could not reach Daemon MCP."""
     own_session: bool = False
     """Keeps what was said itself, in ``sessions/``: entries are a record, and a resume names the session."""
+    login: LoginSpec | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -53,6 +71,15 @@ _ROWS: Final = (
         install="npm install -g @anthropic-ai/claude-code",
         dialects=frozenset({"anthropic"}),
         own_session=True,
+        login=LoginSpec(
+            folder=".claude",
+            folder_variable="CLAUDE_CONFIG_DIR",
+            file=".credentials.json",
+            private=".credentials.json",
+            how="log in with claude, or set CLAUDE_CODE_OAUTH_TOKEN where the kernel starts (claude setup-token)",
+            providers=frozenset({"anthropic"}),
+            token_variable="CLAUDE_CODE_OAUTH_TOKEN",
+        ),
     ),
     BackendSpec(
         name="codex",
@@ -62,11 +89,19 @@ _ROWS: Final = (
         dialects=frozenset({"openai"}),
         own_session=True,
         permission_prompt="no",
+        login=LoginSpec(
+            folder=".codex",
+            folder_variable="CODEX_HOME",
+            file="auth.json",
+            private="auth.json",
+            how="log in with codex login",
+            providers=frozenset({"openai"}),
+        ),
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
             "read_only: names of tools, and mcp__docs__* for all of a server; a pattern within a server is passed over",
             "its provider has to speak OpenAI's Responses API",
-            "AGENTS.md and .codex of the project are left alone, helpers of its own are off",
+            "AGENTS.md (see project_rules) and .codex of the project are left alone, helpers of its own are off",
         ),
     ),
     BackendSpec(
@@ -77,11 +112,19 @@ _ROWS: Final = (
         dialects=frozenset({"anthropic", "openai"}),
         own_session=True,
         permission_prompt="no",
+        login=LoginSpec(
+            folder=".local/share",
+            folder_variable="XDG_DATA_HOME",
+            file="opencode/auth.json",
+            private="data/opencode/auth.json",
+            how="log in with opencode auth login",
+            providers=frozenset({"anthropic", "openai"}),
+        ),
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all nothing, with auto do all",
             "it asks a provider that refuses again by itself, five times in a minute; what pauses for longer is ended",
             "a project with plugins for it is not opened: it would run them, whatever it is told",
-            "AGENTS.md and opencode.json of the project are left alone, helpers of its own are off",
+            "AGENTS.md (see project_rules) and opencode.json of the project are left alone, helpers are off",
         ),
     ),
     BackendSpec(

@@ -6,6 +6,7 @@ an agent with mistakes in some keys, the rules between the others are checked at
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
 
@@ -20,6 +21,7 @@ from kernel.agents.providers import (
     ModelRejected,
     calls_models,
     check_backend,
+    check_login,
     check_model_name,
     route,
 )
@@ -115,6 +117,7 @@ def check_agent(
     check.env()
     check.tools(project)
     check.command()
+    check.login(project)
     check.schedule()
     check.restart()
     check.worktree()
@@ -214,6 +217,17 @@ class _Check:
         if self._agent.sandbox == "on":
             hint = "have the command confine itself: command: [bwrap, ..., python3, mine.py]"
             self._bad("sandbox", "is nothing that backend exec can do for its program", hint)
+
+    def login(self, project: ProjectDefinition) -> None:
+        if not self._agent.login:
+            return
+        way = None
+        with suppress(ModelRejected):  # told as a mistake of the model
+            way = route(self._agent, project)
+        try:
+            check_login(self._agent, way)
+        except ModelRejected as error:
+            self._bad("login", error.message, error.hint)
 
     def schedule(self) -> None:
         if self._agent.schedule is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast
 
 import msgspec
 
+from kernel.agents.project_rules import RulesFile
 from protocol.agent import AgentDefinition
 from protocol.ipc import Entry, ToolCall, Turn
 from protocol.message import USER, Message
@@ -84,8 +85,11 @@ def assemble(
     thread: Sequence[Message],
     message: Message,
     joined: Sequence[Message] = (),
+    rules: Sequence[RulesFile] = (),
 ) -> Prompt:
     """The prompt for ``message`` and those that ``joined`` it. ``thread`` was said before in the space, oldest first.
+
+    ``rules`` are the project's own, which its agent is to follow.
 
     Of the thread, the last ``context.thin_thread`` count. Turns of the user that end the thread open the message.
     """
@@ -95,6 +99,7 @@ def assemble(
         ("system", system_text.strip()),
         ("soul", _soul(definition.soul)),
         ("append", f"# In this workflow\n\n{append.strip()}" if append and append.strip() else ""),
+        ("rules", _project_rules(rules)),
         (
             "workspace",
             ""
@@ -143,6 +148,14 @@ def assemble(
         message=_message(unanswered, (message, *joined), context),
         manifest=manifest,
     )
+
+
+def _project_rules(rules: Sequence[RulesFile]) -> str:
+    if not rules:
+        return ""
+    texts = [f"{one.path}:\n\n{quoted(one.text.rstrip())}" for one in rules]
+    opening = "# Rules of this project\n\nThe project has rules for whoever works in it. Follow them in its files:"
+    return "\n\n".join([opening, *texts])
 
 
 def _soul(soul: dict[str, Any]) -> str:

@@ -1,9 +1,10 @@
-"""The endpoint, dialect and key of a model. The tables are data; nothing is guessed.
+"""The endpoint, dialect and key of a model, or the login in place of a key. The tables are data; nothing is guessed.
 
 ``provider/name`` is split once. A key goes only where it belongs: an endpoint with a base_url of its own gets the
-key that is named beside it, or none.
+key that is named beside it, or none. A login goes to its own vendor; it is looked for here, and not opened.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,7 +15,7 @@ import msgspec
 
 from kernel.source.diagnostics import nearest
 from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
-from protocol.backends import BACKENDS
+from protocol.backends import BACKENDS, LoginSpec
 from protocol.errors import Cause
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
@@ -171,10 +172,16 @@ def resolve(definition: AgentDefinition, project: ProjectDefinition, environ: Ma
         return Resolved(None, definition.model or definition.backend)
     found = route(definition, project)
     check_backend(definition, found)
+    base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
+    if definition.login:
+        check_login(definition, found)
+        missing = missing_login(definition, environ)
+        if missing is not None:
+            raise CauseError("auth", missing)
+        return Resolved(Provider(name=found.name, dialect=found.dialect, base_url=base_url, api=found.api), found.model)
     key = next((environ[name] for name in found.keys if environ.get(name)), None)
     if found.keys and key is None:
         raise CauseError("auth", f"no key for {found.name}: set {' or '.join(found.keys)} where the kernel starts")
-    base_url = (environ.get(found.base_url_variable or "") or None) if found.base_url is None else found.base_url
     provider = Provider(name=found.name, dialect=found.dialect, base_url=base_url, api_key=key, api=found.api)
     return Resolved(provider, model=found.model)
 
@@ -197,6 +204,29 @@ def check_backend(definition: AgentDefinition, found: Route) -> None:
             f"backend {spec.name} speaks {speaks}, and {found.name} is spoken to as {found.dialect}",
             f"choose another model, or backend: {' or '.join(able)}",
         )
+
+
+def check_login(definition: AgentDefinition, found: Route | None) -> None:
+    """Raise ModelRejected where ``login: true`` cannot be had: a login goes to its own vendor alone.
+
+    ``found`` is None where the files give no route: then the backend alone is judged.
+    """
+    spec = BACKENDS[definition.backend].login
+    if spec is None:
+        able = ", ".join(name for name, row in BACKENDS.items() if row.login is not None)
+        raise ModelRejected(
+            f"is nothing that backend {definition.backend} has", f"remove it, or choose a backend that has one: {able}"
+        )
+    if found is None:
+        return
+    if found.foreign:
+        text = f"goes to its own vendor alone, and a file says that requests go to {found.base_url}"
+        raise ModelRejected(text, "remove that base_url, or login")
+    if found.name not in spec.providers:
+        whose = " or ".join(sorted(spec.providers))
+        raise ModelRejected(f"is good for models of {whose}, and this is one of {found.name}", "choose another model")
+    if found.keys != PROVIDERS[found.name].key_variables:
+        raise ModelRejected("and api_key exclude each other", "keep one of them")
 
 
 def check_endpoint(name: str, base_url: str | None, api_key: str | None) -> None:
@@ -275,3 +305,37 @@ def _check_url(url: str) -> str:
     if "@" in urlsplit(url).netloc:
         raise ModelRejected("a base_url must not hold a password", "name the key's variable in api_key")
     return url
+
+
+def login_of(definition: AgentDefinition) -> LoginSpec | None:
+    """The login that ``definition`` asks for and its backend has; None where it asks for none."""
+    return BACKENDS[definition.backend].login if definition.login else None
+
+
+def login_path(spec: LoginSpec, environ: Mapping[str, str]) -> str:
+    """The file at home; "" where nobody knows where that is."""
+    folder = environ.get(spec.folder_variable) or (environ.get("HOME") and os.path.join(environ["HOME"], spec.folder))
+    return os.path.join(folder, spec.file) if folder and os.path.isabs(folder) else ""
+
+
+def missing_login(definition: AgentDefinition, environ: Mapping[str, str]) -> str | None:
+    """That the login of ``definition`` is not there, and how to get it; None where it is. Looks, and opens nothing."""
+    spec = login_of(definition)
+    if spec is None or (spec.token_variable and environ.get(spec.token_variable)):
+        return None
+    path = login_path(spec, environ)
+    if path and os.path.exists(path):
+        return None
+    return f"no login of {BACKENDS[definition.backend].title}: {path or spec.file} is not there; {spec.how}"
+
+
+def login_demand(definition: AgentDefinition) -> str | None:
+    """The demand of ``login: true``; None without it."""
+    spec = login_of(definition)
+    if spec is None:
+        return None
+    other = f", or ${spec.token_variable}" if spec.token_variable else ""
+    return (
+        f"{definition.name} uses your login of {BACKENDS[definition.backend].title} "
+        f"(~/{spec.folder}/{spec.file}{other}): it works on your account, can read the login, and renews it"
+    )

@@ -14,6 +14,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kernel.agents.mcp_servers import servers_of
+from kernel.agents.project_rules import KEY as RULES_KEY
+from kernel.agents.project_rules import RulesFile, rules_of
 from kernel.agents.skills import home_skills, skills_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_bytes
@@ -41,12 +43,13 @@ class AgentResources(NamedTuple):
     servers: Mapping[str, McpServer] = MappingProxyType({})
     tools: Mapping[str, ProjectTool] = MappingProxyType({})
     skills: tuple[Skill, ...] = ()
+    rules: tuple[RulesFile, ...] = ()
     demands: tuple[str, ...] = ()
     pinned: Mapping[str, str] = MappingProxyType({})
 
 
 ABSENT: Final = ""
-KEYS: Final = frozenset({"skills", "mcp_servers"})
+KEYS: Final = frozenset({"skills", "mcp_servers", RULES_KEY})
 """Keys that name files. What is said of one is of the key; what is said of anything else is of the file named."""
 NOTHING: Final = AgentResources()
 
@@ -54,7 +57,9 @@ NOTHING: Final = AgentResources()
 def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bool:
     """Return whether there are any resources to be read. Reads nothing."""
     program = definition.backend == EXEC and definition.command
-    if program or definition.mcp_servers or definition.skills or SKILLS in definition.tools:
+    if program or definition.mcp_servers or definition.skills or definition.project_rules:
+        return True
+    if SKILLS in definition.tools:
         return True
     return any(name in project.tools for name in definition.tools)
 
@@ -72,6 +77,7 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
     skills = skills_of(definition.skills, root) if definition.skills else ()
     if SKILLS in definition.tools and not definition.skills:
         skills = home_skills(root)
+    rules = rules_of(root) if definition.project_rules else ()
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
     commands += [program] if program else []
@@ -95,10 +101,12 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
             sent = _with(server.headers, _secret)
             found.append(f"sends what it likes to the MCP server {name} at {server.url}{sent}")
     found += [f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}" for one in skills]
+    found += [f"follows the rules of the project in {one.path}, content sha256:{one.digest}" for one in rules]
     return AgentResources(
         servers=servers,
         tools=tools,
         skills=tuple(one.skill for one in skills),
+        rules=rules,
         demands=tuple(f"{definition.name} {demand}" for demand in found),
         pinned=pinned,
     )

@@ -80,7 +80,7 @@ def dry_run(
             model=own.model if way is None else f"{way.name}/{way.model}",
             provider=None if way is None else way.name,
             base_url=None if way is None else way.base_url,
-            keys=() if way is None else way.keys,
+            keys=() if way is None or own.login else way.keys,
             ready=ready,
         )
         members.append(planned)

@@ -279,7 +279,7 @@ def _definition(
             "provider": way.name,
             "dialect": way.dialect,
             "base_url": way.base_url,
-            "api_key": [f"${key}" for key in way.keys],
+            "api_key": [] if definition.login else [f"${key}" for key in way.keys],
         }
         own = next((under for layer in layers if (under := layer.under("provider")) is not None), None)
         entry = _entry(catalog, way.name)

@@ -43,7 +43,10 @@ def agent_warnings(
     try:
         resolve(definition, project, environ)
     except CauseError as error:
-        yield _key(where, "model"), f"{error.text}; in this shell it is not"
+        if definition.login:
+            yield _key(where, "login"), error.text
+        else:
+            yield _key(where, "model"), f"{error.text}; in this shell it is not"
     except ModelRejected:
         pass  # a mistake of the file, told as one
     yield from ((_key(where, key), message) for key, message in _server_warnings(definition.mcp_servers, root))

@@ -5,6 +5,7 @@ child's pid with start time). The next kernel waits for the lock; what a dead ke
 """
 
 import errno
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -83,3 +84,18 @@ def read_signature(text: str) -> Signature:
         return Signature(None, ())
     signed = (line for line in words if len(line) == 3 and line[1].isdecimal() and line[2].isdecimal())
     return Signature(facts.get("cookie"), tuple(ProcessId(int(pid), int(start)) for _role, pid, start in signed))
+
+
+def lock_is_free(lock: Path) -> bool:
+    """Return whether nobody holds ``lock``: nothing is left of the tree that it stands for."""
+    try:
+        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True

@@ -4,8 +4,6 @@ A keeper lets its lock go when its tree is gone, milliseconds after its kernel d
 the patience belongs to a keeper that is stuck: it and its tree are killed by name.
 """
 
-import fcntl
-import os
 import shutil
 from pathlib import Path
 from typing import Final
@@ -15,7 +13,7 @@ import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs import procfs
-from kernel.procs.attempt_dir import LOCK_FILE, Signature, read_signature
+from kernel.procs.attempt_dir import LOCK_FILE, Signature, lock_is_free, read_signature
 from kernel.procs.directory_pool import SPARE
 
 PATIENCE_SECONDS: Final = 2.0
@@ -38,7 +36,7 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
     deadline = trio.current_time() + patience_seconds
     for path in left:
         # flock cannot be awaited, and a thread that blocks on it cannot be cancelled.
-        while not _is_free(path / LOCK_FILE) and trio.current_time() < deadline:  # noqa: ASYNC110
+        while not lock_is_free(path / LOCK_FILE) and trio.current_time() < deadline:  # noqa: ASYNC110
             await trio.sleep(_ROUND_SECONDS)
     fault_point("sweep.locked")
     signatures = [_signature(path / LOCK_FILE) for path in left]
@@ -47,7 +45,7 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
         {signature.cookie for signature in signatures if signature.cookie},
     )
     for path in left:
-        if not survivors or _is_free(path / LOCK_FILE):
+        if not survivors or lock_is_free(path / LOCK_FILE):
             shutil.rmtree(path, ignore_errors=True)
     fault_point("sweep.swept")
     attempts = tuple(path.name for path in left if not path.name.startswith(SPARE))
@@ -56,20 +54,6 @@ async def sweep(run_dir: Path, patience_seconds: float = PATIENCE_SECONDS) -> Sw
 
 def _directories(run_dir: Path) -> list[Path]:
     return sorted(path for path in run_dir.glob("*") if path.is_dir() and not path.is_symlink())
-
-
-def _is_free(lock: Path) -> bool:
-    try:
-        fd = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return True
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    finally:
-        os.close(fd)
-    return True
 
 
 def _signature(lock: Path) -> Signature:

@@ -183,7 +183,7 @@ class StartFrameBuilder:
     ) -> StartFrame:
         self._check_trust(leased, definition, project, own)
         resolved = resolve(definition, project, self._environ)
-        assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader)
+        assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader, own.rules)
         opened = first_prompt(leased, definition.backend, resolved, self._reader, assemble)
         prompt = opened.prompt
         # Our own loop has a tool for skills. Other programs read files, and are told where.
@@ -234,6 +234,7 @@ class StartFrameBuilder:
             granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._paths.attempt(leased),
+            login=definition.login and BACKENDS[definition.backend].login is not None,
             session_dir=self._paths.session(leased, definition),
             hidden=self._paths.hidden,
         )

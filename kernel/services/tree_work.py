@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from kernel.fault_injection import fault_point
 from kernel.procs.spec import SpawnTransient
+from kernel.services.logins import Logins
 from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
@@ -148,12 +149,13 @@ class TreeWork:
 
 
 class AttemptPreparation:
-    """Makes an attempt's working tree and its confinement ready (Preparation)."""
+    """Makes an attempt's working tree, its confinement and its login ready (Preparation)."""
 
-    def __init__(self, *, trees: Worktrees, work: TreeWork, confinement: Confinement) -> None:
+    def __init__(self, *, trees: Worktrees, work: TreeWork, confinement: Confinement, logins: Logins) -> None:
         self._trees = trees
         self._work = work
         self._confinement = confinement
+        self._logins = logins
 
     def follows(self, leased: Leased) -> bool:
         """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
@@ -164,16 +166,22 @@ class AttemptPreparation:
         await self._work.follow(leased)
 
     async def prepare(self, leased: Leased, start: Start) -> None:
-        """Check that a confined agent can be confined, and make its working tree. Raises CauseError, SpawnTransient."""
+        """Check that a confined agent can be confined, make its working tree, and lend it the login it works with.
+
+        Raises CauseError, SpawnTransient.
+        """
         if start.sandbox is not None:
             await self._confinement.ready(leased.attempt, start.sandbox)
         if await self._trees.ready(leased, confined=start.sandbox is not None) and self._work.follows(leased):
             await self._work.follow(leased)
+        if start.login:
+            await self._logins.lend(leased, start)
 
     async def finish(self, leased: Leased) -> None:
         """Commit what it leaves in its tree."""
         await self._work.finish(leased)
 
     def release(self, leased: Leased) -> None:
-        """Remove the placeholders that only this attempt needed."""
+        """Remove the placeholders that only this attempt needed, and bring its login home."""
+        self._logins.give_back(leased.attempt)
         self._confinement.release(leased.attempt)

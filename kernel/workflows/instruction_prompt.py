@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.project_rules import RulesFile
 from kernel.agents.prompt import Prompt, PromptContext, TreeContext, assemble
 from kernel.store import agents, messages, run_outcomes, worktrees
 from kernel.store.messages import in_hand
@@ -58,7 +59,13 @@ class PromptSource(Protocol):
         ...
 
 
-def instruction_prompt(source: PromptSource, definition: AgentDefinition, catalog: Catalog, reader: Reader) -> Prompt:
+def instruction_prompt(
+    source: PromptSource,
+    definition: AgentDefinition,
+    catalog: Catalog,
+    reader: Reader,
+    rules: Sequence[RulesFile] = (),
+) -> Prompt:
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
     thread = reader.now(messages.thread, source.space, source.message_seq, definition.context.thin_thread)
@@ -85,7 +92,7 @@ def instruction_prompt(source: PromptSource, definition: AgentDefinition, catalo
         )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
-    return assemble(definition, catalog.system_text(definition), context, thread, message, joined)
+    return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules)
 
 
 def _tree(source: PromptSource, reader: Reader) -> TreeContext | None:

@@ -40,11 +40,50 @@ _KEYS: Final = """
 The key in its variable (`ANTHROPIC_API_KEY`, `OPENAI_API_KEY`, `CURSOR_API_KEY`, ...: `awk config AGENT` names it) in
 the environment of the kernel, which is that of the shell it was started from: `awk validate` warns where it is not set,
 and `awk restart --kernel` from a shell that has it hands it on. Programs are given that key and nothing else: a login
-that `claude`, `codex`, `opencode` or `cursor` keeps in your home is not used, and neither is `CLAUDE_CODE_OAUTH_TOKEN`.
+that `claude`, `codex`, `opencode` or `cursor` keeps in your home is not used or opened, and neither is
+`CLAUDE_CODE_OAUTH_TOKEN`, unless the agent's file says so.
 
 Requests of codex and opencode, and those of claude to an endpoint that the agent or the project names, pass their
 worker on the way (on loopback, unchanged): what each answer cost is booked, also of an attempt that is cancelled, and
 no request is made that a budget has nothing left for.
+"""
+_LOGINS: Final = """
+## Your own login
+
+```yaml
+backend: claude          # or codex, opencode
+model: sonnet
+login: true              # instead of a key
+project_rules: true      # what CLAUDE.md and AGENTS.md say, see docs/tools.md
+```
+
+`login: true` has the program work with the login that you keep at home. That needs trust of its own (`awk trust`): the
+work is done on your account, and the program can read the login. Without it none of these files is opened.
+
+| backend | its login | or |
+| --- | --- | --- |
+{}
+
+- **A copy, for one attempt.** The program gets exactly that file, in its own private home, and nothing else of yours:
+  no settings, sessions, hooks or servers. The copy is removed when nothing of the attempt runs any more.
+- **What it renews comes home.** A renewed login (CLIs renew their tokens, and the old ones are void then) is written to
+  your file as soon as it is seen, at once or not at all, if that file is still what was copied and what came has its
+  parts. It is made safe in `logins/` of the state directory first: `kill -9` of program, worker or kernel loses none;
+  the next kernel brings it home. Where you logged in anew meanwhile your file is left alone, and the other one is kept
+  in `logins/` (`login.kept` in the log); where you logged out it is dropped.
+- **One attempt at a time**, of all projects of yours: two programs with one refresh token would void each other's. Who
+  has to wait holds no worker, and says in the log who has the login. Your own use of the CLI beside it is not held up;
+  if both renew at the same moment, one of them has to log in again. A token in `CLAUDE_CODE_OAUTH_TOKEN` is renewed by
+  nobody, so any number of agents work with it at once.
+- **To its vendor alone.** A `base_url` in a file of the project together with `login: true` is refused. Where the
+  kernel was started with `ANTHROPIC_BASE_URL` or `OPENAI_BASE_URL`, requests go there: that is your own word.
+- **In a sandbox** the copy is in the one folder that this program's sandbox shows: other agents do not see it, but the
+  shell that this agent's model uses does. What such an agent writes there can become your login if it looks like one.
+  Do not give a login to an agent whose work you would not do on your account.
+- Requests of codex and opencode with a login are not metered on the way unless one of these variables is set: what a
+  cancelled reply cost is not booked then, and a budget acts between two replies. Costs are told by list prices, also
+  where an account pays a flat rate.
+- macOS: claude keeps its login in the keychain there, which is not opened; use `CLAUDE_CODE_OAUTH_TOKEN`.
 """
 _PROVED: Final = """
 ## What the contract suite found
@@ -55,9 +94,27 @@ What is *weaker* does less, and safely. A *no* is insisted on, too: where its ch
 """
 
 
+def _logins() -> Iterator[str]:
+    for one in BACKENDS.values():
+        if one.login is not None:
+            login, token = one.login, one.login.token_variable
+            where = f"`~/{login.folder}/{login.file}` (`${login.folder_variable}`)"
+            yield f"| `{one.name}` | {where} | {f'`${token}`' if token else ''} |"
+
+
 def page() -> str:
     """The page."""
-    parts = [_OPENING, _ABLE, *_able(), *_notes(), _KEYS, _PROVED, *_proved(), *_remarks()]
+    parts = [
+        _OPENING,
+        _ABLE,
+        *_able(),
+        *_notes(),
+        _KEYS,
+        _LOGINS.format("\n".join(_logins())),
+        _PROVED,
+        *_proved(),
+        *_remarks(),
+    ]
     return "\n".join(parts).replace("\n\n\n", "\n\n")
 
 

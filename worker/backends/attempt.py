@@ -5,9 +5,11 @@ entries are a record only: a later attempt names its session, and says what is n
 """
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import trio
@@ -20,7 +22,7 @@ from worker.backends import backend
 from worker.backends.backend import BackendJob, BackingOff, CliBackend, Launch, unserved
 from worker.backends.entry_recorder import EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
-from worker.backends.private_files import absent
+from worker.backends.private_files import absent, opened
 from worker.backends.process import Process, launched
 from worker.conversation import Conversation
 from worker.entry_limits import TooLarge
@@ -29,21 +31,42 @@ from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.models.errors import Failed
 from worker.redaction import Redaction
 
+LOGIN_BYTES: Final = 1024 * 1024
+SECRET_CHARACTERS: Final = 8
+"""What stands in a login is taken for a secret from this length on."""
+
 
 async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
     conversation = Conversation.of(start)
-    link.hide(secrets_of(start))
+    secrets = secrets_of(start) | dict.fromkeys(login_secrets(start), "[login]")
+    link.hide(secrets)
     try:
         return await _work(start, conversation, link, env)
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
         frame = error_frame(error, conversation)
-        return msgspec.structs.replace(frame, text=Redaction(secrets_of(start)).of(frame.text))
+        return msgspec.structs.replace(frame, text=Redaction(secrets).of(frame.text))
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
+
+
+def login_secrets(start: Start) -> Iterator[str]:
+    """Yield what an error may not show of the login that the program works with; nothing without one."""
+    login = BACKENDS[start.backend].login
+    if login is None or not start.login:
+        return
+    with suppress(OSError, msgspec.DecodeError, RecursionError):
+        with opened(Path(start.session_dir) / login.private) as file:
+            parts: list[object] = [msgspec.json.decode(file.read(LOGIN_BYTES))]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, dict):
+                parts += part.values()
+            elif isinstance(part, str) and len(part) >= SECRET_CHARACTERS:
+                yield part
 
 
 async def _work(start: Start, conversation: Conversation, link: Link, env: Mapping[str, str]) -> Result:
@@ -81,7 +104,9 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
     official: Mapping[str, str] | None = getattr(module, "METERED", None)
     address: str | None = None
     if official is not None and start.provider is not None:
-        address = start.provider.base_url or official.get(start.provider.dialect)
+        # A login may be good at another address than a key is; where nobody names one, its program knows.
+        known = None if start.login else official.get(start.provider.dialect)
+        address = start.provider.base_url or known
     if address is None:
         program: CliBackend = module.open(job)
         return await _run(program, spec, program.launch(), start, teller)

@@ -151,10 +151,14 @@ def launch(job: BackendJob) -> Launch:
         "timeout": _WAIT_MS,
     }
     servers = {**{name: _server(one) for name, one in start.mcp_servers.items()}, DAEMON: daemon}
-    key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
+    # With a login there is no key: it finds the file in its own home, and renews it there.
+    helper: dict[str, Any] = {}
+    if not start.login:
+        key = private_files.write(job.place / _KEY, (provider and provider.api_key) or _NO_KEY)
+        helper = {"apiKeyHelper": f"cat {shlex.quote(str(key))}"}
     always = [*permission.always, *(map(_tools_of, start.mcp_servers) if permission.always else ())]
     asked = {"permissions": {"ask": always}} if always else {}
-    settings = {"apiKeyHelper": f"cat {shlex.quote(str(key))}", **asked}
+    settings = {**helper, **asked}
     return Launch(
         argv=(
             job.binary,

@@ -66,9 +66,12 @@ def config(start: Start, endpoint: str | None = None) -> str:
     }
     tables = codex_servers(start.mcp_servers, start.limits.tool_seconds).tables
     # Retries are the kernel's: it knows who else asks this provider, and shows that it waits.
+    # A login may be a key or an account, which have addresses of their own: it is codex's to choose.
+    address = endpoint or start.provider.base_url or (None if start.login else OPENAI)
     provider: dict[str, private_files.Value] = {
         "name": start.provider.name,
-        "base_url": endpoint or start.provider.base_url or OPENAI,
+        **({} if address is None else {"base_url": address}),
+        **({"requires_openai_auth": True} if start.login else {}),
         "wire_api": "responses",
         "request_max_retries": 0,
         "stream_max_retries": 0,
@@ -106,6 +109,7 @@ def config(start: Start, endpoint: str | None = None) -> str:
         "agents": {"enabled": False},
         "project_doc_max_bytes": 0,
         "skills": {"bundled": {"enabled": False}, "include_instructions": False},
+        "cli_auth_credentials_store": "file",
         "history": {"persistence": "none"},
         "analytics": {"enabled": False},
         "check_for_update_on_startup": False,

@@ -87,8 +87,11 @@ def config(
     reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
     provider = start.provider
     client, official, tail = _SPOKEN[provider.dialect]
-    if provider.base_url is not None and provider.dialect == "openai":
+    if provider.base_url is not None and provider.dialect == "openai" and not start.login:
         client = _COMPATIBLE
+    # A login is kept by the provider's own name.
+    name = provider.name if start.login else PROVIDER
+    address = endpoint or provider.base_url or (None if start.login else official)
     limit = {"context": CONTEXT_TOKENS, "output": start.limits.max_tokens}
     # Effort and thinking in the words of the client that asks the model.
     options: dict[str, Any] = {}
@@ -100,13 +103,13 @@ def config(
         "autoupdate": False,
         "share": "disabled",
         "snapshot": False,
-        "enabled_providers": [PROVIDER],
+        "enabled_providers": [name],
         "provider": {
-            PROVIDER: {
+            name: {
                 "npm": client,
                 "name": provider.name,
                 "options": {
-                    "baseURL": (endpoint or provider.base_url or official).rstrip("/") + tail,
+                    **({} if address is None else {"baseURL": address.rstrip("/") + tail}),
                     **({"apiKey": f"{{file:{key}}}"} if key is not None else {}),
                 },
                 "models": {
@@ -230,7 +233,8 @@ class Opencode:
         modules = private_files.folder(job.home, "config", "opencode", "node_modules")
         private_files.write(modules.parent / "package-lock.json", _INSTALLED)
         session = () if job.session is None else (f"--session={job.session}",)
-        model = f"--model={PROVIDER}/{start.model}"
+        name = start.provider.name if start.provider is not None and start.login else PROVIDER
+        model = f"--model={name}/{start.model}"
         argv = (job.binary, "run", "--print-logs", "--log-level", "INFO", "--format", "json", model)
         key = start.provider.api_key if start.provider is not None else None
         bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
@@ -247,6 +251,8 @@ class Opencode:
             home=job.home,
             config=private_files.write(job.place / "opencode.json", msgspec.json.encode(written).decode()),
         )
+        if start.login:  # what is built in to renew the login of an account is one of those
+            del env["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
         argv += (f"--title={start.agent}", *session)
         return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)

@@ -7,4 +7,4 @@ ALTER TABLE worktrees ADD COLUMN tip TEXT NOT NULL DEFAULT '';         -- the la
 ALTER TABLE worktrees ADD COLUMN ahead INTEGER NOT NULL DEFAULT 0;     -- commits on it since it began
 ALTER TABLE worktrees ADD COLUMN note TEXT NOT NULL DEFAULT '';        -- why it was not brought there for its instruction
 
-PRAGMA user_version = 11;
+PRAGMA user_version = 10;

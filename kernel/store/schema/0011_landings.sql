@@ -24,4 +24,4 @@ CREATE INDEX landings_open ON landings (id) WHERE state IN ('requested', 'mergin
 CREATE INDEX landings_run ON landings (run, id);
 CREATE INDEX landings_space ON landings (space);
 
-PRAGMA user_version = 12;
+PRAGMA user_version = 11;

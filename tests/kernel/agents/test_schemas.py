@@ -67,6 +67,7 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "read_only"): None,
     ("Ref", "read_only"): None,
     ("AgentDefinition", "sandbox"): st.just("off"),
+    ("AgentDefinition", "login"): st.just(False),  # there is one for three backends only
     ("AgentDefinition", "command"): None,
     ("AgentDefinition", "env"): st.sampled_from([[], ["CI", "TEAM_2"]]),
     ("AgentDefinition", "mock"): _SCRIPT,

@@ -53,7 +53,7 @@ class _Recording:
         self._ended: dict[str, Any] = {"files": {}, **json.loads(last)["recorded"]}
         self._folder = Path(config["folder"])
         if config.get("calls") is not None:
-            _visit(config["calls"][number - 1 : number])
+            visit(config["calls"][number - 1 : number])
 
     def lines(self) -> Iterator[bytes]:
         for name, text in self._ended["files"].items():
@@ -138,7 +138,7 @@ def _leave_word(notes: Path) -> int:
     return number
 
 
-def _visit(calls: list[tuple[str, dict[str, Any]]]) -> None:
+def visit(calls: list[tuple[str, dict[str, Any]]]) -> None:
     """List the tools of Daemon MCP, and call these, as ``--mcp-config`` says where it is."""
     import urllib.request
 

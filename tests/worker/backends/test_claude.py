@@ -281,3 +281,14 @@ def test_tools_that_the_agents_file_calls_read_only_are_allowed(
     made = job(tmp_path, approval=approval, mcp_servers=own, read_only=("mcp__mine__look",))
     found = flag(Claude(made).launch().argv, "--allowedTools").split(",")
     assert ("mcp__mine__look" in found, "mcp__mine" in found) == (allowed, False)
+
+
+@pytest.mark.promise("P18", "P35")
+def test_with_a_login_there_is_no_key(tmp_path: Path) -> None:
+    """It would count before the login, which lies in its own home and is named nowhere."""
+    made = job(tmp_path, login=True)
+    launch = Claude(made).launch()
+    settings = json.loads(Path(flag(launch.argv, "--settings")).read_text())
+    assert "apiKeyHelper" not in settings
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY in path.read_text()] == []
+    assert not {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} & launch.env.keys()

@@ -16,6 +16,7 @@ from protocol.instruction import Usage
 from protocol.ipc import Entry, Provider
 from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
 from tests.worker.backends.codex_lines import completed, turns
+from worker.backends.attempt import login_secrets
 from worker.backends.backend import BackendJob, Ended
 from worker.backends.codex import KEY as KEY_VARIABLE
 from worker.backends.codex import TOKEN as TOKEN_VARIABLE
@@ -214,3 +215,32 @@ def test_tools_that_the_agents_file_calls_read_only_are_not_refused(
     job = make_job("codex", tmp_path, approval=approval, mcp_servers={"files": files}, read_only=read_only)
     server = settings(job)["mcp_servers"]["files"]
     assert (server["default_tools_approval_mode"], server.get("tools")) == (mode, tools)
+
+
+@pytest.mark.promise("P18", "P35")
+def test_with_a_login_codex_asks_where_that_is_good(tmp_path: Path) -> None:
+    """No key of ours, no address that would be another one's, and the file in its own home, not a keyring."""
+    bare = msgspec.structs.replace(PROVIDER, name="openai", base_url=None, api_key=None)
+    job = make_job("codex", tmp_path, provider=bare, login=True)
+    provider = settings(job)["model_providers"]["agent-worker"]
+    assert provider["requires_openai_auth"] is True
+    assert not {"env_key", "base_url"} & provider.keys()
+    assert settings(job)["cli_auth_credentials_store"] == "file"
+    assert KEY_VARIABLE not in codex(job).launch().env
+
+
+@pytest.mark.promise("P18")
+def test_errors_do_not_show_a_login(tmp_path: Path) -> None:
+    """Whatever of it is long enough for a secret, as deep as it lies; and no file, or no JSON, is none."""
+    job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
+    login = job.home / "auth.json"
+    login.write_text(
+        json.dumps({"tokens": {"refresh_token": "r" * 20, "more": {"id": "a" * 9}}, "auth_mode": "chatgpt"})
+    )
+    assert set(login_secrets(job.start)) == {"r" * 20, "a" * 9}
+    assert set(login_secrets(make_job("codex", tmp_path, session_dir=str(job.home)).start)) == set()
+    for held in ("{", "[]"):
+        login.write_text(held)
+        assert set(login_secrets(job.start)) == set()
+    login.unlink()
+    assert set(login_secrets(job.start)) == set()

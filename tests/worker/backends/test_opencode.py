@@ -351,3 +351,16 @@ def test_tools_that_the_agents_file_calls_read_only_are_offered(
     rules: Mapping[str, str] = settings(job)["permission"]
     assert rules.get("files_look") == verdict
     assert verdict is None or list(rules).index("files_look") > list(rules).index("files_*")
+
+
+@pytest.mark.promise("P18", "P35")
+def test_with_a_login_opencode_works_under_its_providers_name(tmp_path: Path) -> None:
+    """That is what a login is kept by. There is no key of ours, and what renews an account's is let in."""
+    bare = msgspec.structs.replace(PROVIDER, name="openai", base_url=None, api_key=None)
+    job = make_job("opencode", tmp_path, provider=bare, login=True)
+    launch, found = opencode(job).launch(), settings(job)
+    assert "--model=openai/scripted" in launch.argv
+    assert found["enabled_providers"] == ["openai"]
+    assert not {"apiKey", "baseURL"} & found["provider"]["openai"]["options"].keys()
+    assert launch.env.get("OPENCODE_DISABLE_DEFAULT_PLUGINS") is None
+    assert launch.env["OPENCODE_PURE"] == "1"

@@ -1,0 +1,241 @@
+"""Programs that work with their owner's login in a real kernel: who may, what they see, and what stays of it."""
+
+import ctypes
+import json
+import os
+import shlex
+import signal
+import struct
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.e2e.engines import BY_NAME, environ, fingerprint, place
+from tests.e2e.processes import wait_until
+from tests.project import Project
+from tests.worker.scripted_api import Say, ScriptedApi
+
+CLAUDE: Final = ".claude/.credentials.json"
+LOGIN: Final = {
+    "claudeAiOauth": {
+        "accessToken": "sk-ant-oat01-decoy",
+        "refreshToken": "sk-ant-ort01-decoy",
+        "expiresAt": 4_000_000_000_000,
+        "scopes": ["user:inference", "user:profile"],
+        "subscriptionType": "max",
+    }
+}
+RENEWED: Final = {"claudeAiOauth": {**LOGIN["claudeAiOauth"], "accessToken": "sk-ant-oat01-renewed"}}
+DECOYS: Final = {
+    CLAUDE: json.dumps(LOGIN),
+    ".claude/settings.json": '{"hooks": {}}',
+    ".claude/CLAUDE.md": "the user's own words",
+    ".codex/auth.json": json.dumps({"auth_mode": "apikey", "OPENAI_API_KEY": "sk-decoy-codex", "tokens": None}),
+    ".codex/config.toml": 'model = "users-own"\n',
+    ".codex/AGENTS.md": "the user's own words",
+    ".local/share/opencode/auth.json": json.dumps(
+        {name: {"type": "api", "key": "sk-decoy-opencode"} for name in ("openai", "anthropic")}
+    ),
+}
+FILES: Final = {"claude": CLAUDE, "codex": ".codex/auth.json", "opencode": ".local/share/opencode/auth.json"}
+AGENT: Final = "backend: claude\nmodel: sonnet\nprompt: { system: hi }\nlogin: true\nretry: { backoff: 0.05s }\n"
+IN_OPEN: Final = 0x20
+
+
+@contextmanager
+def opened(home: Path) -> Iterator[set[str]]:
+    """The files in folders of ``home`` that anybody opens meanwhile; known when the block has ended."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    folders = {}
+    for folder in (path for path in home.rglob("*") if path.is_dir()):
+        number = libc.inotify_add_watch(watch, os.fsencode(folder), IN_OPEN)
+        assert number > 0, os.strerror(ctypes.get_errno())
+        folders[number] = folder
+    found: set[str] = set()
+    try:
+        yield found
+        with os.fdopen(os.dup(watch), "rb", buffering=0) as stream:
+            while data := stream.read(64 * 1024):
+                while data:
+                    number, _, _, length = struct.unpack_from("iIII", data)
+                    name = data[16 : 16 + length].rstrip(b"\0").decode()
+                    if (folders[number] / name).is_file():
+                        found.add(str((folders[number] / name).relative_to(home)))
+                    data = data[16 + length :]
+    finally:
+        os.close(watch)
+
+
+class Desk:
+    """A project with decoys at home and a stand-in for claude."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.project = project
+        self.notes = folder / "notes"
+        self.notes.mkdir()
+        for name, text in DECOYS.items():
+            (project.home / name).parent.mkdir(parents=True, exist_ok=True)
+            (project.home / name).write_text(text)
+        project.write("moniro.yaml", "conversations: false\n")
+        words = [sys.executable, "-m", "tests.e2e.login_cli", str(self.notes)]
+        (folder / "bin").mkdir()
+        place(folder / "bin/claude", f'PYTHONPATH={shlex.quote(str(ROOT))} exec {shlex.join(words)} "$@"')
+        self.environ = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "ANTHROPIC_API_KEY": "sk-key"}
+
+    def start(self) -> None:
+        assert self.project.awk("start", "--trust", env=self.environ).code == 0
+
+    def words(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_text()) for path in sorted(self.notes.glob("*.json"))]
+
+    def kept(self) -> Any:
+        return json.loads((self.project.home / CLAUDE).read_text())
+
+    def copies(self) -> list[Path]:
+        """Copies of logins below the state directory."""
+        return [path for path in self.project.state_home.rglob("*") if path.name in {".credentials.json", "auth.json"}]
+
+
+@pytest.fixture
+def desk(project: Project, tmp_path: Path) -> Desk:
+    return Desk(project, tmp_path)
+
+
+@pytest.mark.promise("P18", "P35")
+def test_without_the_key_no_login_is_opened(desk: Desk) -> None:
+    """Its program works with a key, and nobody looks into what is at home."""
+    desk.project.write(".agents/alice.yaml", AGENT.replace("login: true\n", ""))
+    before = fingerprint(desk.project.home)
+    with opened(desk.project.home) as found:
+        desk.start()
+        assert desk.project.awk("send", "alice", "go", "--wait").code == 0
+        assert desk.project.awk("stop", "--yes").code == 0
+    assert found == set()
+    assert [word["held"] for word in desk.words()] == [None]
+    assert fingerprint(desk.project.home) == before
+
+
+@pytest.mark.promise("P19", "P35")
+def test_without_consent_no_login_is_opened_and_nothing_runs(desk: Desk) -> None:
+    """The demand says whose login it is; agents of workflows are asked about alike."""
+    desk.project.write(".agents/alice.yaml", AGENT)
+    indented = "".join(f"    {line}\n" for line in AGENT.splitlines())
+    desk.project.write(".workflows/team.yaml", f"agents:\n  bob:\n{indented}kickoff: '@bob go'\n")
+    with opened(desk.project.home) as found:
+        assert desk.project.awk("start", env=desk.environ).code == 0
+        for words in (("send", "alice", "go"), ("run", "team")):
+            asked = desk.project.awk(*words)
+            assert (asked.code, "uses your login of Claude Code" in asked.err) == (7, True), asked
+        assert desk.project.awk("stop", "--yes").code == 0
+    assert (found, desk.words()) == (set(), [])
+
+
+@pytest.mark.promise("P18", "P35")
+def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
+    """No key, no other file of the home; what it renewed is there afterwards, and nothing else has changed."""
+    desk.project.write(".agents/alice.yaml", AGENT)
+    (desk.notes / "renew").write_text(json.dumps(RENEWED))
+    before = fingerprint(desk.project.home)
+    with opened(desk.project.home) as found:
+        desk.start()
+        assert desk.project.awk("send", "alice", "go", "--wait").code == 0
+        wait_until(lambda: desk.copies() == [])
+        assert desk.project.awk("stop", "--yes").code == 0
+    (word,) = desk.words()
+    assert word["held"] == DECOYS[CLAUDE]
+    assert "sk-" not in repr(word["env"]) and "apiKeyHelper" not in repr(word["argv"])
+    assert found <= {CLAUDE, f"{CLAUDE}.agent-worker"} and CLAUDE in found
+    assert desk.kept() == RENEWED
+    after = fingerprint(desk.project.home)
+    assert {path for path in after.keys() | before.keys() if after.get(path) != before.get(path)} == {
+        str(desk.project.home / CLAUDE)
+    }
+
+
+@pytest.mark.promise("P35")
+def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
+    """The second begins when the first has given it back, with what that renewed."""
+    for name in ("alice", "bob"):
+        desk.project.write(f".agents/{name}.yaml", AGENT)
+    os.mkfifo(desk.notes / "wait")
+    (desk.notes / "renew").write_text(json.dumps(RENEWED))
+    desk.start()
+    assert desk.project.awk("send", "alice", "go").code == 0
+    wait_until(lambda: list(desk.notes.glob("*.began")) != [])
+    assert desk.project.awk("send", "bob", "go").code == 0
+    wait_until(lambda: "the login of Claude Code is with alice" in desk.project.awk("logs", "bob").out, seconds=30)
+    assert len(list(desk.notes.glob("*.began"))) == 1
+    writer = os.open(desk.notes / "wait", os.O_WRONLY)
+    (desk.notes / "wait").unlink()
+    os.close(writer)
+    wait_until(lambda: len(desk.words()) == 2, seconds=60)
+    first, second = sorted(desk.words(), key=lambda word: int(word["began"]))
+    assert first["ended"] < second["began"]
+    assert [json.loads(word["held"]) for word in (first, second)] == [LOGIN, RENEWED]
+
+
+@pytest.mark.promise("P35")
+@pytest.mark.parametrize("who", ["kernel", "worker"])
+def test_a_kill_loses_nothing_that_was_renewed(desk: Desk, who: str) -> None:
+    """SIGKILL of the kernel, or of the program, once its login is renewed and before anything came back."""
+    desk.project.write(".agents/alice.yaml", AGENT)
+    os.mkfifo(desk.notes / "wait")
+    (desk.notes / "renew").write_text(json.dumps(RENEWED))
+    desk.start()
+    (sent,) = desk.project.awk("send", "alice", "go", "--json").json()["instruction_ids"]
+    wait_until(lambda: list(desk.notes.glob("*.began")) != [])
+    pid = desk.project.record()["pid"]
+    if who == "worker":
+        (pid,) = [one["pid"] for one in desk.project.awk("ps", "--json").json()["agents"] if one.get("pid")]
+    (desk.notes / "wait").unlink()
+    os.kill(pid, signal.SIGKILL)
+    if who == "kernel":
+        wait_until(lambda: not desk.project.alive())
+        desk.start()
+    wait_until(lambda: desk.project.awk("show", sent, "--json").json()["status"] == "done", seconds=60)
+    wait_until(lambda: desk.copies() == [])
+    assert desk.kept() == RENEWED
+    assert json.loads(desk.words()[-1]["held"]) == RENEWED
+
+
+@pytest.mark.promise("P18", "P35")
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("claude", "anthropic/claude-sonnet-4-5"),
+        ("codex", "openai/gpt-5.5"),
+        ("opencode", "openai/gpt-5.5"),
+        ("opencode", "anthropic/claude-sonnet-4-5"),
+    ],
+)
+def test_the_real_ones_work_with_a_login(name: str, model: str, project: Project, tmp_path: Path) -> None:
+    """The login reaches the provider, the project's rules the model, once; no other file of the home is opened."""
+    engine = BY_NAME[name]
+    if engine.missing:
+        pytest.skip(f"{name} is not installed: AGENT_WORKER_TEST_CLIS")
+    desk = Desk(project, tmp_path)
+    (tmp_path / "bin/claude").unlink()
+    project.write("CLAUDE.md", "Use tabs, says the canary.\n")
+    project.write("AGENTS.md", "Use tabs, says the canary.\n")
+    keys = "prompt: { system: hi }\nlogin: true\nproject_rules: true\nretry: { attempts: 1 }\n"
+    project.write(".agents/alice.yaml", f"backend: {name}\nmodel: {model}\n{keys}")
+    before = fingerprint(project.home)
+    with ScriptedApi([engine.tells("hello"), Say(text="done")]) as api, opened(project.home) as found:
+        urls = {"ANTHROPIC_BASE_URL": api.anthropic_url, "OPENAI_BASE_URL": api.openai_url}
+        assert project.awk("start", "--trust", env={**environ(tmp_path), **urls}).code == 0
+        asked = project.awk("send", "alice", "go", "--wait", seconds=120)
+        assert (asked.code, asked.out.strip().splitlines()[-1:]) == (0, ["done"]), asked
+        wait_until(lambda: desk.copies() == [])
+        assert project.awk("stop", "--yes").code == 0
+    secret = {"claude": "sk-ant-oat01-decoy", "codex": "sk-decoy-codex", "opencode": "sk-decoy-opencode"}[name]
+    shown = {request.headers.get("authorization") or request.headers.get("x-api-key") for request in api.requests}
+    assert shown <= {secret, f"Bearer {secret}"} and shown
+    assert json.dumps(api.requests[0].body).count("says the canary") == 1
+    assert found == {FILES[name]}
+    assert fingerprint(project.home) == before

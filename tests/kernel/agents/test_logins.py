@@ -1,0 +1,103 @@
+"""``login: true``: who may have it, what is demanded for it, and where it is looked for."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.providers import CauseError, ModelRejected, login_path, resolve
+from kernel.agents.resources import NOTHING
+from kernel.agents.trust import agent_units
+from kernel.source.diagnostics import BadDefinition
+from kernel.workflows.members import effective
+from protocol.agent import Endpoint
+from protocol.backends import BACKENDS
+from protocol.project import ProjectDefinition, ProviderEntry
+from protocol.workflow import Ref
+from tests.kernel.agents.test_catalog import project
+
+PROMPT = "prompt: {system: x}\nlogin: true\n"
+CLAUDE = "backend: claude\nmodel: anthropic/claude-opus-5-5\n" + PROMPT
+CODEX = "backend: codex\nmodel: openai/gpt-5.5\n" + PROMPT
+OPENCODE = "backend: opencode\nmodel: anthropic/claude-opus-5-5\n" + PROMPT
+TEXTS = {"claude": CLAUDE, "codex": CODEX, "opencode": OPENCODE}
+FILES = {
+    "claude": ".claude/.credentials.json",
+    "codex": ".codex/auth.json",
+    "opencode": ".local/share/opencode/auth.json",
+}
+
+
+@pytest.mark.promise("P19", "P35")
+@pytest.mark.parametrize("backend", TEXTS)
+def test_a_login_is_a_demand_of_its_own(tmp_path: Path, backend: str) -> None:
+    """In words that say whose, which file, and what may come of it; without the key there is none."""
+    catalog = project(tmp_path, alice=TEXTS[backend], bob=TEXTS[backend].replace("login: true\n", ""))
+    (found,) = agent_units(catalog.agent("alice").definition, catalog.project(), NOTHING)
+    (said,) = [demand for demand in found.demands if "login" in demand]
+    assert said.startswith(f"alice uses your login of {BACKENDS[backend].title} (~/{FILES[backend]}")
+    assert "renews it" in said
+    assert ("$CLAUDE_CODE_OAUTH_TOKEN" in said) == (backend == "claude")
+    bob = agent_units(catalog.agent("bob").definition, catalog.project(), NOTHING)
+    assert "login" not in repr(bob)
+
+
+@pytest.mark.promise("P18", "P19")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: anthropic/claude-opus-5-5\n" + PROMPT, "is nothing that backend sdk has"),
+        ("backend: cursor\nmodel: cursor/auto\n" + PROMPT, "is nothing that backend cursor has"),
+        ("backend: mock\nmock: [{text: x}]\nlogin: true\n", "is nothing that backend mock has"),
+        (
+            CLAUDE + "provider: {name: mine, base_url: 'http://127.0.0.1:9', dialect: anthropic}",
+            "goes to its own vendor alone, and a file says that requests go to http://127.0.0.1:9",
+        ),
+        (CLAUDE + "provider: {name: anthropic, api_key: $MINE}", "and api_key exclude each other"),
+        (CODEX.replace("openai/gpt-5.5", "groq/x"), "is good for models of openai, and this is one of groq"),
+    ],
+)
+def test_a_login_that_cannot_be_had_is_refused_at_its_place(tmp_path: Path, text: str, message: str) -> None:
+    """Above all one that a file would send elsewhere than to its vendor."""
+    with pytest.raises(BadDefinition) as caught:
+        project(tmp_path, alice=text).agent("alice")
+    found = [(error.where, error.message, error.line is not None) for error in caught.value.errors]
+    assert ("login", message, True) in found
+
+
+@pytest.mark.promise("P18")
+def test_a_login_goes_nowhere_else_when_another_file_says_so(tmp_path: Path) -> None:
+    """A workflow that overrides the provider, or a project file that gives the vendor's name another address."""
+    alice = project(tmp_path, alice=CLAUDE).agent("alice").definition
+    environ = {"CLAUDE_CODE_OAUTH_TOKEN": "t"}
+    elsewhere = Endpoint(name="evil", base_url="http://127.0.0.1:9", dialect="anthropic")
+    with pytest.raises(ModelRejected, match="its own vendor alone"):
+        resolve(effective(alice, Ref(ref="alice", provider=elsewhere)), ProjectDefinition(), environ)
+    moved = ProjectDefinition(providers={"anthropic": ProviderEntry(base_url="http://127.0.0.1:9")})
+    with pytest.raises(ModelRejected, match="its own vendor alone"):
+        resolve(alice, moved, environ)
+
+
+@pytest.mark.parametrize("backend", TEXTS)
+def test_a_login_that_is_not_there_is_missing_credentials(tmp_path: Path, backend: str) -> None:
+    """Told with the file that was looked for and the way to log in; a key in the environment is no stand-in."""
+    alice = project(tmp_path, alice=TEXTS[backend]).agent("alice").definition
+    home = tmp_path / "home"
+    environ = {"HOME": str(home), "ANTHROPIC_API_KEY": "k", "OPENAI_API_KEY": "k"}
+    with pytest.raises(CauseError) as caught:
+        resolve(alice, ProjectDefinition(), environ)
+    assert caught.value.cause == "auth"
+    assert str(home / FILES[backend]) in caught.value.text and "log in with" in caught.value.text
+    (home / FILES[backend]).parent.mkdir(parents=True)
+    (home / FILES[backend]).write_text("{}")
+    provider = resolve(alice, ProjectDefinition(), environ).provider
+    assert provider is not None and provider.api_key is None
+
+
+@pytest.mark.parametrize("backend", TEXTS)
+def test_a_login_is_looked_for_where_its_program_keeps_it(backend: str) -> None:
+    """As the program's own variable has it."""
+    spec = BACKENDS[backend].login
+    assert spec is not None
+    assert login_path(spec, {"HOME": "/h"}) == f"/h/{FILES[backend]}"
+    assert login_path(spec, {"HOME": "/h", spec.folder_variable: "/else"}) == f"/else/{spec.file}"
+    assert login_path(spec, {}) == ""

@@ -1,0 +1,106 @@
+"""``project_rules: true``: which files count, what is demanded for them, and how they are told."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.project_rules import MAX_RULES_BYTES, rules_of
+from kernel.agents.prompt import PromptContext, assemble
+from kernel.agents.resources import resources_of
+from kernel.agents.trust import agent_units
+from kernel.source.diagnostics import BadDefinition
+from protocol.agent import AgentDefinition
+from tests.kernel.agents.test_catalog import project
+from tests.kernel.agents.test_prompt import said
+
+ALICE = "backend: mock\nmock: [{text: x}]\nproject_rules: true\n"
+
+
+def told(root: Path) -> list[tuple[str, str]]:
+    return [(one.path, one.text) for one in rules_of(root)]
+
+
+@pytest.fixture
+def inner(tmp_path: Path) -> Path:
+    """A project in a folder of a repository."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/part/project").mkdir(parents=True)
+    return tmp_path / "repo/part/project"
+
+
+def test_the_nearest_folder_with_rules_counts(inner: Path) -> None:
+    """The project's own, then those above it, up to the top of its repository and no further."""
+    (inner / "../../../CLAUDE.md").write_text("outside")
+    assert told(inner) == []
+    (inner / "../../AGENTS.md").write_text("top")
+    assert told(inner) == [("../../AGENTS.md", "top")]
+    (inner / "../CLAUDE.md").write_text("nearer")
+    assert told(inner) == [("../CLAUDE.md", "nearer")]
+    (inner / "CLAUDE.md").write_text("claude")
+    (inner / "AGENTS.md").write_text("agents")
+    assert told(inner) == [("CLAUDE.md", "claude"), ("AGENTS.md", "agents")]
+
+
+def test_one_that_is_the_other_is_told_once(inner: Path) -> None:
+    """Many projects have one of them as a link to the other."""
+    (inner / "AGENTS.md").write_text("rules")
+    (inner / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert told(inner) == [("CLAUDE.md", "rules")]
+
+
+def test_without_a_repository_nothing_above_the_project_counts(tmp_path: Path) -> None:
+    """Whoever can write above it is nobody who was asked."""
+    (tmp_path / "project").mkdir()
+    (tmp_path / "CLAUDE.md").write_text("above")
+    assert told(tmp_path / "project") == []
+
+
+@pytest.mark.promise("P19")
+def test_rules_are_a_demand_that_is_pinned_to_their_content(tmp_path: Path) -> None:
+    """Another byte is another question; without the key no file is read."""
+    catalog = project(tmp_path, alice=ALICE, bob=ALICE.replace("project_rules: true\n", ""))
+    digests = set()
+    for text in ("be kind", "be unkind"):
+        (tmp_path / "CLAUDE.md").write_text(text)
+        alice = catalog.agent("alice").definition
+        (found,) = agent_units(alice, catalog.project(), resources_of(alice, catalog.project(), tmp_path))
+        (demand,) = found.demands
+        assert demand.startswith("alice follows the rules of the project in CLAUDE.md, content sha256:")
+        digests.add(found.digest)
+    assert len(digests) == 2
+    (tmp_path / "CLAUDE.md").unlink()
+    (tmp_path / "CLAUDE.md").mkdir()  # nobody could read it
+    bob = catalog.agent("bob").definition
+    assert agent_units(bob, catalog.project(), resources_of(bob, catalog.project(), tmp_path)) == ()
+
+
+@pytest.mark.promise("P15")
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"x" * (MAX_RULES_BYTES + 1), "is larger than 64 KiB"), (b"\xff", "UTF-8"), (None, "leads outside")],
+)
+def test_what_cannot_be_told_is_refused(inner: Path, content: bytes | None, message: str) -> None:
+    """Too large, no text, or a link to somewhere else: nobody works by half of the rules."""
+    if content is None:
+        (inner / "CLAUDE.md").symlink_to("/etc/passwd")
+    else:
+        (inner / "CLAUDE.md").write_bytes(content)
+    with pytest.raises(BadDefinition, match=message):
+        rules_of(inner)
+
+
+def test_rules_are_quoted_under_their_path(tmp_path: Path) -> None:
+    """No line of theirs stands for itself, or could pass for a heading of ours."""
+    (tmp_path / "AGENTS.md").write_text("# Where you are\n\nUse tabs.\n")
+    made = assemble(
+        AgentDefinition(name="alice"),
+        "You are Alice.",
+        PromptContext(name="alice", space="dm:alice"),
+        (),
+        said(1, "user", "go"),
+        rules=rules_of(tmp_path),
+    )
+    assert "AGENTS.md:\n\n> # Where you are\n> \n> Use tabs." in made.system
+    assert "\n# Where you are" not in made.system
+    assert made.system.startswith("You are Alice.\n\n# Rules of this project")
+    assert any(line.startswith("rules: ") for line in made.manifest)
