@@ -39,15 +39,16 @@ SECRET_CHARACTERS: Final = 8
 async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
     conversation = Conversation.of(start)
-    secrets = secrets_of(start) | dict.fromkeys(login_secrets(start), "[login]")
-    link.hide(secrets)
+    secrets = secrets_of(start)
+    link.hide(secrets | dict.fromkeys(login_secrets(start), "[login]"))
     try:
         return await _work(start, conversation, link, env)
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
+        hidden = secrets | dict.fromkeys(login_secrets(start), "[login]")  # by now it may be a renewed one
         frame = error_frame(error, conversation)
-        return msgspec.structs.replace(frame, text=Redaction(secrets).of(frame.text))
+        return msgspec.structs.replace(frame, text=Redaction(hidden).of(frame.text))
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
