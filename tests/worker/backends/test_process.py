@@ -19,10 +19,11 @@ from tests.e2e.processes import survivors
 from tests.worker.fake_kernel import attempt, make_start
 from tests.worker.test_sandbox import Place, real
 from worker.backends import backend, process
-from worker.backends.backend import Launch
-from worker.backends.entry_recorder import ARGUMENTS_BYTES, brief, ended_between_turns
+from worker.backends.backend import Launch, ToolEnded
+from worker.backends.entry_recorder import ARGUMENTS_BYTES, EntryRecorder, brief, ended_between_turns
 from worker.backends.process import STDERR_BYTES, Lines, Process, launched, note_leftovers
 from worker.conversation import Conversation
+from worker.kernel_link import Link
 from worker.models.errors import Failed
 
 Run = Callable[..., AbstractAsyncContextManager[Process]]
@@ -335,3 +336,51 @@ async def test_what_its_log_tells_while_nobody_reads_it_is_left_out(run: Run) ->
         ended = await made.ended()
         assert 0 < len(await lines(made)) <= process.WAITING
     assert ended.stderr == "the end"
+
+
+class Records(Link):
+    """A link whose entries are kept here."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+
+    async def record(self, entry: Entry) -> Go:
+        self.entries.append(entry)
+        return Go(k=entry.k)
+
+    async def progress(self, what: str, *, tool: bool = False) -> None:
+        """Nobody watches."""
+
+
+@pytest.mark.promise("P31")
+async def test_a_call_that_was_cut_by_a_kill_has_an_outcome_that_nobody_knows() -> None:
+    """Its program may never speak of it again, and a transcript is not to leave it out."""
+    calls = tuple(ToolCall(id=name, name=name) for name in ("back", "cut", "never"))
+    entries = (
+        Entry(k=0, kind="reply", calls=calls),
+        Entry(k=1, kind="tool", call_id="back", name="back", text="ok"),
+    )
+    start, link = make_start(entries=entries), Records()
+    conversation = Conversation.of(start)
+    await EntryRecorder(conversation, link, start, "s").tell_interrupted()
+    assert [(one.k, one.call_id, one.is_error) for one in link.entries] == [(2, "cut", True), (3, "never", True)]
+    assert all("unknown" in one.text for one in link.entries) and not conversation.pending
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ("mcp__daemon__channel_send", "channel_send"), ("daemon.channel_send", "channel_send"),
+        ("daemon_channel_send", "channel_send"), ("mcp__own__add", "mcp__own__add"), ("own.add", "mcp__own__add"),
+        ("own_add", "mcp__own__add"), ("own-files-read", "mcp__own-files__read"), ("Bash", "Bash"),
+    ],
+)  # fmt: skip
+async def test_a_tool_has_one_name_whatever_a_program_calls_it(told: str, kept: str) -> None:
+    """The kernel's own by their bare names, those of the agent's servers as our own loop has them."""
+    servers = {name: McpServer(command="true") for name in ("own", "own-files")}
+    start, link = make_start(mcp_servers=servers), Records()
+    recorder = EntryRecorder(Conversation.of(start), link, start, None)
+    await recorder.tell(backend.Turn(calls=(ToolCall(id="a", name=told),)))
+    await recorder.tell(ToolEnded(call_id="a", name=told, text="ok"))
+    assert [link.entries[0].calls[0].name, link.entries[1].name] == [kept, kept]
+    assert all(one.duration_ms is not None for one in link.entries)
