@@ -114,7 +114,7 @@ def test_confined_agents_meet_as_well(project: Project) -> None:
     """The commit is made in the sandbox, and its branch comes back; the tester's clone is brought to it."""
     confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")
     repository(project, confined)
-    ran = project.awk("run", "team", "--trust", "--json", env=ENV)
+    ran = project.awk("run", "team", "--trust", "--json", env=ENV, seconds=120)
     assert (ran.code, ran.json().get("verdict")) == (0, "yes"), ran.err + ran.out
     tip = git(project, "rev-parse", "awk/team/r1/coder")
     assert git(project, "rev-parse", "awk/team/r1/tester") == tip
