@@ -68,6 +68,8 @@ AGENT: Final[Special] = {
     ("Ref", "read_only"): None,
     ("AgentDefinition", "sandbox"): st.just("off"),
     ("AgentDefinition", "command"): None,
+    ("AgentDefinition", "worktree"): None,  # of a workflow with working trees only
+    ("Ref", "worktree"): None,
     ("AgentDefinition", "env"): st.sampled_from([[], ["CI", "TEAM_2"]]),
     ("AgentDefinition", "mock"): _SCRIPT,
     ("Context", "dir"): st.sampled_from(["team/alice/", ".agents/alice"]),
