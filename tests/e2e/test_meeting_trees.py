@@ -130,7 +130,11 @@ agents:
     mock: [{shell: "echo 1 > one.txt"}, {text: "@two go on"}]
   two:
     backend: mock
-    mock: [{shell: "cat one.txt > two.txt"}, {tool: tree_commit, args: {message: by hand}}, {text: done}]
+    mock:
+      - {tool: tree_take, args: {from: "../one"}}
+      - {shell: "cat one.txt > two.txt"}
+      - {tool: tree_commit, args: {message: by hand}}
+      - {text: done}
 workspace: {git: shared, commit: manual}
 kickoff: "@one go"
 """
@@ -141,6 +145,7 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
     repository(project, SHARED)
     ran = project.awk("run", "team", "--trust", "--json")
     assert (ran.code, ran.json()["branches"]) == (0, {"shared": "awk/team/r1/shared"}), ran.err + ran.out
+    assert "tree_take" in str(ran.json()["failed_calls"])  # a name that is no colleague's is none of a branch either
     assert git(project, "log", "--format=%s", "main..awk/team/r1/shared") == "by hand"
     assert git(project, "show", "awk/team/r1/shared:two.txt") == "1"
     assert not (project.root / "one.txt").exists()

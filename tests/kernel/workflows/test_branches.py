@@ -71,13 +71,13 @@ async def test_a_commit_that_is_interrupted_anywhere_is_made_once(
 ) -> None:
     """Before the branch moves: as if nothing was. The next try commits the same, and the tree is as it was left."""
     async with team(tmp_path) as us:
-        take_over = tree_commits._take_over
+        take_over = tree_commits.take_over
 
         def dies(writable: tree_commits.WritableTree) -> None:
             take_over(writable)
             raise InterruptedError
 
-        monkeypatch.setattr(tree_commits, "_take_over", dies)
+        monkeypatch.setattr(tree_commits, "take_over", dies)
         with pytest.raises(InterruptedError):
             await us.commits(us.coder, a="two\n")
         assert us.tip(us.coder) == us.coder.base
