@@ -46,6 +46,8 @@ _PLAIN: Final = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames",
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty")
 """Said in each call: a submodule's own ``ignore`` outweighs a setting, and git would be started in there."""
 _SUBMODULE: Final = "160000 "
+OTHERS: Final = "--exclude=awk/*"
+"""Branches of agents: what only colleagues have besides has not landed, and each of them could go by the others."""
 
 
 class Base(msgspec.Struct, frozen=True):
@@ -214,7 +216,7 @@ class Repository:
             folders = [entry.partition("\t")[2] for entry in listed if entry.startswith(_SUBMODULE)]
             if await trio.to_thread.run_sync(_any_filled, tree.path, folders):
                 return "submodules are in it, which may have work of their own"
-            known = ("--not", tree.base, f"--exclude={tree.branch}", "--branches", "--remotes", "--tags")
+            known = ("--not", tree.base, OTHERS, "--branches", "--remotes", "--tags")
             kept = await self.git.said(view, "for-each-ref", "--format=%(refname)", left_refs(tree))
             tips = ("HEAD", (await self._tip(tree, view)) or "HEAD", *os.fsdecode(kept).split())
             count = int(await self.git.said(view, "rev-list", "--count", *tips, *known))
@@ -308,7 +310,7 @@ class Repository:
             await trio.to_thread.run_sync(_check_free, tree)
             if force:
                 return True
-            own = ("rev-list", "--count", tip, "--not", tree.base, f"--exclude={tree.branch}")
+            own = ("rev-list", "--count", tip, "--not", tree.base, OTHERS)
             return (await self.git.said(view, *own, "--branches", "--remotes", "--tags")).strip() == b"0"
         return False
 

@@ -141,7 +141,7 @@ async def commit_all(git: ProjectGit, writable: WritableTree, message: str, auth
     staged = await stage(git, writable)
     before = (await git.said(writable.view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
     made = None if staged == before else await _commit(git, writable, staged, (head,), message, author)
-    await trio.to_thread.run_sync(_take_over, writable)
+    await trio.to_thread.run_sync(take_over, writable)
     if made is not None:
         await git.said(writable.view, "update-ref", writable.branch, made, head)
     return made
@@ -159,7 +159,7 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
         text = f"changes here that are not committed would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
     await git.said(writable.view, "read-tree", "--reset", "-u", target, variables=writable.objects)
-    await trio.to_thread.run_sync(_take_over, writable)
+    await trio.to_thread.run_sync(take_over, writable)
     if target != head:
         await git.said(writable.view, "update-ref", writable.branch, target, head)
 
@@ -204,7 +204,7 @@ def _under_way(git_dir: str) -> str | None:
     return next((name for name in _UNDER_WAY if os.path.lexists(f"{git_dir}/{name}")), None)
 
 
-def _take_over(writable: WritableTree) -> None:
+def take_over(writable: WritableTree) -> None:
     """Have the tree go by the tree's index. Blocks."""
     if writable.index:
         new = Path(f"{writable.index}.awk")

@@ -114,7 +114,7 @@ def test_confined_agents_meet_as_well(project: Project) -> None:
     """The commit is made in the sandbox, and its branch comes back; the tester's clone is brought to it."""
     confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")
     repository(project, confined)
-    ran = project.awk("run", "team", "--trust", "--json", env=ENV)
+    ran = project.awk("run", "team", "--trust", "--json", env=ENV, seconds=120)
     assert (ran.code, ran.json().get("verdict")) == (0, "yes"), ran.err + ran.out
     tip = git(project, "rev-parse", "awk/team/r1/coder")
     assert git(project, "rev-parse", "awk/team/r1/tester") == tip
@@ -130,7 +130,11 @@ agents:
     mock: [{shell: "echo 1 > one.txt"}, {text: "@two go on"}]
   two:
     backend: mock
-    mock: [{shell: "cat one.txt > two.txt"}, {tool: tree_commit, args: {message: by hand}}, {text: done}]
+    mock:
+      - {tool: tree_take, args: {from: "../one"}}
+      - {shell: "cat one.txt > two.txt"}
+      - {tool: tree_commit, args: {message: by hand}}
+      - {text: done}
 workspace: {git: shared, commit: manual}
 kickoff: "@one go"
 """
@@ -141,6 +145,7 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
     repository(project, SHARED)
     ran = project.awk("run", "team", "--trust", "--json")
     assert (ran.code, ran.json()["branches"]) == (0, {"shared": "awk/team/r1/shared"}), ran.err + ran.out
+    assert "tree_take" in str(ran.json()["failed_calls"])  # a name that is no colleague's is none of a branch either
     assert git(project, "log", "--format=%s", "main..awk/team/r1/shared") == "by hand"
     assert git(project, "show", "awk/team/r1/shared:two.txt") == "1"
     assert not (project.root / "one.txt").exists()

@@ -69,6 +69,8 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "sandbox"): st.just("off"),
     ("AgentDefinition", "login"): st.just(False),  # there is one for three backends only
     ("AgentDefinition", "command"): None,
+    ("AgentDefinition", "worktree"): None,  # of a workflow with working trees only
+    ("Ref", "worktree"): None,
     ("AgentDefinition", "env"): st.sampled_from([[], ["CI", "TEAM_2"]]),
     ("AgentDefinition", "mock"): _SCRIPT,
     ("Context", "dir"): st.sampled_from(["team/alice/", ".agents/alice"]),

@@ -60,7 +60,7 @@ def test_what_a_run_would_be_refused_for_a_plan_is_too(words: list[str], tag: st
 
 
 def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
-    """A budget without a price, a tag that is no branch, an agent that is none: as the run would be refused."""
+    """A budget without a price, an agent that is none: as the run would be refused."""
     flow = "agents: {x: {model: local/m, prompt: {system: s}}}\nkickoff: '@x go'\n"
     write(
         tmp_path,
@@ -77,9 +77,7 @@ def test_what_files_stand_against_is_no_plan_either(tmp_path: Path) -> None:
         dry_run(tmp_path, "w", "main", [], {}, max_usd=1.0)
     with pytest.raises(Refused, match="is not an agent of"):
         dry_run(tmp_path, "w", "main", [], {}, exit_from="y")
-    with pytest.raises(Refused) as refused:
-        dry_run(tmp_path, "trees", "x.lock", [], {})
-    assert refused.value.code == "bad_request"
+    assert dry_run(tmp_path, "trees", "x.lock", [], {}).run == "trees:x.lock"  # no branch is called after a tag
     assert dry_run(tmp_path, "w", "x.lock", [], {}, exit_from="x").run == "w:x.lock"
 
 

@@ -71,13 +71,13 @@ async def test_a_commit_that_is_interrupted_anywhere_is_made_once(
 ) -> None:
     """Before the branch moves: as if nothing was. The next try commits the same, and the tree is as it was left."""
     async with team(tmp_path) as us:
-        take_over = tree_commits._take_over
+        take_over = tree_commits.take_over
 
         def dies(writable: tree_commits.WritableTree) -> None:
             take_over(writable)
             raise InterruptedError
 
-        monkeypatch.setattr(tree_commits, "_take_over", dies)
+        monkeypatch.setattr(tree_commits, "take_over", dies)
         with pytest.raises(InterruptedError):
             await us.commits(us.coder, a="two\n")
         assert us.tip(us.coder) == us.coder.base
@@ -95,6 +95,8 @@ async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
         us.ground.write("b.txt", "new\n", us.tester)
         followed = await us.branches.follow(us.tester, None, us.coder)
         assert (followed.commit, us.status(us.tester)) == (coder.commit, "")
+        for tree in (us.coder, us.tester):  # neither goes because the other has the same
+            assert await us.git.losses(tree) == "commits that are on no other branch: 1"
         us.ground.write("b.txt", "mine\n", us.tester)
         third = await us.commits(us.coder, b="newer\n")
         with pytest.raises(Refused, match=r"not committed would be lost: 'b\.txt'"):
@@ -138,7 +140,7 @@ async def test_a_reset_keeps_what_it_leaves_and_the_tree_stays_for_it(tmp_path: 
         assert not at(us.tester, "d.txt").exists()
         assert us.ground.git("show", f"{tip.left}:d.txt") == "not committed"
         assert us.ground.git("show", f"{tip.left}~1:a.txt") == "mine"
-        assert await us.git.losses(us.tester) == "commits that are on no other branch: 2"
+        assert await us.git.losses(us.tester) == "commits that are on no other branch: 3"
         await us.git.remove(us.tester, force=True)
         assert us.ground.git("for-each-ref", "refs/awk") == ""
         assert us.tip(us.coder) == coder.commit
