@@ -179,11 +179,12 @@ class Landings:
         except Refused as refused:
             if refused.code not in ("setup_failed", "bad_definition"):
                 raise
-            if len(begun) > 1:  # one of them is what it is about
+            first, *others = begun
+            if others:  # one of them is what it is about
                 self._limit = 1
                 await self._writer.commit(landings_again, begun, refused.text)
             else:
-                await self._writer.commit(landing_refused, begun[0], MergeOutcome(why=refused.text))
+                await self._writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
 
     async def _merge(self, merging: Merging, batch: Sequence[Landing]) -> None:
         """Merge all of ``batch`` into one commit, have it checked, and move the branch to it."""
