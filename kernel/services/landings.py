@@ -168,22 +168,23 @@ class Landings:
             **{name: getattr(outcome, name) for name in MergeOutcome.__struct_fields__},
         )
 
-    async def _land(self, batch: Sequence[Landing]) -> None:
-        batch = await self._writer.commit(begin_landings, batch)
+    async def _land(self, queued: Sequence[Landing]) -> None:
+        begun = await self._writer.commit(begin_landings, queued)
         fault_point("landing.begun")
-        if not batch:
+        if not begun:
             return
         try:
-            async with merging_in(self._git, batch[0].repository) as merging:
-                await self._merge(merging, batch)
+            async with merging_in(self._git, queued[0].repository) as merging:  # the same for all
+                await self._merge(merging, begun)
         except Refused as refused:
             if refused.code not in ("setup_failed", "bad_definition"):
                 raise
-            if len(batch) > 1:  # one of them is what it is about
+            first, *others = begun
+            if others:  # one of them is what it is about
                 self._limit = 1
-                await self._writer.commit(landings_again, batch, refused.text)
+                await self._writer.commit(landings_again, begun, refused.text)
             else:
-                await self._writer.commit(landing_refused, batch[0], MergeOutcome(why=refused.text))
+                await self._writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
 
     async def _merge(self, merging: Merging, batch: Sequence[Landing]) -> None:
         """Merge all of ``batch`` into one commit, have it checked, and move the branch to it."""

@@ -99,6 +99,7 @@ async def move_checkout(
     """
     ours = await trio.to_thread.run_sync(_lock, checkout, tip)
     half_done = False
+    kept: tuple[str, ...] = ()
     try:
         fault_point("landing.locked")
         async with git.view(checkout) as view:

@@ -244,3 +244,18 @@ agents:
 workspace: {git: worktree}
 kickoff: "@alice go"
 """
+
+
+@pytest.mark.promise("P33")
+def test_what_a_confined_agent_did_lands_and_is_checked_confined(project: Project) -> None:
+    """Its branch comes back as data; the check sees the merged files, and nothing outside that it could write."""
+    outside = project.root / "outside"
+    workflow(project, f"echo new > n.txt && git add n.txt && git {WHO} commit --quiet -m new")
+    run(project)
+    merged = project.awk(
+        "merge", "r1", "--check", f"test -f n.txt && ! touch '{outside}' && touch inside", "--json", env=ENV
+    )
+    assert (merged.code, merged.json()["state"]) == (0, "merged"), merged.out + merged.err
+    assert (project.root / "n.txt").read_text() == "new\n"
+    assert not outside.exists()
+    assert git(project, "status", "--porcelain") == ""

@@ -108,9 +108,17 @@ WORKFLOW: Final[Special] = {
     ("WorkflowDefinition", "setup"): st.sampled_from([[], [{"shell": "ls", "as": "a"}, {"shell": "echo ${{ a }}"}]]),
     ("WorkflowDefinition", "kickoff"): st.sampled_from(["@own begin", "all is said:\n  ${{ workflow.tag }}\n"]),
     ("WorkflowDefinition", "workspace"): st.sampled_from(
-        [False, {"provider": "file"}, {"bind": "data/x"}, {"provider": "memory", "dir": "out/${{ workflow.tag }}"}]
+        [
+            False,
+            {"provider": "file"},
+            {"bind": "data/x"},
+            {"git": "worktree"},
+            {"provider": "memory", "dir": "out/${{ workflow.tag }}"},
+        ]
     ),
     ("WorkflowDefinition", "verdict"): st.just("release"),
+    ("Deliver", "into"): st.sampled_from(["main", "feature/x-1"]),
+    ("Deliver", "check"): st.sampled_from(["make test", "true"]),
     ("WorkflowDefinition", "output_schema"): st.just({"type": "object", "required": ["a"]}),
     ("Ref", "ref"): st.just("bob"),
     ("Ref", "model"): st.sampled_from(["haiku", "openai/gpt-5.5"]),
@@ -134,6 +142,21 @@ PROJECT: Final[Special] = {
     ("ProjectWorkspace", "base"): st.just("out/"),
     ("ProjectLimits", "per_provider"): st.one_of(st.integers(1, 9), st.just({"openai": 2})),
 }
+
+
+def _can_deliver(said: dict[str, Any]) -> bool:
+    workspace = said.get("workspace") or {}
+    in_trees = isinstance(workspace, dict) and workspace.get("git") == "worktree"
+    return in_trees and ("verdict" in said or said["deliver"].get("when") != "verdict")
+
+
+def _delivers_what_there_is(said: dict[str, Any]) -> dict[str, Any]:
+    """A delivery needs branches, and one after a verdict a vote."""
+    return (
+        said
+        if "deliver" not in said or _can_deliver(said)
+        else {key: value for key, value in said.items() if key != "deliver"}
+    )
 
 
 def _can_vote(said: dict[str, Any]) -> bool:
@@ -188,13 +211,14 @@ FILES: Final = [
         File(
             WorkflowDefinition,
             ".workflows/flow.yaml",
-            values(mi.type_info(WorkflowDefinition), {**WORKFLOW, ("WorkflowDefinition", "agents"): _TEAM}).filter(
-                _can_vote
-            ),
+            values(mi.type_info(WorkflowDefinition), {**WORKFLOW, ("WorkflowDefinition", "agents"): _TEAM})
+            .filter(_can_vote)
+            .map(_delivers_what_there_is),
             _load_workflow,
             (
                 ("agents.zed.ref", {"agents": {"zed": {"ref": "nobody"}}}),
                 ("kickoff", {"agents": {"own": WHOLE_AGENT}, "kickoff": "${{ nobody }}"}),
+                ("deliver", {"agents": {"own": WHOLE_AGENT}, "deliver": {}}),
                 ("setup[0].shell", {"agents": {"own": WHOLE_AGENT}, "setup": [{"shell": "${{ params.zed }}"}]}),
             ),
         ),

@@ -31,6 +31,7 @@ CONTRACT = {
     "GET /spaces/<space>/diff", "GET /proposals", "GET /spaces/<space>/proposals", "POST /spaces/<space>/proposals",
     "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/proposals/<id>/cancel",
+    "GET /runs/<run>/merge", "POST /runs/<run>/merge",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
     "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",
