@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.processes import wait_until
 from tests.project import AWK, Project
-from tests.terminal import on_a_terminal
+from tests.terminal import Typed, on_a_terminal
 
 BROKEN = "restart: { attempts: 1 }\nretry: { attempts: 9 }"
 
@@ -124,3 +124,21 @@ def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) 
     assert b"\x1b" not in shown
     assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log" in shown
     assert (kernel_process.root / "bad.log").exists()
+
+
+@pytest.mark.promise("P16")
+def test_a_call_is_approved_in_top(kernel_process: Project) -> None:
+    """a shows it whole and asks once; y grants it; q leaves."""
+    asker(kernel_process, "typist", HOSTILE.replace("bad.log", "good.log"))
+    kernel_process.send("typist")
+    environ = {**kernel_process.environ, "NO_COLOR": "1"}
+    script: list[tuple[bytes, Typed]] = [
+        (b"1 need you", b"\r"), (b"escape: back", b"\x1b"), (b"> typist", b"l"), (b"of its log", b"\x1b"),
+        (b"> typist", b"a"), (b"Approve a1? [y/N]", b"y"), (b"a1 was granted", b"q"),
+    ]  # fmt: skip
+    seen, code = on_a_terminal([str(AWK), "top"], kernel_process.root, environ, script, columns=60)
+    assert code == 0, seen
+    call = seen.partition(b"a1 was granted")[0]
+    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see" in call
+    kernel_process.until("instruction.ended", holds=lambda event: event["agent"] == "typist")
+    assert (kernel_process.root / "good.log").exists()
