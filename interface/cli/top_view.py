@@ -10,10 +10,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from interface.cli.commands.ps import target_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, wrapped
-from interface.cli.process_table import sort_key
+from interface.cli.process_table import sort_key, target_of
 from interface.cli.prompts import call_lines, quoted_rows
 from interface.cli.targets import agent_path, target
 from interface.client import Client, new_key, quoted
