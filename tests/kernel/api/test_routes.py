@@ -18,9 +18,10 @@ from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
 CONTRACT = {
+    "GET /needs",
     "GET /health", "GET /ready", "POST /shutdown", "GET /status", "GET /agents", "POST /agents", "GET /agents/<name>",
     "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/reset", "GET /agents/<name>/queue",
-    "GET /ps", "GET /needs", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
+    "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
     "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
     "GET /runs/<run>", "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
