@@ -5,16 +5,17 @@ Events are only a reason to look: what is drawn is always a fresh ``/ps``, at mo
 enters as rich Text, escaped: never as a string, where rich would look for markup.
 """
 
+import os
 import queue
+import re
 import sys
 import termios
 import threading
 import tty
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Literal
+from typing import Final
 
-import msgspec
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -24,10 +25,11 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
 from interface.cli.process_table import COLUMNS, cells
+from interface.cli.top_view import TopView, decode_table
 from interface.client import Client
 from interface.event_follow import Follower
 from interface.failure import Failure, Unreachable
-from protocol.api.processes import Ps, PsRow
+from protocol.api.processes import PsRow
 
 TICK_SECONDS: Final = 1.0
 COALESCE_SECONDS: Final = 0.1
@@ -44,7 +46,11 @@ _STYLE_OF_STATE: Final = {
     "stopped": "dim",
 }
 
-Signal = Literal["changed", "quit", "gone"]
+Signal = str
+"""``changed``, ``quit``, ``gone``, or a key: ``key:up``."""
+_KEY: Final = "key:"
+_SEQUENCES: Final = {"A": "up", "B": "down", "5~": "pageup", "6~": "pagedown"}
+_NAMES: Final = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape"}
 
 
 def watch(context: Context) -> int:
@@ -61,6 +67,8 @@ def watch(context: Context) -> int:
         while signal != "quit":
             if signal == "gone":
                 raise Failure("no_kernel", "the kernel is gone and did not come back")
+            if signal is not None and signal.startswith(_KEY) and not screen.press(signal.removeprefix(_KEY)):
+                break
             screen.draw()
             signal = next_signal(signals)
     return Exit.OK
@@ -83,43 +91,62 @@ def next_signal(signals: queue.Queue[Signal]) -> Signal | None:
 
 
 class _Screen:
-    """The terminal: the table that was drawn last, to be drawn anew."""
+    """The terminal: what was drawn last, to be drawn anew."""
 
     def __init__(self, context: Context, console: Console, live: Live) -> None:
         self._context = context
         self._console = console
         self._live = live
         self._client: Client | None = None
-        self._agents: Ps = Ps(agents=())
+        self._view = TopView(context)
         self._state = ""
+
+    def press(self, key: str) -> bool:
+        """Do what a key says. Returns whether to go on."""
+        if self._client is None:
+            return key not in "qQ"
+        return self._view.press(key, self._client)
 
     def draw(self) -> None:
         """Ask for the table and draw it; while the kernel is away, what it said last."""
         try:
             self._client = self._client or self._context.find_kernel()
-            self._agents = msgspec.json.decode(self._client.get("/ps"), type=Ps)
+            self._view.table = decode_table(self._client.get("/ps"))
             self._state = ""
         except Unreachable:
             self._client = None
             self._state = ", the kernel is away"
         width = self._console.width = self._context.out.width()  # the window may have another size by now
-        rows = self._agents.agents
-        busy = sum(row.state == "running" for row in rows)
-        head = Text(f"{len(rows)} agents, {busy} running{self._state}   q quits", style="dim", no_wrap=True)
-        table = process_table(rows, width, self._context.clock.wall())
-        self._live.update(Group(head, table), refresh=True)
+        self._view.height = self._console.height
+        self._live.update(drawn(self._view, width, self._context.clock.wall(), self._state), refresh=True)
 
 
-def process_table(rows: Sequence[PsRow], columns: int, now: float) -> Table:
+def drawn(view: TopView, columns: int, now: float, state: str = "") -> Group:
+    """The whole screen: a header, the agents or the lines of a view, and a footer."""
+    head = Text(cut(view.header(now, state), columns), style="dim", no_wrap=True)
+    foot = Text(cut(view.footer(), columns), style="bold" if view.question else "dim", no_wrap=True)
+    if view.view == "lines":
+        title = Text(cut(view.title, columns), style="bold", no_wrap=True)
+        return Group(head, title, *(Text(line, no_wrap=True) for line in view.page()), foot)
+    rows = view.rows()
+    place, room = view.place(), max(view.height - 4, 1)
+    first = max(place - room + 1, 0)
+    return Group(head, process_table(rows[first : first + room], columns, now, place - first), foot)
+
+
+def process_table(rows: Sequence[PsRow], columns: int, now: float, chosen: int | None = None) -> Table:
     """The agents as a table that fits ``columns``: what does not fit is dropped from the right."""
     texts = [[cut(one_line(cell), _WIDEST) for cell in cells(row, now)] for row in rows]
+    if chosen is not None:
+        texts = [[f"{'> ' if place == chosen else '  '}{text[0]}", *text[1:]] for place, text in enumerate(texts)]
     shown = fitting(texts, columns)
     drawn = Table(box=None, padding=(0, _GAP, 0, 0), pad_edge=False, header_style="bold")
     for column in COLUMNS[:shown]:
         drawn.add_column(column.title, justify="right" if column.right else "left", no_wrap=True)
-    for row, text in zip(rows, texts, strict=True):
+    for place, (row, text) in enumerate(zip(rows, texts, strict=True)):
         styles = ["", _STYLE_OF_STATE.get(row.state, ""), *([""] * len(COLUMNS))]
-        drawn.add_row(*(Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False)))
+        line = (Text(cell, style=style) for cell, style in zip(text[:shown], styles, strict=False))
+        drawn.add_row(*line, style="reverse" if place == chosen else None)
     return drawn
 
 
@@ -151,12 +178,13 @@ def keys_as_signals(signals: queue.Queue[Signal]) -> Generator[None]:
         yield
         return
 
-    def read() -> None:
-        while key := sys.stdin.read(1):
-            if key in "qQ":
-                signals.put("quit")
-
     descriptor = sys.stdin.fileno()
+
+    def read() -> None:
+        while typed := os.read(descriptor, 256):
+            for key in keys_in(typed.decode("utf-8", "replace")):
+                signals.put(f"{_KEY}{key}")
+
     before = termios.tcgetattr(descriptor)
     threading.Thread(target=read, name="keys", daemon=True).start()
     tty.setcbreak(descriptor)
@@ -164,3 +192,16 @@ def keys_as_signals(signals: queue.Queue[Signal]) -> Generator[None]:
         yield
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def keys_in(typed: str) -> Iterator[str]:
+    """The keys in what a terminal sent: arrows are sequences, and an escape is one that begins none."""
+    while typed:
+        sequence = re.match(r"\x1b[\[O]([A-D]|[0-9]+~)", typed)
+        if sequence is not None:
+            if sequence[1] in _SEQUENCES:
+                yield _SEQUENCES[sequence[1]]
+            typed = typed[sequence.end() :]
+            continue
+        yield _NAMES.get(typed[0], typed[0])
+        typed = typed[1:]

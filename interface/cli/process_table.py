@@ -67,6 +67,11 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
     return key
 
 
+def target_of(row: "PsRow") -> str:
+    """The name of an agent as a target: one that a workflow has is named with that."""
+    return row.name if row.space is None or row.space.startswith("dm:") else f"{row.name}@{row.space}"
+
+
 def cells(row: "PsRow", now: float) -> tuple[str, ...]:
     """The text of every column for one agent, at a wall time in seconds since 1970."""
     workspace = row.space is not None and not row.space.startswith("dm:")

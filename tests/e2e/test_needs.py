@@ -7,7 +7,7 @@ import pytest
 
 from tests.e2e.processes import wait_until
 from tests.project import AWK, Project
-from tests.terminal import on_a_terminal
+from tests.terminal import Typed, on_a_terminal
 
 BROKEN = "restart: { attempts: 1 }\nretry: { attempts: 9 }"
 
@@ -28,11 +28,11 @@ def team(project: Project) -> None:
     project.write(".agents/keyless.yaml", "model: anthropic/claude-sonnet-4-5\nprompt: { system: hi }\n")
     project.agent("sleeper", "text: hi", more="schedule: { wakeup: 24h, prompt: look }")
     project.agent("ping", "text: '@pong go on'")
-    project.agent("pong", "text: '@ping go on'")
+    project.agent("pong", "text: done")
     project.write(
         ".workflows/endless.yaml",
         """
-        limits: { hops: 2 }
+        limits: { instructions: 1 }
         agents: { ping: { ref: ping }, pong: { ref: pong } }
         kickoff: "@ping begin"
         """,
@@ -85,11 +85,8 @@ def test_each_need_is_counted_alike_everywhere_and_settled_by_its_commands(kerne
         assert any(line.startswith(f"  {first}  #") for line in project.awk("needs").out.splitlines()), item
         ran = project.awk(*shlex.split(first)[1:])
         assert ran.code == 0, (first, ran)
-        comes_back = item["kind"] in (
-            "credentials",
-            "agent_error",
-            "dead",
-        )  # the cause is still there: as a need of later
+        # Where the cause is still there: as a need of later.
+        comes_back = item["kind"] in ("credentials", "agent_error", "dead")
         same = [one for one in needs(project) if (one["kind"], one["id"]) == (item["kind"], item["id"])]
         assert [one for one in same if not comes_back or one == item] == [], (first, ran)
 
@@ -124,3 +121,21 @@ def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) 
     assert b"\x1b" not in shown
     assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log" in shown
     assert (kernel_process.root / "bad.log").exists()
+
+
+@pytest.mark.promise("P16")
+def test_a_call_is_approved_in_top(kernel_process: Project) -> None:
+    """a shows it whole and asks once; y grants it; q leaves."""
+    asker(kernel_process, "typist", HOSTILE.replace("bad.log", "good.log"))
+    kernel_process.send("typist")
+    environ = {**kernel_process.environ, "NO_COLOR": "1"}
+    script: list[tuple[bytes, Typed]] = [
+        (b"1 need you", b"\r"), (b"escape: back", b"\x1b"), (b"> typist", b"l"), (b"of its log", b"\x1b"),
+        (b"> typist", b"a"), (b"Approve a1? [y/N]", b"y"), (b"a1 was granted", b"q"),
+    ]  # fmt: skip
+    seen, code = on_a_terminal([str(AWK), "top"], kernel_process.root, environ, script, columns=60)
+    assert code == 0, seen
+    call = seen.partition(b"a1 was granted")[0]
+    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see" in call
+    kernel_process.until("instruction.ended", holds=lambda event: event["agent"] == "typist")
+    assert (kernel_process.root / "good.log").exists()

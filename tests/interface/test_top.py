@@ -15,8 +15,10 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from interface.cli.live_table import fitting, process_table
+from interface.cli.live_table import fitting, keys_in, process_table
+from interface.cli.output import width
 from interface.cli.process_table import COLUMNS, age, cells, size
+from interface.cli.top_view import Meter
 from protocol.api.processes import Ps, PsRow, Queue
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
@@ -24,6 +26,7 @@ from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, ps_row, read_answers
+from tests.interface.top_screens import SCREENS, screens, view_of
 
 NOW = 1_795_255_242.0
 """2026-11-21T10:00:42Z: 42 s after the events of the samples."""
@@ -65,6 +68,58 @@ def test_a_narrow_window_loses_columns_from_the_right() -> None:
         "reviewer@review:main  running     4711  sdk",
         "coder                 backoff 4s     -  sdk",
     ]
+
+
+def test_ten_screens_are_what_they_were() -> None:
+    """At 60 columns and at 100; what an agent wrote is behind a bar, and no line is longer than the window."""
+    shown = "\n".join(screens())
+    assert shown == SCREENS.read_text("utf-8")
+    assert obeyed(shown) == []
+    for part in shown.split("== ")[1:]:
+        head, *lines = part.splitlines()
+        assert max(map(width, lines)) <= int(head.split()[-2])
+
+
+def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
+    """a and n: y before its end shows more; every other key does nothing and leaves."""
+    view, kernel = view_of(60, "a", "y", rows=8)
+    assert (kernel.posted, view.question is None) == ([], False)
+    for _ in range(20):
+        if view.read():
+            break
+        view.press("y", kernel)  # type: ignore[arg-type]
+    view.press("y", kernel)  # type: ignore[arg-type]
+    assert kernel.posted == ["/approvals/a3/approve"]
+    assert (view.view, view.said) == ("table", "a3 was granted")
+    for keys in (("a", "n"), ("a", "escape"), ("n", "q"), ("c", "x")):
+        assert view_of(60, *keys)[1].posted == []
+    assert view_of(100, "n", "y")[1].posted == ["/approvals/a3/deny"]
+    assert view_of(100, "c", "y")[1].posted == ["/instructions/i7/cancel"]
+    assert view_of(100, "p")[1].posted == ["/agents/coder/pause"]
+
+
+def test_keys_choose_sort_filter_and_leave() -> None:
+    """Arrows and letters; q while a filter is typed is a letter; escape takes a filter that is typed back."""
+    assert view_of(60, "j", "down", "down")[0].chosen == "tester"
+    assert view_of(60, "down", "k")[0].chosen == "coder@review:main"
+    assert view_of(60, "s", "s")[0].sort == "cpu"
+    assert [row.name for row in view_of(60, "/", "t", "e", "s", "enter")[0].rows()] == ["tester"]
+    assert len(view_of(60, "/", "q", "escape")[0].rows()) == 3
+    assert view_of(60, "?", "escape")[0].view == "table"
+    assert list(keys_in("j\x1b[A\x1bOB\x1b[5~\x1b[9~\r\x7f\x1b")) == [
+        "j", "up", "down", "pageup", "enter", "backspace", "escape",
+    ]  # fmt: skip
+
+
+def test_meters_count_what_was_used_in_the_last_minute() -> None:
+    """Not what was used before anybody looked; and agents that go take nothing from it."""
+    meter = Meter()
+    row = ps_row(usage=Usage(input_tokens=1000, cost_usd=1.0))
+    more = ps_row(usage=Usage(input_tokens=1600, cost_usd=1.5))
+    assert meter.rates([row], 100.0) == (0, 0)
+    assert meter.rates([more], 130.0) == (1200, 1.0)
+    assert meter.rates([more], 191.0) == (0, 0)
+    assert meter.rates([], 192.0) == (0, 0)
 
 
 @pytest.mark.parametrize("columns", range(20, 220, 7))
@@ -150,7 +205,7 @@ def test_it_follows_the_size_of_the_window(cli: Cli, kernel: KernelDouble) -> No
     last = seen.rpartition(b"q quits")[0].rpartition(b"\x1b[H")[2] + seen.rpartition(b"q quits")[2]
     drawn = re.sub(rb"\x1b\[[0-9;?]*[A-Za-z]", b"", last.partition(b"\x1b[?1049l")[0])
     assert code == 0, seen
-    assert max(len(line.rstrip(b"\r")) for line in drawn.split(b"\n")) <= 40
+    assert max(len(line.rstrip("\r")) for line in drawn.decode().split("\n")) <= 40
 
 
 def _resize(leader: int, columns: int) -> None:

@@ -11,7 +11,7 @@ from interface.failure import Failure
 if TYPE_CHECKING:
     import argparse
 
-    from protocol.api.processes import Ps, PsRow
+    from protocol.api.processes import Ps
 
 
 def configure_ps(parser: "argparse.ArgumentParser") -> None:
@@ -39,6 +39,8 @@ def run_ps(context: Context) -> int:
     if args.target is not None or args.sort is not None:
         document = _selected(document, args.target, args.sort)
     if args.quiet:
+        from interface.cli.process_table import target_of  # noqa: PLC0415  (as above)
+
         context.out.lines([one_line(target_of(row)) for row in read_fields(document).agents])
     else:
         context.answer(document, ps_lines, context.clock.wall(), shown)
@@ -82,11 +84,6 @@ def _selected(document: bytes, target: str | None, sort: str | None) -> bytes:
 
 def _row(fields: dict[str, Any]) -> Any:
     return read_fields(json.dumps(fields).encode())
-
-
-def target_of(row: "PsRow") -> str:
-    """The name of an agent as a target: one that a workflow has is named with that."""
-    return row.name if row.space is None or row.space.startswith("dm:") else f"{row.name}@{row.space}"
 
 
 def header_lines(needs: int, screen: Screen) -> list[str]:

@@ -18,6 +18,7 @@ from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
 CONTRACT = {
+    "GET /needs",
     "GET /health", "GET /ready", "POST /shutdown", "GET /status", "GET /agents", "POST /agents", "GET /agents/<name>",
     "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/reset", "GET /agents/<name>/queue",
     "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",

@@ -120,3 +120,12 @@ async def test_a_number_is_never_given_twice(house: House) -> None:
     await end(house, first)
     await house.writer.commit(sweep_runs, [first.space], house.clock.now_ms + 1)
     assert (await begin(house, "alice")).run == first.run + 1
+
+
+async def test_agents_of_runs_that_have_ended_are_shown_where_they_are_asked_for(house: House) -> None:
+    """``ps -a``: they are in the table no more, and can be looked at all the same."""
+    space = await house.workflow("helper")
+    await house.writer.commit(stop_workflow, space, "cancelled", 130, "enough")
+    now_ms = house.clock.now_ms
+    assert [one.shown.name for one in await house.reader.read(agents.ps, now_ms)] == []
+    assert [one.shown.name for one in await house.reader.read(agents.ps, now_ms, ended=True)] == ["helper"]

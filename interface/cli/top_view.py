@@ -1,0 +1,294 @@
+"""The screens of ``awk top`` and what its keys do. Nothing here draws: lines and rows are made for whoever does.
+
+Lines that an agent wrote come escaped and behind a bar (interface.cli.prompts); what is asked stands below them.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from interface.cli.context import Context
+from interface.cli.output import Screen, one_line, wrapped
+from interface.cli.process_table import sort_key, target_of
+from interface.cli.prompts import call_lines, quoted_rows
+from interface.cli.targets import agent_path, target
+from interface.client import Client, new_key, quoted
+from interface.failure import Failure, Unreachable
+from protocol.api.processes import Ps, PsRow
+
+SORTS: Final = ("name", "state", "cpu", "tokens", "cost", "rss", "last")
+LOG_LINES: Final = 500
+METER_SECONDS: Final = 60.0
+HELP: Final = (
+    "up, down, j, k   choose an agent, or scroll",
+    "enter            its work: steps, prompt, changes",
+    "l                its log",
+    "a                approve a call: it is shown whole first",
+    "n                deny one, in the same way",
+    "p                pause it, or let it go on",
+    "c                cancel what it does, after a question",
+    "s                sort by another column",
+    "/                show only agents whose name has a text",
+    "escape           leave a view",
+    "q                quit",
+)
+Question = tuple[str, Callable[[Client], str]]
+"""What ``y`` says yes to, and what it does: it returns what came of it."""
+
+
+class Meter:
+    """Tokens and money a minute, over the last minute that was looked at."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int, float]] = deque()
+
+    def rates(self, rows: Sequence[PsRow], now: float) -> tuple[float, float]:
+        """Take note of what was used by ``now`` (seconds); return tokens and USD a minute."""
+        tokens = sum(row.usage.tokens for row in rows)
+        usd = sum(row.usage.cost_usd or 0.0 for row in rows)
+        if self._seen and (tokens < self._seen[-1][1] or usd < self._seen[-1][2]):
+            self._seen.clear()  # agents went, with what they had used
+        self._seen.append((now, tokens, usd))
+        while len(self._seen) > 2 and now - self._seen[1][0] >= METER_SECONDS:
+            self._seen.popleft()
+        at, before, cost = self._seen[0]
+        minutes = max(now - at, 1.0) / 60
+        return (tokens - before) / minutes, (usd - cost) / minutes
+
+
+class TopView:
+    """One person's look at the agents: what is shown, which is chosen, what is typed."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._meter = Meter()
+        self.table = Ps(agents=())
+        self.view: Literal["table", "lines"] = "table"
+        self.lines: list[str] = []
+        self.title = ""
+        self.first = 0
+        """Of the lines, the one that is shown first."""
+        self.height = 24
+        self.chosen = ""
+        self.sort = SORTS[0]
+        self.filter = ""
+        self.typing = False
+        self.question: Question | None = None
+        self.said = ""
+
+    def rows(self) -> list[PsRow]:
+        """The agents that are shown, in order."""
+        found = [row for row in self.table.agents if self.filter in target_of(row)]
+        return sorted(found, key=sort_key(self.sort))
+
+    def place(self) -> int:
+        """The place of the chosen agent among them."""
+        return next((place for place, row in enumerate(self.rows()) if target_of(row) == self.chosen), 0)
+
+    def header(self, now: float, state: str = "") -> str:
+        """The line above everything: what presses comes first, for a narrow window cuts the rest."""
+        rows = self.table.agents
+        busy = sum(row.state == "running" for row in rows)
+        tokens, usd = self._meter.rates(rows, now)
+        needs = [f"{self.table.needs:,} need you"] if self.table.needs else []
+        filtered = [f"/{one_line(self.filter)}{'_' if self.typing else ''}"] if self.filter or self.typing else []
+        workers = sum(row.pid is not None for row in rows)
+        meters = f"{workers} worker{'' if workers == 1 else 's'}, {tokens:,.0f} tok/min, ${usd:.4f}/min"
+        return " | ".join([*needs, *filtered, f"{len(rows)} agents, {busy} running{state}", meters, f"by {self.sort}"])
+
+    def footer(self) -> str:
+        """The line below everything: a question, what was said last, or the keys."""
+        if self.question is not None:
+            unread = "" if self.read() else " (down: the rest of it)"
+            return f"{self.question[0]} [y/N]{unread}"
+        if self.said:
+            return self.said
+        return "escape: back   q quits" if self.view == "lines" else "? help   q quits"
+
+    def page(self) -> list[str]:
+        """The lines that are shown."""
+        return self.lines[self.first : self.first + self._room()]
+
+    def read(self) -> bool:
+        """Return whether the end of the lines was shown."""
+        return self.first + self._room() >= len(self.lines)
+
+    def _room(self) -> int:
+        return max(self.height - 3, 1)  # beside the header, the title and the footer
+
+    def press(self, key: str, client: Client) -> bool:
+        """Do what ``key`` says. Returns whether to go on."""
+        self.said = ""
+        try:
+            if self.typing:
+                self._type(key)
+            elif self.question is not None and key not in _SCROLLS:
+                self._answer(key, client)
+            elif key in _SCROLLS:
+                self._move(_SCROLLS[key])
+            elif key == "escape":
+                self._leave()
+            elif key in "qQ":
+                return False
+            elif (act := _KEYS.get(key)) is not None:
+                act(self, client)
+        except (Failure, Unreachable) as error:
+            self.said = one_line(str(error))
+        return True
+
+    def _type(self, key: str) -> None:
+        if key in ("enter", "escape"):
+            self.typing = False
+            self.filter = self.filter if key == "enter" else ""
+            found = self.rows()
+            self.chosen = target_of(found[0]) if found else ""
+        elif key == "backspace":
+            self.filter = self.filter[:-1]
+        elif len(key) == 1 and key.isprintable():
+            self.filter += key
+
+    def _answer(self, key: str, client: Client) -> None:
+        assert self.question is not None
+        if key in "yY" and not self.read():
+            self._move(self._room())  # nothing is granted of which not all was shown
+            return
+        _, act = self.question
+        self._leave()
+        self.said = one_line(act(client)) if key in "yY" else "nothing was done"
+
+    def _move(self, by: int) -> None:
+        if self.view == "lines":
+            self.first = min(max(self.first + by, 0), max(len(self.lines) - self._room(), 0))
+            return
+        rows = self.rows()
+        if rows:
+            self.chosen = target_of(rows[min(max(self.place() + by, 0), len(rows) - 1)])
+
+    def _leave(self) -> None:
+        self.view, self.lines, self.title, self.first, self.question = "table", [], "", 0, None
+
+    def _show(self, title: str, lines: Sequence[str]) -> None:
+        columns = self._context.out.width()
+        self.view, self.title, self.first = "lines", one_line(title), 0
+        self.lines = [row for line in lines for row in wrapped(line, columns)]
+
+    def _row(self) -> PsRow:
+        """The chosen agent. Raises Failure where there is none."""
+        rows = self.rows()
+        if not rows:
+            raise Failure("not_found", "there is no agent to choose")
+        return rows[self.place()]
+
+    def _work(self, client: Client) -> tuple[PsRow, str | None]:
+        """The chosen agent, and the first of its instructions that are open."""
+        row = self._row()
+        queue = json.loads(client.get(agent_path(client, target(target_of(row)), "queue"), {"limit": "1"}))
+        return row, next((str(one["id"]) for one in queue["instructions"]), None)
+
+    def detail(self, client: Client) -> None:
+        """Show what the chosen agent does: its steps, its prompt, and its changes."""
+        from interface.cli.commands.runs import diff_lines  # noqa: PLC0415  (the table needs none of it)
+        from interface.cli.commands.show import instruction_lines, prompt_lines  # noqa: PLC0415  (as above)
+
+        row, instruction = self._work(client)
+        if instruction is None:
+            self._show(target_of(row), ["it has nothing to do"])
+            return
+        plain = Screen()
+        lines = instruction_lines(client.get(f"/instructions/{instruction}"), plain)
+        lines += ["", "prompt", *prompt_lines(client.get(f"/instructions/{instruction}/prompt"), plain)]
+        if row.space is not None and not row.space.startswith("dm:"):
+            query = {"agent": row.name, "patch": "true"}
+            lines += ["", "changes", *diff_lines(client.get(f"/spaces/{quoted(row.space)}/diff", query), plain)]
+        self._show(f"{target_of(row)}: {instruction}", lines)
+
+    def logs(self, client: Client) -> None:
+        """Show its log."""
+        from interface.cli.commands.events import SHOWN  # noqa: PLC0415  (as above)
+        from interface.cli.event_view import event_line, event_of  # noqa: PLC0415  (as above)
+
+        row = self._row()
+        found: deque[str] = deque(maxlen=LOG_LINES)
+        with client.events({"since": "0", "follow": "0"}) as stream:
+            for received in stream:
+                if received.data and received.type.startswith(SHOWN):
+                    event = event_of(received.data)
+                    if event.agent == row.name and row.space in (None, event.space):
+                        found.append(event_line(event, Screen()))
+        self._show(f"{target_of(row)}: the last {len(found)} lines of its log", [*found] or ["nothing yet"])
+        self._move(len(self.lines))
+
+    def decide(self, client: Client, what: Literal["approve", "deny"]) -> None:
+        """Show a call that waits whole, of the chosen agent if it has one, and ask once."""
+        waiting: list[dict[str, Any]] = json.loads(client.get("/approvals"))["approvals"]
+        if not waiting:
+            self.said = "nothing waits for approval"
+            return
+        row = next(iter(self.rows()[self.place() :]), None)
+        own = [one for one in waiting if row is not None and one["agent"] == row.name]
+        name = str((own or waiting)[0]["id"])
+        asked = json.loads(client.get(f"/approvals/{quoted(name)}"))
+        self._show(f"{name}: {asked['agent']} in {asked['space']} wants to call {asked['tool']}", [])
+        reason = [f"reason: {asked['reason']}"] if asked.get("reason") else []
+        self.lines = quoted_rows(self._context, [*reason, *call_lines(asked["input"])])
+
+        def decide(client: Client) -> str:
+            found = json.loads(client.post(f"/approvals/{quoted(name)}/{what}", {}, key=new_key()))
+            return f"{name} was {found['state']}"
+
+        self.question = (f"{'Approve' if what == 'approve' else 'Deny'} {name}?", decide)
+
+    def pause(self, client: Client) -> None:
+        """Pause it, or let it go on."""
+        row = self._row()
+        what = "resume" if row.state in ("paused", "stopped") else "pause"
+        found = json.loads(client.post(agent_path(client, target(target_of(row)), what), {}, key=new_key()))
+        self.said = one_line(f"{target_of(row)} is {found['state']}")
+
+    def cancel(self, client: Client) -> None:
+        """Ask whether to cancel what it does."""
+        row, instruction = self._work(client)
+        if instruction is None:
+            self.said = one_line(f"{target_of(row)} has nothing to do")
+            return
+
+        def cancel(client: Client) -> str:
+            found = json.loads(client.post(f"/instructions/{instruction}/cancel", {}, key=new_key()))
+            return f"{instruction} is {found['status']}"
+
+        self._show(f"{target_of(row)}: {instruction}", [])
+        self.question = (f"Cancel {instruction} of {target_of(row)}?", cancel)
+
+    def next_sort(self, _client: Client) -> None:
+        """Sort by the next column."""
+        self.sort = SORTS[(SORTS.index(self.sort) + 1) % len(SORTS)]
+
+    def begin_filter(self, _client: Client) -> None:
+        """Take what is typed as a part of names."""
+        self.typing, self.filter = True, ""
+
+    def help(self, _client: Client) -> None:
+        """Show the keys."""
+        self._show("keys", HELP)
+
+
+def decode_table(body: bytes) -> Ps:
+    """GET /ps."""
+    return msgspec.json.decode(body, type=Ps)
+
+
+_SCROLLS: Final = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -10, "pagedown": 10, " ": 10}
+_KEYS: Final[dict[str, Callable[[TopView, Client], None]]] = {
+    "enter": TopView.detail,
+    "l": TopView.logs,
+    "a": lambda view, client: view.decide(client, "approve"),
+    "n": lambda view, client: view.decide(client, "deny"),
+    "p": TopView.pause,
+    "c": TopView.cancel,
+    "s": TopView.next_sort,
+    "/": TopView.begin_filter,
+    "?": TopView.help,
+}
