@@ -8,7 +8,7 @@ import shutil
 import signal
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -50,7 +50,7 @@ IN_OPEN: Final = 0x20
 
 
 @contextmanager
-def opened(home: Path) -> Iterator[set[str]]:
+def opened(home: Path) -> Generator[set[str]]:
     """The files in folders of ``home`` that anybody opens meanwhile; known when the block has ended."""
     libc = ctypes.CDLL(None, use_errno=True)
     watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
