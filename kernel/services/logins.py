@@ -15,7 +15,7 @@ import hashlib
 import logging
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -257,7 +257,7 @@ class Logins:
         return lock
 
     @contextmanager
-    def _locked(self, key: str) -> Iterator[int | None]:
+    def _locked(self, key: str) -> Generator[int | None]:
         """Hold the lock for as long as the block lasts; None where somebody else has it."""
         try:
             lock = self._lock(key)
@@ -347,7 +347,7 @@ def _stat(lent: Lent) -> tuple[int, int, int] | None:
 
 
 @contextmanager
-def _folder_of(lent: Lent, *, make: bool = False) -> Iterator[int]:
+def _folder_of(lent: Lent, *, make: bool = False) -> Generator[int]:
     """A descriptor of the folder that the copy is in. Raises OSError: ENOTDIR where a part of it is a link."""
     above = os.path.dirname(lent.copy)
     folder = (

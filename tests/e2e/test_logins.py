@@ -4,10 +4,11 @@ import ctypes
 import json
 import os
 import shlex
+import shutil
 import signal
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -15,9 +16,10 @@ from typing import Any, Final
 import pytest
 
 from tests.architecture.sources import ROOT
-from tests.e2e.engines import BY_NAME, environ, fingerprint, place
+from tests.e2e.engines import BY_NAME, fingerprint, place
 from tests.e2e.processes import wait_until
 from tests.project import Project
+from tests.worker.backends.subject import CLIS
 from tests.worker.scripted_api import Say, ScriptedApi
 
 CLAUDE: Final = ".claude/.credentials.json"
@@ -48,7 +50,7 @@ IN_OPEN: Final = 0x20
 
 
 @contextmanager
-def opened(home: Path) -> Iterator[set[str]]:
+def opened(home: Path) -> Generator[set[str]]:
     """The files in folders of ``home`` that anybody opens meanwhile; known when the block has ended."""
     libc = ctypes.CDLL(None, use_errno=True)
     watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -204,38 +206,54 @@ def test_a_kill_loses_nothing_that_was_renewed(desk: Desk, who: str) -> None:
     assert json.loads(desk.words()[-1]["held"]) == RENEWED
 
 
+SECRETS: Final = {"claude": "sk-ant-oat01-decoy", "codex": "sk-decoy-codex", "opencode": "sk-decoy-opencode"}
+SONNET, GPT = "anthropic/claude-sonnet-4-5", "openai/gpt-5.5"
+
+
 @pytest.mark.promise("P18", "P35")
 @pytest.mark.parametrize(
-    ("name", "model"),
+    ("name", "model", "sandbox", "token"),
     [
-        ("claude", "anthropic/claude-sonnet-4-5"),
-        ("codex", "openai/gpt-5.5"),
-        ("opencode", "openai/gpt-5.5"),
-        ("opencode", "anthropic/claude-sonnet-4-5"),
+        ("claude", SONNET, "off", None),
+        ("claude", SONNET, "off", "sk-ant-oat01-token"),
+        ("claude", SONNET, "on", None),
+        ("codex", GPT, "off", None),
+        ("codex", GPT, "on", None),
+        ("opencode", GPT, "off", None),
+        ("opencode", SONNET, "off", None),
     ],
 )
-def test_the_real_ones_work_with_a_login(name: str, model: str, project: Project, tmp_path: Path) -> None:
+def test_the_real_ones_work_with_a_login(
+    name: str, model: str, sandbox: str, token: str | None, project: Project, tmp_path: Path
+) -> None:
     """The login reaches the provider, the project's rules the model, once; no other file of the home is opened."""
     engine = BY_NAME[name]
     if engine.missing:
         pytest.skip(f"{name} is not installed: AGENT_WORKER_TEST_CLIS")
+    if sandbox == "on" and shutil.which("bwrap") is None:
+        pytest.skip("bubblewrap is not installed")
     desk = Desk(project, tmp_path)
-    (tmp_path / "bin/claude").unlink()
     project.write("CLAUDE.md", "Use tabs, says the canary.\n")
     project.write("AGENTS.md", "Use tabs, says the canary.\n")
     keys = "prompt: { system: hi }\nlogin: true\nproject_rules: true\nretry: { attempts: 1 }\n"
-    project.write(".agents/alice.yaml", f"backend: {name}\nmodel: {model}\n{keys}")
+    project.write(".agents/alice.yaml", f'backend: {name}\nmodel: {model}\nsandbox: "{sandbox}"\n{keys}')
     before = fingerprint(project.home)
     with ScriptedApi([engine.tells("hello"), Say(text="done")]) as api, opened(project.home) as found:
-        urls = {"ANTHROPIC_BASE_URL": api.anthropic_url, "OPENAI_BASE_URL": api.openai_url}
-        assert project.awk("start", "--trust", env={**environ(tmp_path), **urls}).code == 0
+        # The folder that the program is installed in: a sandbox shows what belongs to it.
+        kernel_env = {
+            "PATH": f"{CLIS}/{name}/node_modules/.bin:{os.environ['PATH']}",
+            "ANTHROPIC_BASE_URL": api.anthropic_url,
+            "OPENAI_BASE_URL": api.openai_url,
+            **({} if token is None else {"CLAUDE_CODE_OAUTH_TOKEN": token}),
+        }
+        assert project.awk("start", "--trust", env=kernel_env).code == 0
         asked = project.awk("send", "alice", "go", "--wait", seconds=120)
         assert (asked.code, asked.out.strip().splitlines()[-1:]) == (0, ["done"]), asked
         wait_until(lambda: desk.copies() == [])
         assert project.awk("stop", "--yes").code == 0
-    secret = {"claude": "sk-ant-oat01-decoy", "codex": "sk-decoy-codex", "opencode": "sk-decoy-opencode"}[name]
+    secret = token or SECRETS[name]
     shown = {request.headers.get("authorization") or request.headers.get("x-api-key") for request in api.requests}
     assert shown <= {secret, f"Bearer {secret}"} and shown
     assert json.dumps(api.requests[0].body).count("says the canary") == 1
-    assert found == {FILES[name]}
+    assert found == ({FILES[name]} if token is None else set())
     assert fingerprint(project.home) == before

@@ -116,3 +116,19 @@ def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project
         assert "@carol take two from v1" in project.awk("run", name, "--trust", "--update").out
         assert moved in lock.read_text()
         assert project.awk("run", "github:owner/--upload-pack=x@v1/a.yaml").code == 2
+
+
+@pytest.mark.promise("P19")
+def test_rules_of_the_project_are_told_with_consent_to_their_words(project: Project) -> None:
+    """As part of the prompt, whatever runs the agent; changed words are asked about before anybody hears them."""
+    project.agent("alice", "text: done", more="project_rules: true")
+    project.write("CLAUDE.md", "Use tabs.\n")
+    assert project.awk("start").code == 0
+    asked = project.awk("send", "alice", "go", "--wait")
+    assert (asked.code, "alice follows the rules of the project in CLAUDE.md" in asked.err) == (7, True), asked
+    assert project.awk("trust", "--yes").code == 0
+    (sent,) = project.awk("send", "alice", "go", "--json").json()["instruction_ids"]
+    assert "CLAUDE.md:\n\n> Use tabs." in project.awk("show", sent, "--prompt", "--json").json()["system"]
+    project.write("CLAUDE.md", "Use spaces.\n")
+    again = project.awk("send", "alice", "go", "--wait")
+    assert (again.code, "changed since it was trusted" in again.err) == (7, True), again

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
+from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
-from kernel.agents.resources import resources_of
 from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import space_of
@@ -52,8 +52,8 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -
         raise Refused("not_found", f"the prompt of {name} is no longer kept")
     if kept is None:
         definition = definition_for(asked.agent, asked.space, files.catalog, store.reader)
-        own = resources_of(definition, files.catalog.kept_project(), files.catalog.root)
-        made = instruction_prompt(asked, definition, files.catalog, store.reader, own.rules)
+        rules = rules_of(files.catalog.root) if definition.project_rules else ()
+        made = instruction_prompt(asked, definition, files.catalog, store.reader, rules)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
 

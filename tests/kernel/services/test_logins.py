@@ -135,21 +135,24 @@ def put_a_pipe_there(copy: Path) -> None:
 @pytest.mark.parametrize(
     "spoil",
     [
-        lambda copy: copy.write_text('{"claudeAiOauth": {"acc'),
-        lambda copy: copy.write_text("{}"),
-        lambda copy: copy.write_text('{"claudeAiOauth": "gone"}'),
-        lambda copy: copy.unlink(),
+        b'{"claudeAiOauth": {"acc',
+        b"{}",
+        b'{"claudeAiOauth": "gone"}',
+        b'{"claudeAiOauth": {}}' + b" " * (1024 * 1024),
+        Path.unlink,
         link_to_another_file,
         put_a_pipe_there,
-        lambda copy: copy.write_bytes(b'{"claudeAiOauth": {}}' + b" " * (1024 * 1024)),
     ],
-    ids=["torn", "logged out", "another shape", "gone", "a link", "a pipe", "too large"],
+    ids=["torn", "logged out", "another shape", "too large", "gone", "a link", "a pipe"],
 )
-async def test_what_is_no_login_does_not_go_home(place: Place, spoil: Callable[[Path], object]) -> None:
+async def test_what_is_no_login_does_not_go_home(place: Place, spoil: bytes | Callable[[Path], None]) -> None:
     """The copy lies where its program, and in a sandbox whatever runs there, can write."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     await kernel.lend(leased, start)
-    spoil(place.copy("alice"))
+    if isinstance(spoil, bytes):
+        place.copy("alice").write_bytes(spoil)
+    else:
+        spoil(place.copy("alice"))
     kernel.give_back(leased.attempt)
     assert place.kept() == LOGIN
     assert [name for name in place.left() if not name.endswith(".kept")] == []
