@@ -25,7 +25,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
 from interface.cli.process_table import COLUMNS, cells
-from interface.cli.top_view import TopView, decode_table
+from interface.cli.top_view import Details, TopView, decode_table
 from interface.client import Client
 from interface.event_follow import Follower
 from interface.failure import Failure, Unreachable
@@ -53,7 +53,7 @@ _SEQUENCES: Final = {"A": "up", "B": "down", "5~": "pageup", "6~": "pagedown"}
 _NAMES: Final = {"\r": "enter", "\n": "enter", "\x7f": "backspace", "\x08": "backspace", "\x1b": "escape"}
 
 
-def watch(context: Context) -> int:
+def watch(context: Context, details: Details) -> int:
     """Draw until ``q``. Raises Failure (no_kernel) where the kernel does not come back."""
     signals: queue.Queue[Signal] = queue.Queue()
     threading.Thread(target=signal_changes, args=(context, signals), name="events", daemon=True).start()
@@ -62,7 +62,7 @@ def watch(context: Context) -> int:
         keys_as_signals(signals),
         Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
     ):
-        screen = _Screen(context, console, live)
+        screen = _Screen(context, details, console, live)
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
@@ -93,12 +93,12 @@ def next_signal(signals: queue.Queue[Signal]) -> Signal | None:
 class _Screen:
     """The terminal: what was drawn last, to be drawn anew."""
 
-    def __init__(self, context: Context, console: Console, live: Live) -> None:
+    def __init__(self, context: Context, details: Details, console: Console, live: Live) -> None:
         self._context = context
         self._console = console
         self._live = live
         self._client: Client | None = None
-        self._view = TopView(context)
+        self._view = TopView(context, details)
         self._state = ""
 
     def press(self, key: str) -> bool:

@@ -6,7 +6,7 @@ Lines that an agent wrote come escaped and behind a bar (interface.cli.prompts);
 import json
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -59,11 +59,24 @@ class Meter:
         return (tokens - before) / minutes, (usd - cost) / minutes
 
 
+Lines = Callable[[bytes, Screen], list[str]]
+
+
+class Details(NamedTuple):
+    """How the documents behind one agent are told in lines: an instruction, its prompt, changes; events of its log."""
+
+    steps: Lines
+    prompt: Lines
+    changes: Lines
+    log_events: str | tuple[str, ...]
+
+
 class TopView:
     """One person's look at the agents: what is shown, which is chosen, what is typed."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, details: Details) -> None:
         self._context = context
+        self._details = details
         self._meter = Meter()
         self.table = Ps(agents=())
         self.view: Literal["table", "lines"] = "table"
@@ -190,31 +203,31 @@ class TopView:
 
     def detail(self, client: Client) -> None:
         """Show what the chosen agent does: its steps, its prompt, and its changes."""
-        from interface.cli.commands.runs import diff_lines  # noqa: PLC0415  (the table needs none of it)
-        from interface.cli.commands.show import instruction_lines, prompt_lines  # noqa: PLC0415  (as above)
-
         row, instruction = self._work(client)
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do"])
             return
         plain = Screen()
-        lines = instruction_lines(client.get(f"/instructions/{instruction}"), plain)
-        lines += ["", "prompt", *prompt_lines(client.get(f"/instructions/{instruction}/prompt"), plain)]
+        lines = self._details.steps(client.get(f"/instructions/{instruction}"), plain)
+        lines += ["", "prompt", *self._details.prompt(client.get(f"/instructions/{instruction}/prompt"), plain)]
         if row.space is not None and not row.space.startswith("dm:"):
             query = {"agent": row.name, "patch": "true"}
-            lines += ["", "changes", *diff_lines(client.get(f"/spaces/{quoted(row.space)}/diff", query), plain)]
+            lines += [
+                "",
+                "changes",
+                *self._details.changes(client.get(f"/spaces/{quoted(row.space)}/diff", query), plain),
+            ]
         self._show(f"{target_of(row)}: {instruction}", lines)
 
     def logs(self, client: Client) -> None:
         """Show its log."""
-        from interface.cli.commands.events import SHOWN  # noqa: PLC0415  (as above)
-        from interface.cli.event_view import event_line, event_of  # noqa: PLC0415  (as above)
+        from interface.cli.event_view import event_line, event_of  # noqa: PLC0415  (the table needs none of it)
 
         row = self._row()
         found: deque[str] = deque(maxlen=LOG_LINES)
         with client.events({"since": "0", "follow": "0"}) as stream:
             for received in stream:
-                if received.data and received.type.startswith(SHOWN):
+                if received.data and received.type.startswith(self._details.log_events):
                     event = event_of(received.data)
                     if event.agent == row.name and row.space in (None, event.space):
                         found.append(event_line(event, Screen()))

@@ -9,9 +9,12 @@ from typing import Any, Final, cast
 import msgspec
 from rich.console import Console
 
+from interface.cli.commands.events import SHOWN
+from interface.cli.commands.runs import diff_lines
+from interface.cli.commands.show import instruction_lines, prompt_lines
 from interface.cli.context import Context
 from interface.cli.live_table import drawn
-from interface.cli.top_view import TopView
+from interface.cli.top_view import Details, TopView
 from interface.client import Client
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, Pending
 from protocol.api.instructions import QueueReport, QueueRow
@@ -34,6 +37,8 @@ TABLE: Final = Ps(
     ),
     needs=3,
 )
+
+DETAILS: Final = Details(instruction_lines, prompt_lines, diff_lines, SHOWN)
 
 
 class Kernel:
@@ -62,7 +67,7 @@ class Kernel:
 def view_of(columns: int, *keys: str, rows: int = 20) -> tuple[TopView, Kernel]:
     """A look at TABLE in a window of that size, after some keys."""
     out = SimpleNamespace(width=lambda: columns)
-    view, kernel = TopView(cast("Context", SimpleNamespace(out=out))), Kernel()
+    view, kernel = TopView(cast("Context", SimpleNamespace(out=out)), DETAILS), Kernel()
     view.table, view.height = TABLE, rows
     for key in keys:
         view.press(key, cast("Client", kernel))

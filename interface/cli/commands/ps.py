@@ -101,10 +101,14 @@ def run_top(context: Context) -> int:
     watched = context.out.is_terminal and not context.out.unattended and not context.args.json
     if not watched:
         return context.answer(context.kernel().get("/ps"), ps_lines, context.clock.wall())
+    from interface.cli.commands.events import SHOWN  # noqa: PLC0415  (as below)
+    from interface.cli.commands.runs import diff_lines  # noqa: PLC0415  (as below)
+    from interface.cli.commands.show import instruction_lines, prompt_lines  # noqa: PLC0415  (as below)
     from interface.cli.live_table import watch  # noqa: PLC0415  (rich costs more than the rest of a command)
+    from interface.cli.top_view import Details  # noqa: PLC0415  (as above)
 
     context.kernel().close()
-    return watch(context)
+    return watch(context, Details(instruction_lines, prompt_lines, diff_lines, SHOWN))
 
 
 def ps_lines(body: bytes, screen: Screen, now: float, shown: "list[str] | None" = None) -> list[str]:

@@ -32,7 +32,6 @@ CONTRACT = {
     "GET /spaces/<space>/diff", "GET /proposals", "GET /spaces/<space>/proposals", "POST /spaces/<space>/proposals",
     "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/proposals/<id>/cancel",
-    "GET /runs/<run>/merge", "POST /runs/<run>/merge",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
     "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",
@@ -41,7 +40,7 @@ CONTRACT = {
     "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
     "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
-    "GET /worktrees", "POST /worktrees/remove", "GET /needs",
+    "GET /worktrees", "POST /worktrees/remove",
 }  # fmt: skip
 
 
