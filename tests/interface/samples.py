@@ -104,7 +104,7 @@ def worktree(text: str) -> WorktreeDiff:
 
 def need(text: str = "coder wants to call bash", **fields: Any) -> Need:
     """Something that needs a person, with ``text`` wherever an agent, or a file, could have put it."""
-    what = {
+    what: dict[str, Any] = {
         "kind": "approval",
         "id": "a3",
         "agent": "coder",
@@ -114,7 +114,8 @@ def need(text: str = "coder wants to call bash", **fields: Any) -> Need:
         **fields,
     }
     actions = (NeedAction(label="approve", command="awk approve a3"), NeedAction(label="deny", command="awk deny a3"))
-    return Need(**{"blocks": ("i7",), "text": text, "actions": actions, **what})
+    defaults: dict[str, Any] = {"blocks": ("i7",), "text": text, "actions": actions}
+    return Need(**{**defaults, **what})
 
 
 def read_answers(text: str) -> dict[str, Any]:

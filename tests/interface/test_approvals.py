@@ -153,7 +153,8 @@ def test_the_words_of_run_are_the_protocols() -> None:
 
 def in_place(cli: Cli, kernel: KernelDouble, given: object, typed: str, **more: str) -> str:
     """What a run on a terminal shows, where its agent asks for an approval and a person types."""
-    open_one = ApprovalInfo(**{**ROW, **more}, input=given, reason=more.get("tool", "to publish"), state="open")
+    row: dict[str, Any] = {**ROW, **more}
+    open_one = ApprovalInfo(**row, input=given, reason=more.get("tool", "to publish"), state="open")
     kernel.answers["GET /approvals/a3"] = open_one
     for what, state in (("approve", "granted"), ("deny", "denied")):
         decided = msgspec.structs.replace(GRANTED, state=state)

@@ -29,7 +29,8 @@ def test_every_state_leads_to_an_end_and_no_end_leads_on() -> None:
     ends = {state for state, steps in TRANSITIONS.items() if not steps}
     assert ends == {"merged", "refused"}
     for state in TRANSITIONS:
-        reached, seen = {state}, set[LandingState]()
+        reached: set[LandingState] = {state}
+        seen: set[LandingState] = set()
         while reached - seen:
             seen |= reached
             reached = {target for one in seen for target in TRANSITIONS[one].values()}
