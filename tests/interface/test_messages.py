@@ -94,7 +94,7 @@ def test_a_message_of_several_words_wants_quotes(cli: Cli, kernel: KernelDouble)
     ran = cli("send", "alice", "look", "at", "X")
     assert (ran.code, "quote a message of several words" in ran.err) == (2, True)
     assert "after --" in cli("send", "alice", "-x").err
-    assert "message" not in cli("ps", "alice").err
+    assert "message" not in cli("version", "alice").err
     assert kernel.asked == []
 
 

@@ -40,6 +40,7 @@ ARGUMENTS = {
     "promote": ["i7"],
     "clear": ["alice", "--yes"],
     "show": ["i7"],
+    "merge": ["r1"],
     "new": ["-m", "mock/x"],
     "agent": ["list"],
     "tool": ["list"],

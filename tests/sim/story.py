@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from kernel.rule.draft import Draft
 from kernel.store import entries
 from kernel.store.transitions.append import append
@@ -51,7 +53,10 @@ def tell(plan: Plan, ground: Ground, disturb: Callable[[World], None] = lambda _
 
     def remember(world: World) -> None:
         for number, text, state, result, epoch in world.eyes.execute(ENDED).fetchall():
-            thread = entries.of(world.eyes, instruction_id(int(str(number))))
+            thread = tuple(
+                msgspec.structs.replace(entry, duration_ms=None)  # which is no part of what was done
+                for entry in entries.of(world.eyes, instruction_id(int(str(number))))
+            )
             story.ends[str(text)] = End(str(text), str(state), str(result), int(str(epoch)), thread)
         story.asked, story.touched = world.desk.replied, world.desk.touched
         story.calls = world.providers.asked

@@ -226,7 +226,7 @@ async def test_a_failing_handler_is_an_internal_error_without_details(
     """The client learns a code; the log learns what happened."""
     from kernel.store import agents
 
-    def fail(*_: object) -> None:
+    def fail(*_: object, **_named: object) -> None:
         raise ZeroDivisionError("secret detail")
 
     monkeypatch.setattr(agents, "ps", fail)
