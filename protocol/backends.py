@@ -15,7 +15,7 @@ Ability = Literal["yes", "weaker", "no"]
 
 
 class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a program keeps the login of its owner. ``file`` is below ``folder``, a folder of the home, or below what
+    """The place of a program's login of its owner. ``file`` is below ``folder``, a folder of the home, or below what
     ``folder_variable`` names; ``private`` is the same file below a home that we give the program.
     """
 

@@ -62,7 +62,7 @@ class Redaction:
                 return value if said == str(value) else said
 
     def of_stream(self, text: str) -> str:
-        """What can be shown of a stream that goes on with ``text``: what may be the beginning of one waits for more."""
+        """The part of a stream that can be shown, now with ``text``: the beginning of a secret waits for more."""
         text, held = self._held + text, 0
         while held < len(text) and any(text[-held - 1 :] in form for form, _ in self._whole):
             held += 1
@@ -73,7 +73,7 @@ class Redaction:
         return shown
 
     def end_stream(self) -> str:
-        """What waited, as the stream ends; it may go on with something else."""
+        """The part that waited, as the stream ends; it may go on with something else."""
         text, self._held = self._held, ""
         return self.of(text)
 

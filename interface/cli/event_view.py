@@ -149,7 +149,7 @@ _GRAVE: Mapping[str, str] = {
 
 
 def level_of(event: Event) -> str:
-    """How grave an event is: debug, info, warning or error, as a worker says of its own lines."""
+    """The level of an event: debug, info, warning or error, as a worker says of its own lines."""
     data = event.get("data") or {}
     if event["type"] == "worker.log":
         return str(data.get("level")) if data.get("level") in ("debug", "info", "warning", "error") else "info"

@@ -112,7 +112,7 @@ def change_lines(given: object) -> list[str]:
 
 
 def quoted_rows(context: Context, lines: Iterable[str]) -> list[str]:
-    """What an agent wrote, escaped and in rows of the terminal's width, each behind a bar."""
+    """Lines that an agent wrote, escaped and in rows of the terminal's width, each behind a bar."""
     columns = max(context.out.width() - len(_GUTTER), 20)
     return [_GUTTER + row for line in lines for row in wrapped(escape(line.replace("\n", "\\n")), columns)]
 

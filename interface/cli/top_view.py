@@ -63,7 +63,7 @@ Lines = Callable[[bytes, Screen], list[str]]
 
 
 class Details(NamedTuple):
-    """How the documents behind one agent are told in lines: an instruction, its prompt, changes; events of its log."""
+    """Formatters of the documents behind one agent: an instruction, its prompt, changes; and the events of its log."""
 
     steps: Lines
     prompt: Lines

@@ -1,4 +1,4 @@
-"""What an agent did, as lines: replies, calls with their arguments and results. Show, attach, logs and run print these.
+"""The transcript of an agent as lines: replies, calls with their arguments and results; for show, attach, logs and run.
 
 A line of an agent's never begins where one of ours does: it is indented, escaped, and has a mark before it. So it can
 neither move the cursor nor pass for something that was not done.

@@ -97,10 +97,10 @@ class WorktreeDiffs(Protocol):
 
 
 class TreeTools(Protocol):
-    """What an agent may do with its own working tree, and with its colleagues' branches. Each raises Refused."""
+    """The work of an agent on its own working tree and with its colleagues' branches. Each raises Refused."""
 
     async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
-        """How its tree stands."""
+        """Return its tree as it is now."""
         ...
 
     async def commit(self, identity: Identity, message: str) -> tuple[Worktree, Tip]:

@@ -1,4 +1,4 @@
-"""What needs a person, out of a snapshot of what stands still, and the commands that settle it. Pure.
+"""Needs of a person, out of a snapshot of what stands still, and the commands that settle them. Pure.
 
 One definition: the list, its number in ``ps``, ``top`` and ``status``, and the exit code of ``awk needs`` come from
 here. What a person decided is no need: a pause, a stop. Nor is what ends by itself, by a time or somebody's try.
@@ -52,8 +52,8 @@ class Elector(msgspec.Struct, frozen=True, kw_only=True):
     work: frozenset[Kind] = frozenset()
 
 
-class Vote(msgspec.Struct, frozen=True, kw_only=True):
-    """An open proposal. ``working``: something in its workspace can go on, which may wake a member."""
+class PendingProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """An open proposal with its votes. ``working``: something in its workspace can go on, which may wake a member."""
 
     name: str
     title: str
@@ -63,11 +63,11 @@ class Vote(msgspec.Struct, frozen=True, kw_only=True):
     counting: ProposalState
     votes: Mapping[str, str]
     creator: str
-    electors: Mapping[str, Elector]
-    """By name: the electors and the creator, as far as they are members."""
-    working: bool
     opened_ms: int
     since: str
+    electors: Mapping[str, Elector] = {}
+    """By name: the electors and the creator, as far as they are members. Of one that decides nothing nobody asks."""
+    working: bool = False
 
 
 class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -143,7 +143,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
 
     requests: tuple[Request, ...] = ()
-    votes: tuple[Vote, ...] = ()
+    votes: tuple[PendingProposal, ...] = ()
     errors: tuple[ErrorAgent, ...] = ()
     blocked: tuple[BlockedWork, ...] = ()
     limited: tuple[LimitedRun, ...] = ()
@@ -208,7 +208,7 @@ def _request(one: Request) -> Need:
     )
 
 
-def needs_person(one: Vote) -> bool:
+def needs_person(one: PendingProposal) -> bool:
     """Return whether a vote waits for the user: who is an elector; or, of one that is binding, nobody else can.
 
     A member that has not voted can still do so by itself while work of its own goes on there; one without work, while
@@ -225,13 +225,13 @@ def needs_person(one: Vote) -> bool:
     return not any(_can_vote(one.electors.get(name), one) for name in voters)
 
 
-def _can_vote(elector: Elector | None, vote: Vote) -> bool:
+def _can_vote(elector: Elector | None, vote: PendingProposal) -> bool:
     if elector is None or elector.held:
         return False
     return bool(elector.work - {"person"}) if elector.work else vote.working
 
 
-def _vote(one: Vote) -> Need:
+def _vote(one: PendingProposal) -> Need:
     workflow, tag = split_space(one.space)
     named = str(Target(one.name, workflow, tag))
     decisive: list[NeedAction] = []

@@ -280,7 +280,7 @@ def _digest(data: bytes) -> str:
 
 
 def _token_file(token: str) -> bytes:
-    """What claude makes of a token in its environment; in a file its shells are not handed it."""
+    """The file that claude would make of a token in its environment; so its shells are not handed it."""
     oauth = {"accessToken": token, "refreshToken": None, "expiresAt": None, "scopes": ["user:inference"]}
     return msgspec.json.encode({"claudeAiOauth": oauth})
 
@@ -311,7 +311,7 @@ def _read(path: str) -> bytes | None:
 
 
 def _object(data: bytes) -> dict[str, Any]:
-    """What JSON says; nothing where it is none, as of a program that was killed over it."""
+    """The object that ``data`` is; empty where it is none, as of a program that was killed over it."""
     try:
         found: object = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError):
@@ -320,13 +320,13 @@ def _object(data: bytes) -> dict[str, Any]:
 
 
 def _same_kind(kept: bytes, renewed: bytes) -> bool:
-    """Whether ``renewed`` has every part of ``kept``: one that logged out, or was made up, has not."""
+    """Return whether ``renewed`` has every part of ``kept``: one that logged out, or was made up, has not."""
     parts = _object(renewed)
     return all(type(parts.get(key)) is type(value) for key, value in _object(kept).items())
 
 
 def _copied(lent: Lent) -> bytes | None:
-    """What a program has made of its copy; None where it is no login. It lies where the program can write."""
+    """The copy as a program has left it; None where it is no login. It lies where the program can write."""
     try:
         with _folder_of(lent) as folder, os.fdopen(open_file(folder, os.path.basename(lent.copy), os.O_RDONLY)) as file:
             data = os.read(file.fileno(), MAX_LOGIN_BYTES + 1)

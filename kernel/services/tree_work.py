@@ -1,5 +1,5 @@
-"""What agents' trees have to do with each other: committed when an instruction ends, brought to a colleague's commit
-before one begins, and looked at, merged or reset where an agent asks for it.
+"""Work of agents' trees with each other: committed when an instruction ends, brought to a colleague's commit before one
+begins, and looked at, merged or reset where an agent asks for it.
 
 The log follows git: what a branch came to is written once git has it, and found out again where that was interrupted.
 """
@@ -100,7 +100,7 @@ class TreeWork:
         return Place(own, tuple(tree for tree in trees if tree is not own))
 
     async def standing(self, identity: Identity) -> tuple[Worktree, Standing]:
-        """How the tree of the caller stands. Raises Refused."""
+        """Return the tree of the caller as it is now. Raises Refused."""
         place = self.place(identity)
         try:
             return place.tree, await self._branches.standing(place.tree, self._trees.box(place.tree), place.colleagues)
@@ -135,7 +135,7 @@ class TreeWork:
         return place.tree, tip
 
     async def seen(self, identity: Identity) -> str:
-        """What the caller has before its eyes, for whoever reads its vote: a commit; "" where it has no tree."""
+        """The commit that the caller sees, in words, for whoever reads its vote; "" where it has no tree."""
         try:
             tree, standing = await self.standing(identity)
         except Refused:

@@ -170,7 +170,7 @@ WHERE a.origin <> 'inline' OR EXISTS (SELECT 1 FROM members AS m
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """How many agents are in which state, and those of them that do not simply have nothing to do."""
+    """Counts of agents by state, and those of them that do not simply have nothing to do."""
 
     states: dict[str, int]
     busy: tuple[Process, ...]

@@ -13,10 +13,10 @@ from kernel.policy.needs import (
     Elector,
     ErrorAgent,
     LimitedRun,
+    PendingProposal,
     Request,
     Snapshot,
     Untrusted,
-    Vote,
 )
 from kernel.store import rows, voting
 from kernel.store.circuit_breakers import breakers
@@ -157,7 +157,7 @@ class _Work(Standing, frozen=True):
     name: str
 
 
-def _vote(conn: apsw.Connection, one: voting.OpenVote, now_ms: int) -> Vote:
+def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingProposal:
     """Look at who could still vote, where that matters."""
     electors: dict[str, Elector] = {}
     working = False
@@ -172,20 +172,7 @@ def _vote(conn: apsw.Connection, one: voting.OpenVote, now_ms: int) -> Vote:
                 free = readiness("queued", None, 0, member.state, member.hold_reason, member.hold_until_ms, 0, now_ms)
                 kinds = frozenset(work.get(member.name, ()))
                 electors[member.name] = Elector(held=free.kind == "person", work=kinds)
-    return Vote(
-        name=one.name,
-        title=one.title,
-        space=place_of(one.space),
-        run=one.run,
-        binding=one.binding,
-        counting=one.counting,
-        votes=one.votes,
-        creator=one.creator,
-        electors=electors,
-        working=working,
-        opened_ms=one.opened_ms,
-        since=rfc3339(one.opened_ms),
-    )
+    return msgspec.structs.replace(one, space=place_of(one.space), electors=electors, working=working)
 
 
 def _numbers(joined: str | None) -> tuple[int, ...]:

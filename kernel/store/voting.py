@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 import msgspec
 
+from kernel.policy.needs import PendingProposal
 from kernel.policy.run_completion import Choice, FinalAnswer
 from kernel.policy.voting import ProposalOpened, ProposalState, Undecided, counted, tally
 from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote
@@ -183,20 +184,6 @@ def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
     return tuple(int(expires_ms) for (expires_ms,) in conn.execute(DEADLINES, (space,)))
 
 
-class OpenVote(msgspec.Struct, frozen=True, kw_only=True):
-    """An open proposal of any run: what is asked, and the votes so far."""
-
-    name: str
-    title: str
-    space: str
-    run: int
-    binding: bool
-    counting: ProposalState
-    votes: Mapping[str, str]
-    creator: str
-    opened_ms: int
-
-
 OPEN: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
@@ -204,10 +191,10 @@ FROM ballots INDEXED BY ballots_open WHERE state = 'open' ORDER BY id
 """
 
 
-def open_everywhere(conn: apsw.Connection) -> tuple[OpenVote, ...]:
+def open_everywhere(conn: apsw.Connection) -> tuple[PendingProposal, ...]:
     """All that is put to the vote now, the oldest first. Each space has few of them."""
     return tuple(
-        OpenVote(
+        PendingProposal(
             name=row.opened.name,
             title=row.opened.terms.title,
             space=row.space,
@@ -217,6 +204,7 @@ def open_everywhere(conn: apsw.Connection) -> tuple[OpenVote, ...]:
             votes={vote.voter: vote.choice for vote in _votes(conn, row.number)},
             creator=row.creator.name,
             opened_ms=row.created_ms,
+            since=rfc3339(row.created_ms),
         )
         for row in rows.all_(conn.execute(OPEN), OPEN, _row)
     )

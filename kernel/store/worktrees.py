@@ -48,7 +48,7 @@ class Worktree(PlannedTree, frozen=True):
 
     @property
     def shared(self) -> bool:
-        """Whether all members of its run work in it."""
+        """Return whether all members of its run work in it."""
         return not self.agent
 
     @property

@@ -25,7 +25,7 @@ def wants_worktrees(definition: WorkflowDefinition) -> bool:
 
 
 def followed(definition: WorkflowDefinition) -> dict[str, str]:
-    """Whose last commit the trees of its agents are brought to, by their names."""
+    """Return whose last commit the trees of its agents are brought to, by their names."""
     entries = definition.agents.items()
     return {name: entry.worktree.source for name, entry in entries if entry.worktree is not None}
 

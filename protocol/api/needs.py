@@ -1,4 +1,4 @@
-"""What needs a person: one list for ``awk needs``, ``ps``, ``top`` and ``status``, with commands that settle it."""
+"""Needs of a person: one list for ``awk needs``, ``ps``, ``top`` and ``status``, with commands that settle it."""
 
 from typing import Literal
 

@@ -211,7 +211,7 @@ class RemoveWorktrees(Ask, frozen=True, kw_only=True):
 
 
 class RemovedWorktrees(Document, frozen=True, kw_only=True):
-    """What is gone, and what is kept and why."""
+    """The working trees that are gone, and those that are kept and why."""
 
     removed: tuple[WorktreeRow, ...]
     kept: tuple[WorktreeRow, ...]

@@ -52,7 +52,7 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def milliseconds(self) -> int | None:
-        """How long it took; None where it does not say."""
+        """The time it took; None where it does not say."""
         if self.start is None or self.end is None:
             return None
         return round(min(max(0.0, self.end - self.start), LARGEST))

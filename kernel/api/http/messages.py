@@ -181,7 +181,7 @@ class _Recipients:
         """Those whose files came after the kernel last looked."""
 
     def draft(self, message: BatchMessage) -> Draft:
-        """What is to be appended for ``message``. Raises Refused."""
+        """The draft that is appended for ``message``. Raises Refused."""
         target = _target(message.to, message.text)
         grant = () if target.workflow is not None else self._grant(target.agent or "")
         if isinstance(grant, Refused):

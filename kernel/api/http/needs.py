@@ -1,4 +1,4 @@
-"""What needs a person: the list of it, and the number that ``ps`` and ``status`` have of the same."""
+"""Needs of a person over REST: the list of them, and the number that ``ps`` and ``status`` have of the same."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -33,7 +33,7 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def wait(self) -> bool:
-        """Whether the answer comes when all has ended that the request ends: ``?wait=false`` is answered at once.
+        """Return whether the answer waits for the end of what the request ends: not with ``?wait=false``.
 
         Raises Refused (bad_request).
         """

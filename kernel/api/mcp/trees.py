@@ -29,7 +29,7 @@ class ColleagueBranch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreeStatusResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How your tree stands. ``changed`` files are not committed: the first of ``changed_total``."""
+    """The state of your tree. ``changed`` files are not committed: the first of ``changed_total``."""
 
     path: str
     branch: str
@@ -81,7 +81,7 @@ class TreeCommitResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def tree_status(caller: Caller, asked: TreeStatusArguments, files: ProjectFiles) -> TreeStatusResult:
-    """Where the caller's tree is, what is not committed there, and what colleagues have."""
+    """Tell the place of the caller's tree, what is not committed there, and what colleagues have."""
     tree, found = await files.worktrees.work.standing(caller.identity)
     return TreeStatusResult(
         path=tree.cwd,

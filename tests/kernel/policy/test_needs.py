@@ -18,10 +18,10 @@ from kernel.policy.needs import (
     Elector,
     ErrorAgent,
     LimitedRun,
+    PendingProposal,
     Request,
     Snapshot,
     Untrusted,
-    Vote,
     count,
     needs,
 )
@@ -35,7 +35,7 @@ WAITING: Final = BlockedWork(
     state="waiting", waits_for="credentials", wait_key="anthropic#k", not_before_ms=0, agent_state="active",
     hold_key=None, hold_reason=None, hold_until_ms=0, asks=False, since=AT, blocks=(7,),
 )  # fmt: skip
-BINDING: Final = Vote(
+BINDING: Final = PendingProposal(
     name="release", title="Release this?", space="review:main", run=3, binding=True, votes={"a": "yes"}, creator="a",
     counting=ProposalState("approval", "majority", ("yes", "no"), frozenset({"a", "b"}), 2, 60_000),
     electors={"a": Elector(held=False), "b": Elector(held=False)}, working=False, opened_ms=1, since=AT,
