@@ -1,7 +1,9 @@
 """The writer: groups, answers, failures."""
 
+import queue
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from typing import cast
 
 import apsw
 import pytest
@@ -9,7 +11,7 @@ import trio
 import trio.testing
 
 from kernel.rule.draft import Draft
-from kernel.store import feed, messages
+from kernel.store import feed, messages, writer
 from kernel.store.database import open_database
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
@@ -362,3 +364,25 @@ async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path:
     assert len(Reader(database=database).now(feed.since, 0)) == 5
     assert database.writer().execute("PRAGMA wal_checkpoint").fetchone() == (0, 0, 0)
     database.close()
+
+
+async def test_what_nobody_waits_for_is_committed_soon_however_much_of_it_follows(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time runs from the first of it: here another comes every 10 ms."""
+    now = 0.0
+    job = writer._Job(lambda _tx: None, (), {}, cast("trio.lowlevel.Task", None), soon=True)  # pyright: ignore[reportPrivateUsage]
+
+    class Jobs:
+        def get(self, timeout: float) -> object:
+            nonlocal now
+            if timeout < 0.01:
+                raise queue.Empty
+            now += 0.01
+            return job
+
+    monkeypatch.setattr(writer, "monotonic", lambda: now)
+    monkeypatch.setattr(house.writer, "_jobs", Jobs())
+    house.writer.soon_seconds = 0.05
+    group, closing = house.writer._next_group()  # pyright: ignore[reportPrivateUsage]
+    assert (len(group), closing) == (5, False)
