@@ -34,6 +34,9 @@ class Refusing:
 def work(writer: Refusing) -> TreeWork:
     """One tree, which is always committed to the same commit."""
 
+    def no_box(_tree: object) -> None:
+        """Nobody is confined."""
+
     async def commit(*_given: object, **_named: object) -> Tip:
         return Tip("c" * 40, 1)
 
@@ -41,7 +44,7 @@ def work(writer: Refusing) -> TreeWork:
         return TREE
 
     parts: Any = {
-        "trees": SimpleNamespace(box=lambda _tree: None),
+        "trees": SimpleNamespace(box=no_box),
         "branches": SimpleNamespace(commit=commit),
         "reader": SimpleNamespace(now=now),
         "writer": writer,

@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
 from typing import cast
 
 import apsw
@@ -366,12 +367,9 @@ async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path:
     database.close()
 
 
-async def test_what_nobody_waits_for_is_committed_soon_however_much_of_it_follows(
-    house: House, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_nobody_waits_for_is_committed_soon_however_much_of_it_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time runs from the first of it: here another comes every 10 ms."""
     now = 0.0
-    job = writer._Job(lambda _tx: None, (), {}, cast("trio.lowlevel.Task", None), soon=True)  # pyright: ignore[reportPrivateUsage]
 
     class Jobs:
         def get(self, timeout: float) -> object:
@@ -379,10 +377,9 @@ async def test_what_nobody_waits_for_is_committed_soon_however_much_of_it_follow
             if timeout < 0.01:
                 raise queue.Empty
             now += 0.01
-            return job
+            return SimpleNamespace(soon=True)
 
     monkeypatch.setattr(writer, "monotonic", lambda: now)
-    monkeypatch.setattr(house.writer, "_jobs", Jobs())
-    house.writer.soon_seconds = 0.05
-    group, closing = house.writer._next_group()  # pyright: ignore[reportPrivateUsage]
+    one = cast("Writer", SimpleNamespace(_jobs=Jobs(), soon_seconds=0.05))
+    group, closing = Writer._next_group(one)  # pyright: ignore[reportPrivateUsage]
     assert (len(group), closing) == (5, False)
