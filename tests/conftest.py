@@ -28,18 +28,23 @@ settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--promise P3`` chooses the tests that help to keep one row of docs/promises.md."""
+    """``--promise P3`` chooses the tests that help to keep one row of docs/promises.md, ``--long`` takes all."""
     parser.addoption("--promise", action="append", metavar="ID", help="run only tests marked with this id")
+    parser.addoption("--long", action="store_true", help="run those marked long as well")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what serves none of the promises that were asked for."""
+    """Leave out what serves none of the promises that were asked for; where none was, what is long."""
     wanted: set[str] = set(config.getoption("--promise") or ())
-    if not wanted:
+    if wanted:
+        chosen = [item for item in items if any(wanted & set(mark.args) for mark in item.iter_markers("promise"))]
+    elif not config.getoption("--long"):
+        chosen = [item for item in items if item.get_closest_marker("long") is None]
+    else:
         return
-    serving = [item for item in items if any(wanted & set(mark.args) for mark in item.iter_markers("promise"))]
-    config.hook.pytest_deselected(items=[item for item in items if item not in serving])
-    items[:] = serving
+    left_out = set(items).difference(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+    items[:] = chosen
 
 
 def pytest_collection_finish() -> None:
