@@ -20,7 +20,9 @@ from kernel.procs.spec import SpawnTransient
 from kernel.services import logins as module
 from kernel.services.logins import Logins
 from kernel.store.transitions.lease import Leased
-from protocol.ipc import Start
+from protocol.agent import Backend
+from protocol.backends import BACKENDS
+from protocol.ipc import Provider, Start
 from worker.models.model import BLANK
 
 LOGIN = {"claudeAiOauth": {"accessToken": "a-1", "refreshToken": "r-1", "expiresAt": 1}}
@@ -45,14 +47,24 @@ class Place:
         """The logins of a kernel that begins now."""
         return Logins(self.folder / "state/logins", {"HOME": str(self.folder / "home"), **environ})
 
-    def attempt(self, name: str) -> tuple[Leased, Start]:
+    def keep(self, backend: str, login: object) -> Path:
+        """Have ``login`` be the one of ``backend`` at home; return where it is."""
+        spec = BACKENDS[backend].login
+        assert spec is not None
+        path = self.folder / "home" / spec.folder / spec.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.write(path, login)
+        return path
+
+    def attempt(self, name: str, backend: Backend = "claude", provider: str = "anthropic") -> tuple[Leased, Start]:
         """An attempt of an agent of that name."""
         session = self.folder / "sessions" / name
         session.mkdir(parents=True, exist_ok=True)
         leased: Any = msgspec.defstruct("Leased", ["name", "space", "attempt"])(name, "team:main", f"i1-{name}")
         start = msgspec.structs.replace(
             BLANK,
-            backend="claude",
+            backend=backend,
+            provider=Provider(name=provider, dialect="mock"),
             login=True,
             attempt_dir=str(self.folder / f"run/i1-{name}"),
             session_dir=str(session),
@@ -138,12 +150,30 @@ def put_a_pipe_there(copy: Path) -> None:
         b'{"claudeAiOauth": {"acc',
         b"{}",
         b'{"claudeAiOauth": "gone"}',
-        b'{"claudeAiOauth": {}}' + b" " * (1024 * 1024),
+        b'{"claudeAiOauth": {}}',
+        b'{"claudeAiOauth": {"accessToken": "", "refreshToken": "r-2", "expiresAt": 2}}',
+        b'{"claudeAiOauth": {"accessToken": "a-2", "refreshToken": "r-2", "expiresAt": "2"}}',
+        b'{"claudeAiOauth": {"accessToken": ["a-2"], "refreshToken": "r-2", "expiresAt": 2}}',
+        json.dumps({"claudeAiOauth": {**RENEWED["claudeAiOauth"], "accessToken": "a" * 8193}}).encode(),
+        json.dumps(RENEWED).encode() + b" " * (64 * 1024),
         Path.unlink,
         link_to_another_file,
         put_a_pipe_there,
     ],
-    ids=["torn", "logged out", "another shape", "too large", "gone", "a link", "a pipe"],
+    ids=[
+        "torn",
+        "logged out",
+        "another shape",
+        "emptied",
+        "no token",
+        "a text for a time",
+        "a list for a token",
+        "a long token",
+        "too large",
+        "gone",
+        "a link",
+        "a pipe",
+    ],
 )
 async def test_what_is_no_login_does_not_go_home(place: Place, spoil: bytes | Callable[[Path], None]) -> None:
     """The copy lies where its program, and in a sandbox whatever runs there, can write."""
