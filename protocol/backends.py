@@ -36,6 +36,8 @@ class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Whose models it is good for."""
     renews: tuple[TokenField, ...]
     """What its program renews; of what it leaves in its copy, nothing else goes home."""
+    parts: frozenset[str] = frozenset()
+    """The entries of the file that are lent; all, where none is named."""
     by_provider: bool = False
     """Whether the file has an entry for each provider: one is lent, and ``renews`` is below it."""
     token_variable: str = ""
@@ -94,6 +96,7 @@ _ROWS: Final = (
                 TokenField(("claudeAiOauth", "refreshToken")),
                 TokenField(("claudeAiOauth", "expiresAt"), number=True),
             ),
+            parts=frozenset({"claudeAiOauth", "organizationUuid"}),
             token_variable="CLAUDE_CODE_OAUTH_TOKEN",
         ),
     ),

@@ -21,12 +21,11 @@ _LENT_TYPES: Final = ("oauth", "api")
 def lendable(data: bytes, spec: LoginSpec, provider: str) -> bytes | None:
     """The part of the login ``data`` that work with a model of ``provider`` needs; None where there is none."""
     found = _object(data)
-    if not spec.by_provider:
-        return data if found else None
-    entry = found.get(provider)
-    if not isinstance(entry, dict) or entry.get("type") not in _LENT_TYPES:
+    names = {provider} if spec.by_provider else spec.parts or found.keys()
+    lent = {name: entry for name, entry in found.items() if name in names}
+    if spec.by_provider and not any(isinstance(one, dict) and one.get("type") in _LENT_TYPES for one in lent.values()):
         return None
-    return msgspec.json.encode({provider: entry})
+    return (data if lent == found else msgspec.json.encode(lent)) if lent else None
 
 
 def token_file(token: str) -> bytes:
@@ -87,4 +86,4 @@ def _put(into: dict[str, Any], path: tuple[str, ...], value: object) -> None:
 def _fits(value: object, field: TokenField) -> bool:
     if field.number:
         return type(value) in (int, float) and 0 <= value < _MAX_NUMBER  # type: ignore[operator]
-    return isinstance(value, str) and 0 < len(value) <= MAX_TOKEN_CHARACTERS
+    return isinstance(value, str) and 0 < len(value) <= MAX_TOKEN_CHARACTERS and value.isascii() and value.isprintable()

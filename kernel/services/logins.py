@@ -132,7 +132,6 @@ class Logins:
                     held.seen = seen
                     try:
                         held.lent = self._bring_home(held.key, held.lent)
-                        self._write(f"{held.key}.json", msgspec.json.encode(held.lent))
                     except OSError as error:
                         logger.error("login.later %s: %s (it is tried again)", held.key, error)
             await trio.sleep(RENEWED_SECONDS)
@@ -203,19 +202,26 @@ class Logins:
             (self._folder / f"{key}.lock").unlink(missing_ok=True)
 
     def _bring_home(self, key: str, lent: Lent) -> Lent:
-        """Write the tokens that were renewed where the login is kept, if those lent are there yet. Raises OSError.
+        """Bring home the tokens that were renewed in the copy; the record as it is now. Raises OSError.
 
         First they are made safe beside the record, so that neither our end nor that of the copy loses them.
         """
-        safe, copied = self._folder / f"{key}.renewed", renewal_of(_copied(lent), lent.fields)
-        if copied is not None and _digest(copied) != lent.seen:
-            self._write(safe.name, copied)
-            fault_point("login.safe")
-            lent = msgspec.structs.replace(lent, seen=_digest(copied))
-        if not lent.fields or not safe.exists():
+        lent = self._put_home(key, lent)  # those over which a kernel died
+        copied = renewal_of(_copied(lent), lent.fields)
+        if copied is None or _digest(copied) == lent.seen:
             return lent
-        renewed = safe.read_bytes()
-        kept = _read(lent.home)
+        self._write(f"{key}.renewed", copied)
+        fault_point("login.safe")
+        return self._put_home(key, msgspec.structs.replace(lent, seen=_digest(copied)))
+
+    def _put_home(self, key: str, lent: Lent) -> Lent:
+        """Write the tokens that are safe where the login is kept, if those that we know are there. Raises OSError."""
+        safe = self._folder / f"{key}.renewed"
+        try:
+            renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": it is of another login
+        except FileNotFoundError:
+            return lent
+        kept = _read(lent.home) if renewed else None
         found = None if kept is None else _digest(renewal_of(kept, lent.fields) or b"")
         if kept is not None and found == lent.digest != _digest(renewed):
             _replace(lent.home, merged(kept, renewed, lent.fields), _digest(kept))
@@ -229,6 +235,9 @@ class Logins:
             os.replace(safe, where)
             text = "is left alone, for somebody else changed it meanwhile; the tokens that"
             logger.warning("login.kept %s %s %s has are in %s", lent.home, text, lent.holder, where)
+        # Until it is noted what home has, what is safe tells it: else the next renewal would find a stranger's there.
+        self._write(f"{key}.json", msgspec.json.encode(lent))
+        fault_point("login.noted")
         safe.unlink(missing_ok=True)
         return lent
 
@@ -354,7 +363,7 @@ def _stat(lent: Lent) -> tuple[int, int, int] | None:
             found = os.stat(os.path.basename(lent.copy), dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_ctime_ns, found.st_size, found.st_ino  # of its times, the one that no program can set
 
 
 @contextmanager

@@ -64,9 +64,9 @@ work is done on your account, and the program can read the login. Without it non
 | --- | --- | --- | --- |
 {}
 
-- **A copy, for one attempt.** The program gets that file (of opencode's the entry of the model's provider alone, and
-  none of type `wellknown`), in its own private home, and nothing else of yours: no settings, sessions, hooks or
-  servers. The copy is removed when nothing of the attempt runs any more.
+- **A copy, for one attempt.** The program gets that file (of claude's no logins of MCP servers; of opencode's the entry
+  of the model's provider alone, and none of type `wellknown`), in its own private home, and nothing else of yours: no
+  settings, sessions, hooks or servers. The copy is removed when nothing of the attempt runs any more.
 - **What it renews comes home.** Renewed tokens (the old ones are void then) are put into your file as soon as they are
   seen, at once or not at all, if the tokens there are still those that were lent: the fields in the table and nothing
   else of the copy, all of them or none. They are made safe in `logins/` of the state directory first: `kill -9` of

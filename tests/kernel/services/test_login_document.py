@@ -66,8 +66,8 @@ async def test_only_renewed_tokens_go_home(place: Place, backend: Any) -> None:
 
 
 @pytest.mark.promise("P35")
-async def test_opencode_is_lent_the_entry_of_its_provider_alone(place: Place) -> None:
-    """Other vendors are none of the agent's business; an entry that names commands is never lent."""
+async def test_logins_of_other_vendors_in_the_file_are_not_lent(place: Place) -> None:
+    """They are none of the agent's business; an entry that names commands is never lent."""
     place.keep("opencode", {"anthropic": OAUTH, "openai": RUNS, "github-copilot": OAUTH, "https://x.example": RUNS})
     kernel, (leased, start) = place.kernel(), place.attempt("alice", "opencode")
     await kernel.lend(leased, start)
@@ -76,6 +76,11 @@ async def test_opencode_is_lent_the_entry_of_its_provider_alone(place: Place) ->
     for provider in ("openai", "google"):
         with pytest.raises(CauseError, match=f"holds no login for {provider} that can be lent"):
             await kernel.lend(*place.attempt("bob", "opencode", provider))
+    place.keep("claude", {**LOGIN, "mcpOAuth": {"other|1": {"accessToken": "m-1"}}})
+    leased, start = place.attempt("carol")
+    await kernel.lend(leased, start)
+    assert json.loads(place.copy("carol").read_text()) == LOGIN
+    kernel.give_back(leased.attempt)
 
 
 @pytest.mark.promise("P35")

@@ -28,7 +28,7 @@ from worker.models.model import BLANK
 LOGIN = {"claudeAiOauth": {"accessToken": "a-1", "refreshToken": "r-1", "expiresAt": 1}}
 RENEWED = {"claudeAiOauth": {"accessToken": "a-2", "refreshToken": "r-2", "expiresAt": 2}}
 FILE = ".claude/.credentials.json"
-POINTS = ("recorded", "lent", "safe", "beside", "home", "removed")
+POINTS = ("recorded", "lent", "safe", "beside", "home", "noted", "removed")
 
 
 class Place:
@@ -155,6 +155,7 @@ def put_a_pipe_there(copy: Path) -> None:
         b'{"claudeAiOauth": {"accessToken": "a-2", "refreshToken": "r-2", "expiresAt": "2"}}',
         b'{"claudeAiOauth": {"accessToken": ["a-2"], "refreshToken": "r-2", "expiresAt": 2}}',
         json.dumps({"claudeAiOauth": {**RENEWED["claudeAiOauth"], "accessToken": "a" * 8193}}).encode(),
+        json.dumps({"claudeAiOauth": {**RENEWED["claudeAiOauth"], "accessToken": "a\r\nHost: x"}}).encode(),
         json.dumps(RENEWED).encode() + b" " * (64 * 1024),
         Path.unlink,
         link_to_another_file,
@@ -169,6 +170,7 @@ def put_a_pipe_there(copy: Path) -> None:
         "a text for a time",
         "a list for a token",
         "a long token",
+        "two lines for a token",
         "too large",
         "gone",
         "a link",
@@ -286,6 +288,27 @@ def test_no_kill_loses_what_was_renewed(place: Place, point: str) -> None:
         place.copy("alice").unlink()
     place.kernel().settle()
     assert (place.kept(), place.left()) == (RENEWED if renewed else LOGIN, [])
+
+
+@pytest.mark.promise("P35")
+@pytest.mark.parametrize("point", ["lent", "safe", "beside", "home", "noted"])
+def test_no_kill_loses_what_is_renewed_after_it(place: Place, point: str) -> None:
+    """A tree outlives its kernel, and renews again: that is no login that somebody else put there meanwhile."""
+    words = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]
+    subprocess.run(words, env={**os.environ, AT: f"login.{point}:1"}, check=False)
+    again = {"claudeAiOauth": {"accessToken": "a-3", "refreshToken": "r-3", "expiresAt": 3}}
+    place.write(place.copy("alice"), again)
+    settle = [sys.executable, "-c", f"from {__name__} import settled; settled({str(place.folder)!r})"]
+    ended = subprocess.run(settle, env={**os.environ, AT: "login.home:1"}, check=False)
+    assert ended.returncode == -9
+    place.kernel().settle()
+    assert (place.kept(), place.left()) == (again, [])
+
+
+def settled(folder: str) -> None:
+    """Begin as the next kernel does, with a point armed at which this process dies."""
+    arm(os.environ)
+    Place(Path(folder)).kernel().settle()
 
 
 async def test_a_token_is_lent_to_any_number_at_once(place: Place) -> None:
