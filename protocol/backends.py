@@ -14,6 +14,10 @@ from protocol.agent import Backend
 Ability = Literal["yes", "weaker", "no"]
 
 
+MAX_LOGIN_BYTES: Final = 64 * 1024
+"""Of a program's login: what is larger is none."""
+
+
 class TokenField(msgspec.Struct, frozen=True):
     """The place of a token in a login's JSON: a text, or with ``number`` a time."""
 

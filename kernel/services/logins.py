@@ -31,14 +31,13 @@ from kernel.procs.spec import SpawnTransient
 from kernel.services.login_document import lendable, merged, renewal_of, token_fields, token_file
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
-from protocol.backends import BACKENDS, LoginSpec, TokenField
+from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, LoginSpec, TokenField
 from protocol.ipc import Start
 
 logger = logging.getLogger(__name__)
 
 LOGINS: Final = "logins"
 """The folder, in that of all projects."""
-MAX_LOGIN_BYTES: Final = 64 * 1024
 PATIENCE_SECONDS: Final = 5.0
 """How long an attempt waits for a login before its work goes back to its lane, to be tried again."""
 _LOOK_SECONDS: Final = 0.1
