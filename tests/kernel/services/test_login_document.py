@@ -86,16 +86,17 @@ async def test_logins_of_other_vendors_in_the_file_are_not_lent(place: Place) ->
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("anew", [None, {"claudeAiOauth": {"accessToken": "b-1"}}])
 async def test_junk_before_and_after_loses_no_renewal(
-    place: Place, anew: object, autojump_clock: trio.testing.MockClock
+    place: Place, anew: object, autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Of all that lay in the copy only a login counts; where home has changed, that is what is kept beside."""
+    """Of all that lay in the copy only a login counts; where home has changed, it is kept beside, and told once."""
     kernel, (leased, start) = place.kernel(), place.attempt("alice")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(kernel.run)
         await kernel.lend(leased, start)
         if anew is not None:
             place.write(place.home, anew)
-        for left in ({"x": 1}, RENEWED, {"claudeAiOauth": {"accessToken": "junk"}}, {"xyz": 2}):
+        junk = {"claudeAiOauth": {"accessToken": "x", "refreshToken": "x", "expiresAt": 9}}
+        for left in ({"x": 1}, junk, RENEWED, {"claudeAiOauth": {"accessToken": "junk"}}, {"xyz": 2}, RENEWED):
             place.write(place.copy("alice"), left)
             await trio.sleep(3 * module.RENEWED_SECONDS)
         kernel.give_back(leased.attempt)
@@ -103,6 +104,7 @@ async def test_junk_before_and_after_loses_no_renewal(
     assert place.kept() == (anew or RENEWED)
     kept = [json.loads(path.read_text()) for path in place.folder.glob("state/logins/*.kept")]
     assert kept == ([] if anew is None else [RENEWED])
+    assert caplog.text.count("login.kept") == (0 if anew is None else 2)
 
 
 def put_a_folder_there(copy: Path) -> None:

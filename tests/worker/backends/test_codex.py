@@ -264,9 +264,12 @@ async def test_people_are_not_shown_what_a_login_was_renewed_to(tmp_path: Path) 
             await link.delta(f"it is {shown[:10]}")
             await link.delta(f"{shown[10:]}, ")
             await link.record_last(Entry(k=0, kind="tool", text=shown, call_id="c", name="bash"))
+    await link.delta(f"it is no {tokens[0][:8]}")
+    login.write_text(json.dumps({"tokens": ["ey-" + "d" * 30]}))
+    await link.delta("!")
     told = [msgspec.json.decode(line, type=Log | Delta | Entry) for line in lines.sent]
     assert [one.text for one in told if isinstance(one, Log)] == ["cat: [login]"] * 6
-    assert "".join(one.text for one in told if isinstance(one, Delta)) == "it is [login], " * 6
+    assert "".join(one.text for one in told if isinstance(one, Delta)) == "it is [login], " * 6 + "it is no ey-aaaaa!"
     assert [one.shown and one.shown.text for one in told if isinstance(one, Entry)] == ["[login]"] * 6
 
 
@@ -280,7 +283,7 @@ def test_only_so_much_of_a_login_is_looked_for(tmp_path: Path) -> None:
     for turn in "abc":
         last = [f"{turn}-{number:08}" for number in range(2 * MAX_SECRETS)]
         login.write_text(json.dumps(last))
-        assert len(secrets.now()) == MAX_SECRETS + 1
+        assert (len(secrets.now()), len(LoginSecrets(job.start).now())) == (MAX_SECRETS + 1, MAX_SECRETS)
     assert "lent-lent-lent" in secrets.now() and set(secrets.now()) <= {"lent-lent-lent", *last}
 
 
