@@ -280,6 +280,7 @@ def test_only_so_much_of_a_login_is_looked_for(tmp_path: Path) -> None:
     login.write_text(json.dumps({"tokens": ["lent-lent-lent"]}))
     secrets = LoginSecrets(job.start)
     assert set(secrets.now()) == {"lent-lent-lent"}
+    last: list[str] = []
     for turn in "abc":
         last = [f"{turn}-{number:08}" for number in range(2 * MAX_SECRETS)]
         login.write_text(json.dumps(last))
