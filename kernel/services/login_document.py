@@ -5,11 +5,15 @@ that were lent (``LoginSpec.renews``), each of the kind that it was: all else of
 of it is configuration, which a program would run outside of any sandbox.
 """
 
+import errno
+import os
+import stat
 from typing import Any, Final
 
 import msgspec
 
-from protocol.backends import LoginSpec, TokenField
+from kernel.agents.providers import CauseError
+from protocol.backends import MAX_LOGIN_BYTES, LoginSpec, TokenField
 
 MAX_TOKEN_CHARACTERS: Final = 8 * 1024
 _MAX_NUMBER: Final = 2**53
@@ -18,14 +22,31 @@ _LENT_TYPES: Final = ("oauth", "api")
 """Of entries by provider. One of type ``wellknown`` names commands to run."""
 
 
-def lendable(data: bytes, spec: LoginSpec, provider: str) -> bytes | None:
-    """The part of the login ``data`` that work with a model of ``provider`` needs; None where there is none."""
-    found = _object(data)
-    names = {provider} if spec.by_provider else spec.parts or found.keys()
-    lent = {name: entry for name, entry in found.items() if name in names}
-    if spec.by_provider and not any(isinstance(one, dict) and one.get("type") in _LENT_TYPES for one in lent.values()):
+def login_at(home: str, spec: LoginSpec, provider: str) -> bytes:
+    """The part of the login at ``home`` that work with a model of ``provider`` needs. Raises CauseError."""
+    try:
+        data = _lendable(read_login(home) or b"", spec, provider)
+    except OSError as error:
+        raise CauseError("auth", f"{home} cannot be read: {error.strerror}") from error
+    if data is None:
+        whose = f" for {provider} that can be lent" if spec.by_provider else ""
+        raise CauseError("auth", f"{home} holds no login{whose}; {spec.how}")
+    return data
+
+
+def read_login(path: str) -> bytes | None:
+    """A regular file of bounded size; None where there is none. Raises OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
         return None
-    return (data if lent == found else msgspec.json.encode(lent)) if lent else None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise OSError(errno.EINVAL, "it is no file", path)
+        data = file.read(MAX_LOGIN_BYTES + 1)
+    if len(data) > MAX_LOGIN_BYTES:
+        raise OSError(errno.EFBIG, "it is too large for a login", path)
+    return data
 
 
 def token_file(token: str) -> bytes:
@@ -60,6 +81,16 @@ def merged(kept: bytes, renewed: bytes, fields: tuple[TokenField, ...]) -> bytes
     for field in fields:
         _put(whole, field.path, _at(tokens, field))
     return msgspec.json.format(msgspec.json.encode(whole), indent=2)
+
+
+def _lendable(data: bytes, spec: LoginSpec, provider: str) -> bytes | None:
+    """The part of the login ``data`` that work with a model of ``provider`` needs; None where there is none."""
+    found = _object(data)
+    names = {provider} if spec.by_provider else spec.parts or found.keys()
+    lent = {name: entry for name, entry in found.items() if name in names}
+    if spec.by_provider and not any(isinstance(one, dict) and one.get("type") in _LENT_TYPES for one in lent.values()):
+        return None
+    return (data if lent == found else msgspec.json.encode(lent)) if lent else None
 
 
 def _object(data: bytes) -> dict[str, Any]:

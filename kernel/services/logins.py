@@ -24,14 +24,14 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.providers import CauseError, login_path
+from kernel.agents.providers import login_path
 from kernel.fault_injection import fault_point
 from kernel.procs.attempt_dir import LOCK_FILE, lock_is_free
 from kernel.procs.spec import SpawnTransient
-from kernel.services.login_document import lendable, merged, renewal_of, token_fields, token_file
+from kernel.services.login_document import login_at, merged, read_login, renewal_of, token_fields, token_file
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
-from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, LoginSpec, TokenField
+from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, TokenField
 from protocol.ipc import Start
 
 logger = logging.getLogger(__name__)
@@ -135,9 +135,6 @@ class Logins:
                         logger.error("login.later %s: %s (it is tried again)", held.key, error)
             await trio.sleep(RENEWED_SECONDS)
 
-    def _home(self, spec: LoginSpec) -> str:
-        return os.path.realpath(login_path(spec, self._environ))
-
     def _lend(self, leased: Leased, start: Start) -> str | None:
         """Lend it; who has it, where somebody has. Raises CauseError, SpawnTransient."""
         spec = BACKENDS[start.backend].login
@@ -149,7 +146,7 @@ class Logins:
             copy=spec.private,
         )
         token = self._environ.get(spec.token_variable, "") if spec.token_variable else ""
-        home = self._home(spec)
+        home = os.path.realpath(login_path(spec, self._environ))
         # Attempts of two projects may have one name.
         key = _key(f"{start.backend}-token-{leased.attempt}", start.attempt_dir) if token else _key(start.backend, home)
         try:
@@ -165,7 +162,7 @@ class Logins:
                 if before is not None:
                     self._settle(key, before)
                 provider = start.provider.name if start.provider is not None else ""
-                data = token_file(token) if token else _login_at(home, spec, provider)
+                data = token_file(token) if token else login_at(home, spec, provider)
                 if not token:
                     fields = token_fields(data, spec, provider)
                     had = _digest(renewal_of(data, fields) or b"")
@@ -220,7 +217,7 @@ class Logins:
             renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": it is of another login
         except FileNotFoundError:
             return lent
-        kept = _read(lent.home) if renewed else None
+        kept = read_login(lent.home) if renewed else None
         found = None if kept is None else _digest(renewal_of(kept, lent.fields) or b"")
         if kept is not None and found == lent.digest != _digest(renewed):
             _replace(lent.home, merged(kept, renewed, lent.fields), _digest(kept))
@@ -296,32 +293,6 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _login_at(home: str, spec: LoginSpec, provider: str) -> bytes:
-    try:
-        data = lendable(_read(home) or b"", spec, provider)
-    except OSError as error:
-        raise CauseError("auth", f"{home} cannot be read: {error.strerror}") from error
-    if data is None:
-        whose = f" for {provider} that can be lent" if spec.by_provider else ""
-        raise CauseError("auth", f"{home} holds no login{whose}; {spec.how}")
-    return data
-
-
-def _read(path: str) -> bytes | None:
-    """A regular file of bounded size; None where there is none. Raises OSError."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", path)
-        data = file.read(MAX_LOGIN_BYTES + 1)
-    if len(data) > MAX_LOGIN_BYTES:
-        raise OSError(errno.EFBIG, "it is too large for a login", path)
-    return data
-
-
 def _copied(lent: Lent) -> bytes:
     """The copy as a program has left it, which may be anything; nothing where it is no file that can be read."""
     try:
@@ -337,22 +308,19 @@ def _clear(lent: Lent) -> None:
 
     Nothing of that program runs now.
     """
-    path = Path(lent.place)
-    for part in (parts := Path(lent.copy).parts):
-        path /= part
+    copy = Path(lent.place, lent.copy)
+    for depth in reversed(range(len(Path(lent.copy).parts))):
+        path = copy.parents[depth - 1] if depth else copy
         try:
             is_folder = stat.S_ISDIR(path.lstat().st_mode)
         except FileNotFoundError:
             return
-        is_copy = path == Path(lent.place, *parts)
-        if is_copy and not is_folder:
+        if path == copy and not is_folder:
             path.unlink()
-        elif is_copy or not is_folder:
+        elif path == copy or not is_folder:
             aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
             path.rename(aside)
-            logger.warning(
-                "login.aside %s was in the way of a login, and is %s now (%s)", path, aside.name, lent.holder
-            )
+            logger.warning("login.aside %s was in place of a login, and is %s now", path, aside.name)
             return
 
 
@@ -403,7 +371,7 @@ def _replace(path: str, data: bytes, digest: str) -> None:
     try:
         _write_new(folder, beside, data)
         fault_point("login.beside")
-        kept = _read(path)
+        kept = read_login(path)
         if kept is None or _digest(kept) != digest:
             os.unlink(beside, dir_fd=folder)
             raise OSError(errno.EBUSY, "it changes just now", path)
