@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,12 @@ from tests.project import Project, empty_project
 # What is not kept is compiled by each process anew, and the tests start thousands.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell has what runs in its background ignore SIGINT, and nohup SIGHUP. Whatever we start would do so as well.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # An example that takes long on a busy machine says nothing about what it tries. ``scripts/soak properties`` tries more.
 settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get("AWK_TEST_EXAMPLES", "40")))
