@@ -14,6 +14,17 @@ from protocol.agent import Backend
 Ability = Literal["yes", "weaker", "no"]
 
 
+MAX_LOGIN_BYTES: Final = 64 * 1024
+"""Of a program's login: what is larger is none."""
+
+
+class TokenField(msgspec.Struct, frozen=True):
+    """The place of a token in a login's JSON: a text, or with ``number`` a time."""
+
+    path: tuple[str, ...]
+    number: bool = False
+
+
 class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The place of a program's login of its owner. ``file`` is below ``folder``, a folder of the home, or below what
     ``folder_variable`` names; ``private`` is the same file below a home that we give the program.
@@ -27,6 +38,12 @@ class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """How to log in."""
     providers: frozenset[str]
     """Whose models it is good for."""
+    renews: tuple[TokenField, ...]
+    """What its program renews; of what it leaves in its copy, nothing else goes home."""
+    parts: frozenset[str] = frozenset()
+    """The entries of the file that are lent; all, where none is named."""
+    by_provider: bool = False
+    """Whether the file has an entry for each provider: one is lent, and ``renews`` is below it."""
     token_variable: str = ""
     """A variable that may hold a token in place of the file, which nothing renews."""
 
@@ -78,6 +95,12 @@ _ROWS: Final = (
             private=".credentials.json",
             how="log in with claude, or set CLAUDE_CODE_OAUTH_TOKEN where the kernel starts (claude setup-token)",
             providers=frozenset({"anthropic"}),
+            renews=(
+                TokenField(("claudeAiOauth", "accessToken")),
+                TokenField(("claudeAiOauth", "refreshToken")),
+                TokenField(("claudeAiOauth", "expiresAt"), number=True),
+            ),
+            parts=frozenset({"claudeAiOauth", "organizationUuid"}),
             token_variable="CLAUDE_CODE_OAUTH_TOKEN",
         ),
     ),
@@ -96,6 +119,12 @@ _ROWS: Final = (
             private="auth.json",
             how="log in with codex login",
             providers=frozenset({"openai"}),
+            renews=(
+                TokenField(("tokens", "id_token")),
+                TokenField(("tokens", "access_token")),
+                TokenField(("tokens", "refresh_token")),
+                TokenField(("last_refresh",)),
+            ),
         ),
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
@@ -119,6 +148,8 @@ _ROWS: Final = (
             private="data/opencode/auth.json",
             how="log in with opencode auth login",
             providers=frozenset({"anthropic", "openai"}),
+            renews=(TokenField(("access",)), TokenField(("refresh",)), TokenField(("expires",), number=True)),
+            by_provider=True,
         ),
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all nothing, with auto do all",

@@ -6,7 +6,7 @@ are read meanwhile, by ``worker.io`` (``poll`` or ``trio_io``).
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 import msgspec
@@ -134,14 +134,35 @@ class Link:
         self._hearing = hearing
         self._progress = ("", -math.inf)
         self._redaction: Redaction | None = None
+        self._secrets: Mapping[str, str] = {}
+        self._renewed: Callable[[], Mapping[str, str]] = dict
+        self._known: Mapping[str, str] = {}
         self.lost = False
 
-    def hide(self, secrets: Mapping[str, str]) -> None:
-        """From now on show no secret of these to people, but what stands beside it."""
-        if secrets:
+    def hide(self, secrets: Mapping[str, str], renewed: Callable[[], Mapping[str, str]] = dict) -> None:
+        """From now on show no secret of these to people, but what stands beside it.
+
+        Nor one of those that ``renewed`` tells: it is asked whenever something is to be shown.
+        """
+        self._secrets, self._renewed = secrets, renewed
+        self._hiding()
+
+    def shown(self, text: str) -> str:
+        """``text`` as it is shown to people."""
+        redaction = self._hiding()
+        return text if redaction is None else redaction.of(text)
+
+    def _hiding(self) -> "Redaction | None":
+        known = {**self._secrets, **self._renewed()}
+        if known != self._known:
             from worker.redaction import Redaction  # noqa: PLC0415  (most work has no secrets)
 
-            self._redaction = Redaction(secrets)
+            self._known = known
+            if self._redaction is None:
+                self._redaction = Redaction(known)
+            else:
+                self._redaction.hide(known)
+        return self._redaction
 
     async def record(self, entry: Entry) -> Go | Yield:
         """Have ``entry`` made durable. Raises LinkLost, TooLarge.
@@ -167,12 +188,12 @@ class Link:
 
     async def delta(self, text: str) -> None:
         """Show text of a reply as it comes."""
-        if self._redaction is not None:
-            text = self._redaction.of_stream(text)
+        if (redaction := self._hiding()) is not None:
+            text = redaction.of_stream(text)
         await self._delta(text)
 
     async def _end_delta(self) -> None:
-        if self._redaction is not None and (rest := self._redaction.end_stream()):
+        if (redaction := self._hiding()) is not None and (rest := redaction.end_stream()):
             await self._delta(rest)
 
     async def _delta(self, text: str) -> None:
@@ -189,8 +210,7 @@ class Link:
 
     async def log(self, level: Literal["debug", "info", "warning", "error"], text: str) -> None:
         """Write a line into the agent's log."""
-        text = text[:LOG_CHARACTERS] if self._redaction is None else self._redaction.of(text[:LOG_CHARACTERS])
-        await self._tell(Log(level=level, text=text))
+        await self._tell(Log(level=level, text=self.shown(text[:LOG_CHARACTERS])))
 
     async def finish(self, frame: Result | Error) -> None:
         """Say how it ended. A kernel that no longer listens is not told."""
@@ -210,7 +230,7 @@ class Link:
 
     def _with_shown(self, entry: Entry) -> Entry:
         """Return ``entry``; where it holds a secret, with what is shown in its place."""
-        redaction = self._redaction
+        redaction = self._hiding()
         if redaction is None:
             return entry
         text = redaction.of(entry.text)

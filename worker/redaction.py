@@ -27,6 +27,11 @@ class Redaction:
     """Of some secrets, each with what is told in its place (``named``)."""
 
     def __init__(self, named: Mapping[str, str]) -> None:
+        self._held = ""
+        self.hide(named)
+
+    def hide(self, named: Mapping[str, str]) -> None:
+        """Take out these from now on, and no others; what of a stream waits goes on waiting."""
         secrets = sorted((secret for secret in named if secret), key=len, reverse=True)
         self._whole = tuple((form, named[secret]) for secret in secrets for form in dict.fromkeys(_forms(secret)))
         self._pieces = {
@@ -35,7 +40,6 @@ class Redaction:
             for start in range(min(len(form), LONGEST) - SLICE + 1)
         }
         self._grams = {piece[at : at + _GRAM] for piece in self._pieces for at in (0, SLICE - _GRAM)}
-        self._held = ""
 
     def of(self, text: str) -> str:
         """``text`` without them: some 0.02 ms for each kB, and 0.5 ms where a piece of one may be in it."""

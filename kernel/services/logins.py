@@ -1,8 +1,8 @@
 """Logins of the user that programs work with (``login: true``): lent for one attempt at a time, and given back.
 
 A program gets a copy in its own home, and renews that: what it renewed goes back to where the login is kept, as soon
-as it is seen, and only if that file is still what was lent. A login that can be renewed is never with two attempts at
-once, whichever kernels they belong to: their refresh tokens are good for one use.
+as it is seen, and only if the tokens there are still those that were lent. A login that can be renewed is never with
+two attempts at once, whichever kernels they belong to: their refresh tokens are good for one use.
 
 Of each login there are, in the folder of all projects, a lock and a record of who has it. A kernel holds the lock for
 its attempt, and the attempt's keeper holds its own until the whole tree is gone; so whoever gets the first and finds
@@ -14,29 +14,30 @@ import fcntl
 import hashlib
 import logging
 import os
+import secrets
 import stat
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import trio
 
-from kernel.agents.providers import CauseError, login_path
+from kernel.agents.providers import login_path
 from kernel.fault_injection import fault_point
 from kernel.procs.attempt_dir import LOCK_FILE, lock_is_free
 from kernel.procs.spec import SpawnTransient
+from kernel.services.login_document import login_at, merged, read_login, renewal_of, token_fields, token_file
 from kernel.source.safe_paths import open_file, open_folder
 from kernel.store.transitions.lease import Leased
-from protocol.backends import BACKENDS, LoginSpec
+from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, TokenField
 from protocol.ipc import Start
 
 logger = logging.getLogger(__name__)
 
 LOGINS: Final = "logins"
 """The folder, in that of all projects."""
-MAX_LOGIN_BYTES: Final = 1024 * 1024
 PATIENCE_SECONDS: Final = 5.0
 """How long an attempt waits for a login before its work goes back to its lane, to be tried again."""
 _LOOK_SECONDS: Final = 0.1
@@ -48,15 +49,18 @@ _MODE: Final = 0o600
 class Lent(msgspec.Struct, frozen=True):
     """The record of a login that an attempt has. ``home`` is the file that it comes from; "" for a token.
 
-    ``digest`` is that of what was lent, or given back since; ``copy`` is below ``place``.
+    ``copy`` is below ``place``. Of the tokens in ``fields``, ``digest`` is that of those which home has, as far as we
+    know, and ``seen`` of those which the copy had when it was looked at last.
     """
 
     holder: str
     attempt_dir: str
     place: str
     copy: str
-    home: str
-    digest: str
+    home: str = ""
+    digest: str = ""
+    seen: str = ""
+    fields: tuple[TokenField, ...] = ()
 
 
 class _Held(msgspec.Struct):
@@ -127,13 +131,9 @@ class Logins:
                     held.seen = seen
                     try:
                         held.lent = self._bring_home(held.key, held.lent)
-                        self._write(f"{held.key}.json", msgspec.json.encode(held.lent))
                     except OSError as error:
                         logger.error("login.later %s: %s (it is tried again)", held.key, error)
             await trio.sleep(RENEWED_SECONDS)
-
-    def _home(self, spec: LoginSpec) -> str:
-        return os.path.realpath(login_path(spec, self._environ))
 
     def _lend(self, leased: Leased, start: Start) -> str | None:
         """Lend it; who has it, where somebody has. Raises CauseError, SpawnTransient."""
@@ -144,12 +144,11 @@ class Logins:
             attempt_dir=start.attempt_dir,
             place=start.session_dir,
             copy=spec.private,
-            home="",
-            digest="",
         )
         token = self._environ.get(spec.token_variable, "") if spec.token_variable else ""
-        home = self._home(spec)
-        key = f"{start.backend}-token-{leased.attempt}" if token else _key(start.backend, home)
+        home = os.path.realpath(login_path(spec, self._environ))
+        # Attempts of two projects may have one name.
+        key = _key(f"{start.backend}-token-{leased.attempt}", start.attempt_dir) if token else _key(start.backend, home)
         try:
             lock = self._lock(key)
             if lock is None:
@@ -162,12 +161,14 @@ class Logins:
                     return before.holder
                 if before is not None:
                     self._settle(key, before)
-                data = _token_file(token) if token else _login_at(home, spec)
+                provider = start.provider.name if start.provider is not None else ""
+                data = token_file(token) if token else login_at(home, spec, provider)
                 if not token:
-                    lent = msgspec.structs.replace(lent, home=home, digest=_digest(data))
+                    fields = token_fields(data, spec, provider)
+                    had = _digest(renewal_of(data, fields) or b"")
+                    lent = msgspec.structs.replace(lent, home=home, digest=had, seen=had, fields=fields)
+                _clear(lent)  # what is there was never lent
                 with _folder_of(lent, make=True) as folder:
-                    with suppress(FileNotFoundError):  # what is there was never lent
-                        os.unlink(os.path.basename(lent.copy), dir_fd=folder)
                     self._write(f"{key}.json", msgspec.json.encode(lent))
                     fault_point("login.recorded")
                     _write_new(folder, os.path.basename(lent.copy), data)
@@ -185,8 +186,10 @@ class Logins:
     def _settle(self, key: str, lent: Lent) -> None:
         """Bring home what was renewed, and remove the copy and the record. Raises OSError; then both stay."""
         self._bring_home(key, lent)
-        with suppress(FileNotFoundError), _folder_of(lent) as folder:
-            os.unlink(os.path.basename(lent.copy), dir_fd=folder)
+        try:
+            _clear(lent)
+        except OSError as error:  # the program's doing: no reason for others to wait
+            logger.warning("login.copy %s of %s cannot be removed: %s", lent.copy, lent.holder, error)
         fault_point("login.removed")
         (self._folder / f"{key}.json").unlink(missing_ok=True)
         if lent.home:
@@ -195,33 +198,44 @@ class Logins:
             (self._folder / f"{key}.lock").unlink(missing_ok=True)
 
     def _bring_home(self, key: str, lent: Lent) -> Lent:
-        """Write what was renewed where the login is kept, if that is still what was lent. Raises OSError.
+        """Bring home the tokens that were renewed in the copy; the record as it is now. Raises OSError.
 
-        First it is made safe beside the record, so that neither our end nor that of the copy loses it.
+        First they are made safe beside the record, so that neither our end nor that of the copy loses them.
         """
-        if not lent.home:
+        lent = self._put_home(key, lent)  # those over which a kernel died
+        copied = renewal_of(_copied(lent), lent.fields)
+        if copied is None or _digest(copied) == lent.seen:
             return lent
-        safe, copied = self._folder / f"{key}.renewed", _copied(lent)
-        if copied is not None and _digest(copied) != lent.digest:
-            self._write(safe.name, copied)
-            fault_point("login.safe")
-        if not safe.exists():
+        self._write(f"{key}.renewed", copied)
+        fault_point("login.safe")
+        return self._put_home(key, msgspec.structs.replace(lent, seen=_digest(copied)))
+
+    def _put_home(self, key: str, lent: Lent) -> Lent:
+        """Write the tokens that are safe where the login is kept, if those that we know are there. Raises OSError."""
+        safe = self._folder / f"{key}.renewed"
+        try:
+            renewed = renewal_of(safe.read_bytes(), lent.fields) or b""  # b"": it is of another login
+        except FileNotFoundError:
             return lent
-        renewed = safe.read_bytes()
-        kept = _read(lent.home)
-        if kept is not None and kept != renewed and _digest(kept) == lent.digest and _same_kind(kept, renewed):
-            _replace(lent.home, renewed, lent.digest)
+        kept = read_login(lent.home) if renewed else None
+        found = None if kept is None else _digest(renewal_of(kept, lent.fields) or b"")
+        if kept is not None and found == lent.digest != _digest(renewed):
+            _replace(lent.home, merged(kept, renewed, lent.fields), _digest(kept))
             fault_point("login.home")
             logger.info("login.renewed %s, by %s", lent.home, lent.holder)
-        elif kept is not None and kept != renewed:
-            os.replace(safe, self._folder / f"{key}.kept")
-            why = "somebody else changed it meanwhile" if _digest(kept) != lent.digest else "it is no such login"
+            found = _digest(renewed)
+        if found == _digest(renewed):
+            lent = msgspec.structs.replace(lent, digest=found)
+        elif found is not None:
             where = self._folder / f"{key}.kept"
-            logger.warning(
-                "login.kept %s is left alone, for %s; what %s has is in %s", lent.home, why, lent.holder, where
-            )
+            os.replace(safe, where)
+            text = "is left alone, for somebody else changed it meanwhile; the tokens that"
+            logger.warning("login.kept %s %s %s has are in %s", lent.home, text, lent.holder, where)
+        # Until it is noted what home has, what is safe tells it: else the next renewal would find a stranger's there.
+        self._write(f"{key}.json", msgspec.json.encode(lent))
+        fault_point("login.noted")
         safe.unlink(missing_ok=True)
-        return msgspec.structs.replace(lent, digest=_digest(renewed))
+        return lent
 
     def _record(self, key: str) -> Lent | None:
         try:
@@ -279,62 +293,35 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _token_file(token: str) -> bytes:
-    """The file that claude would make of a token in its environment; so its shells are not handed it."""
-    oauth = {"accessToken": token, "refreshToken": None, "expiresAt": None, "scopes": ["user:inference"]}
-    return msgspec.json.encode({"claudeAiOauth": oauth})
-
-
-def _login_at(home: str, spec: LoginSpec) -> bytes:
-    try:
-        data = _read(home)
-    except OSError as error:
-        raise CauseError("auth", f"{home} cannot be read: {error.strerror}") from error
-    if data is None or not _object(data):
-        raise CauseError("auth", f"{home} holds no login; {spec.how}")
-    return data
-
-
-def _read(path: str) -> bytes | None:
-    """A regular file of bounded size; None where there is none. Raises OSError."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise OSError(errno.EINVAL, "it is no file", path)
-        data = file.read(MAX_LOGIN_BYTES + 1)
-    if len(data) > MAX_LOGIN_BYTES:
-        raise OSError(errno.EFBIG, "it is too large for a login", path)
-    return data
-
-
-def _object(data: bytes) -> dict[str, Any]:
-    """The object that ``data`` is; empty where it is none, as of a program that was killed over it."""
-    try:
-        found: object = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _same_kind(kept: bytes, renewed: bytes) -> bool:
-    """Return whether ``renewed`` has every part of ``kept``: one that logged out, or was made up, has not."""
-    parts = _object(renewed)
-    return all(type(parts.get(key)) is type(value) for key, value in _object(kept).items())
-
-
-def _copied(lent: Lent) -> bytes | None:
-    """The copy as a program has left it; None where it is no login. It lies where the program can write."""
+def _copied(lent: Lent) -> bytes:
+    """The copy as a program has left it, which may be anything; nothing where it is no file that can be read."""
     try:
         with _folder_of(lent) as folder, os.fdopen(open_file(folder, os.path.basename(lent.copy), os.O_RDONLY)) as file:
             data = os.read(file.fileno(), MAX_LOGIN_BYTES + 1)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EINVAL):
-            raise
-        return None
-    return data if len(data) <= MAX_LOGIN_BYTES and _object(data) else None
+    except OSError:
+        return b""
+    return data if len(data) <= MAX_LOGIN_BYTES else b""
+
+
+def _clear(lent: Lent) -> None:
+    """Remove the copy; set aside what a program has put in its place, or in that of a folder above. Raises OSError.
+
+    Nothing of that program runs now.
+    """
+    copy = Path(lent.place, lent.copy)
+    for depth in reversed(range(len(Path(lent.copy).parts))):
+        path = copy.parents[depth - 1] if depth else copy
+        try:
+            is_folder = stat.S_ISDIR(path.lstat().st_mode)
+        except FileNotFoundError:
+            return
+        if path == copy and not is_folder:
+            path.unlink()
+        elif path == copy or not is_folder:
+            aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+            path.rename(aside)
+            logger.warning("login.aside %s was in place of a login, and is %s now", path, aside.name)
+            return
 
 
 def _stat(lent: Lent) -> tuple[int, int, int] | None:
@@ -343,7 +330,7 @@ def _stat(lent: Lent) -> tuple[int, int, int] | None:
             found = os.stat(os.path.basename(lent.copy), dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return found.st_ctime_ns, found.st_size, found.st_ino  # of its times, the one that no program can set
 
 
 @contextmanager
@@ -384,7 +371,7 @@ def _replace(path: str, data: bytes, digest: str) -> None:
     try:
         _write_new(folder, beside, data)
         fault_point("login.beside")
-        kept = _read(path)
+        kept = read_login(path)
         if kept is None or _digest(kept) != digest:
             os.unlink(beside, dir_fd=folder)
             raise OSError(errno.EBUSY, "it changes just now", path)

@@ -65,11 +65,18 @@ def folder_errors(root: Path, folder: str) -> tuple[FileError, ...]:
     return ()
 
 
-def read_bytes(path: Path, shown: str, limit: int = yaml_tree.MAX_BYTES, where: str = "") -> bytes:
-    """All of a regular file of at most ``limit`` bytes. Raises BadDefinition, FileMissing."""
+def read_bytes(
+    path: Path, shown: str, limit: int = yaml_tree.MAX_BYTES, where: str = "", *, links: bool = True
+) -> bytes:
+    """All of a regular file of at most ``limit`` bytes; with ``links`` what a link points to.
+
+    Raises BadDefinition, FileMissing.
+    """
     real = str(path)
     try:
         mode = os.lstat(real).st_mode
+        if stat.S_ISLNK(mode) and not links:
+            raise fail(shown, "is a link, which is not followed here", "put a file in its place", where=where)
         if stat.S_ISLNK(mode):  # resolved only where it has to be: that takes longer than to read the file
             real = _real(real, shown, where)
             mode = os.lstat(real).st_mode

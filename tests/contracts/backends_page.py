@@ -60,17 +60,19 @@ project_rules: true      # what CLAUDE.md and AGENTS.md say, see docs/tools.md
 `login: true` has the program work with the login that you keep at home. That needs trust of its own (`awk trust`): the
 work is done on your account, and the program can read the login. Without it none of these files is opened.
 
-| backend | its login | or |
-| --- | --- | --- |
+| backend | its login | or | what comes home |
+| --- | --- | --- | --- |
 {}
 
-- **A copy, for one attempt.** The program gets exactly that file, in its own private home, and nothing else of yours:
-  no settings, sessions, hooks or servers. The copy is removed when nothing of the attempt runs any more.
-- **What it renews comes home.** A renewed login (CLIs renew their tokens, and the old ones are void then) is written to
-  your file as soon as it is seen, at once or not at all, if that file is still what was copied and what came has its
-  parts. It is made safe in `logins/` of the state directory first: `kill -9` of program, worker or kernel loses none;
-  the next kernel brings it home. Where you logged in anew meanwhile your file is left alone, and the other one is kept
-  in `logins/` (`login.kept` in the log); where you logged out it is dropped.
+- **A copy, for one attempt.** The program gets that file (of claude's no logins of MCP servers; of opencode's the entry
+  of the model's provider alone, and none of type `wellknown`), in its own private home, and nothing else of yours: no
+  settings, sessions, hooks or servers. The copy is removed when nothing of the attempt runs any more.
+- **What it renews comes home.** Renewed tokens (the old ones are void then) are put into your file as soon as they are
+  seen, at once or not at all, if the tokens there are still those that were lent: the fields in the table and nothing
+  else of the copy, all of them or none. They are made safe in `logins/` of the state directory first: `kill -9` of
+  program, worker or kernel loses none; the next kernel brings them home. Where you logged in anew meanwhile your file
+  is left alone, and the other tokens are kept in `logins/` (`login.kept` in the log); where you logged out they are
+  dropped.
 - **One attempt at a time**, of all projects of yours: two programs with one refresh token would void each other's. Who
   has to wait holds no worker, and says in the log who has the login. Your own use of the CLI beside it is not held up;
   if both renew at the same moment, one of them has to log in again. A token in `CLAUDE_CODE_OAUTH_TOKEN` is renewed by
@@ -78,8 +80,9 @@ work is done on your account, and the program can read the login. Without it non
 - **To its vendor alone.** A `base_url` in a file of the project together with `login: true` is refused. Where the
   kernel was started with `ANTHROPIC_BASE_URL` or `OPENAI_BASE_URL`, requests go there: that is your own word.
 - **In a sandbox** the copy is in the one folder that this program's sandbox shows: other agents do not see it, but the
-  shell that this agent's model uses does. What such an agent writes there can become your login if it looks like one.
-  Do not give a login to an agent whose work you would not do on your account.
+  shell that this agent's model uses does. What such an agent writes there can become your tokens, so that you are
+  logged out, or in as somebody else; nothing else of your file. Do not give a login to an agent whose work you would
+  not do on your account.
 - Requests of codex and opencode with a login are not metered on the way unless one of these variables is set: what a
   cancelled reply cost is not booked then, and a budget acts between two replies. Costs are told by list prices, also
   where an account pays a flat rate.
@@ -99,7 +102,9 @@ def _logins() -> Iterator[str]:
         if one.login is not None:
             login, token = one.login, one.login.token_variable
             where = f"`~/{login.folder}/{login.file}` (`${login.folder_variable}`)"
-            yield f"| `{one.name}` | {where} | {f'`${token}`' if token else ''} |"
+            above = "PROVIDER." if login.by_provider else ""
+            fields = ", ".join(f"`{above}{'.'.join(field.path)}`" for field in login.renews)
+            yield f"| `{one.name}` | {where} | {f'`${token}`' if token else ''} | {fields} |"
 
 
 def page() -> str:

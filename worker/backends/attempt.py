@@ -4,17 +4,19 @@ The kernel asks for nothing here but what it asks of every worker. That the prog
 entries are a record only: a later attempt names its session, and says what is new.
 """
 
+import os
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import trio
 
-from protocol.backends import BACKENDS, BackendSpec
+from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
@@ -29,44 +31,71 @@ from worker.entry_limits import TooLarge
 from worker.io.base import WorkerIO
 from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.models.errors import Failed
-from worker.redaction import Redaction
 
-LOGIN_BYTES: Final = 1024 * 1024
 SECRET_CHARACTERS: Final = 8
 """What stands in a login is taken for a secret from this length on."""
+MAX_SECRETS: Final = 64
+"""Of a login, as it was lent; and of all that it was renewed to, those of the last."""
 
 
 async def attempt(start: Start, link: Link, waits: WorkerIO, *, env: Mapping[str, str]) -> Result | Error | None:
     """The terminal frame; None where nobody is left to hear it. ``env`` is what the program's tools may see."""
     conversation = Conversation.of(start)
-    secrets = secrets_of(start)
-    link.hide(secrets | dict.fromkeys(login_secrets(start), "[login]"))
+    link.hide(secrets_of(start), LoginSecrets(start).now)
     try:
         return await _work(start, conversation, link, env)
     except (LinkLost, Stopped):
         return None
     except (Failed, TooLarge) as error:
-        hidden = secrets | dict.fromkeys(login_secrets(start), "[login]")  # by now it may be a renewed one
         frame = error_frame(error, conversation)
-        return msgspec.structs.replace(frame, text=Redaction(hidden).of(frame.text))
+        return msgspec.structs.replace(frame, text=link.shown(frame.text))
     except Exception as error:  # noqa: BLE001  (the boundary: a bug of ours becomes a crash the kernel can name)
         traceback.print_exc()
         return Error(cause="crash", text=f"the worker failed: {type(error).__name__}: {error}")
 
 
-def login_secrets(start: Start) -> Iterator[str]:
-    """Yield what an error may not show of the login that the program works with; nothing without one."""
-    login = BACKENDS[start.backend].login
-    if login is None or not start.login:
-        return
-    with suppress(OSError, msgspec.DecodeError, RecursionError):
-        with opened(Path(start.session_dir) / login.private) as file:
-            parts: list[object] = [msgspec.json.decode(file.read(LOGIN_BYTES))]
+class LoginSecrets:
+    """What people are not shown of the login that a program works with, and renews; nothing without one."""
+
+    def __init__(self, start: Start) -> None:
+        login = BACKENDS[start.backend].login
+        self._path = None if login is None or not start.login else Path(start.session_dir) / login.private
+        self._seen: tuple[int, int, int] | None = None
+        self._lent: dict[str, str] = {}
+        self._known: dict[str, str] = {}
+
+    def now(self) -> Mapping[str, str]:
+        """Those that it has, or had: an old token may be good for a while yet. The file is read where it changed."""
+        if self._path is None:
+            return {}
+        with suppress(OSError):
+            found = os.lstat(self._path)
+            seen = found.st_ctime_ns, found.st_size, found.st_ino
+            if seen != self._seen:
+                self._seen = seen
+                secrets = dict.fromkeys(islice(_texts(self._path), MAX_SECRETS), "[login]")
+                renewed = {name: known for name, known in self._known.items() if name not in secrets} | secrets
+                self._lent = self._lent or secrets
+                self._known = self._lent | dict(list(renewed.items())[-MAX_SECRETS:])
+        return self._known
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """Yield what stands in the JSON of ``path`` and may be a secret. Nothing where it is none. Raises OSError.
+
+    No token has a space in it; who could have sentences hidden could hide what it does.
+    """
+    with opened(path) as file:
+        data = file.read(MAX_LOGIN_BYTES)
+    with suppress(msgspec.DecodeError, RecursionError):
+        parts: list[object] = [msgspec.json.decode(data)]
         while parts:
             part = parts.pop()
             if isinstance(part, dict):
                 parts += part.values()
-            elif isinstance(part, str) and len(part) >= SECRET_CHARACTERS:
+            elif isinstance(part, list):
+                parts += part
+            elif isinstance(part, str) and len(part) >= SECRET_CHARACTERS and part.split() == [part]:
                 yield part
 
 

@@ -1,5 +1,6 @@
 """``project_rules: true``: which files count, what is demanded for them, and how they are told."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,25 @@ def test_one_that_is_the_other_is_told_once(inner: Path) -> None:
     """Many projects have one of them as a link to the other."""
     (inner / "AGENTS.md").write_text("rules")
     (inner / "CLAUDE.md").symlink_to("AGENTS.md")
+    assert told(inner) == [("AGENTS.md", "rules")]
+    (inner / "CLAUDE.md").unlink()
+    (inner / "CLAUDE.md").write_text("rules")
     assert told(inner) == [("CLAUDE.md", "rules")]
+
+
+@pytest.mark.promise("P15", "P18")
+@pytest.mark.parametrize(
+    "target",
+    ["/etc/passwd", "../../../outside", "../../.git/config", ".env", "notes.md", "CLAUDE.md", "AGENTS.md"],
+)
+def test_no_link_is_followed(inner: Path, target: str) -> None:
+    """An agent that can write in the project would have its user agree to more than rules: to a key, say."""
+    for path in ("../../../outside", "../../.git/config", ".env", "notes.md"):
+        (inner / path).write_text("SECRET")
+    (inner / "CLAUDE.md").symlink_to(target)
+    (inner / "AGENTS.md").symlink_to("CLAUDE.md")
+    with pytest.raises(BadDefinition, match=r"CLAUDE.md.*is a link, which is not followed here"):
+        rules_of(inner)
 
 
 def test_without_a_repository_nothing_above_the_project_counts(tmp_path: Path) -> None:
@@ -77,12 +96,12 @@ def test_rules_are_a_demand_that_is_pinned_to_their_content(tmp_path: Path) -> N
 @pytest.mark.promise("P15")
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"x" * (MAX_RULES_BYTES + 1), "is larger than 64 KiB"), (b"\xff", "UTF-8"), (None, "leads outside")],
+    [(b"x" * (MAX_RULES_BYTES + 1), "is larger than 64 KiB"), (b"\xff", "UTF-8"), (None, "is not a regular file")],
 )
 def test_what_cannot_be_told_is_refused(inner: Path, content: bytes | None, message: str) -> None:
-    """Too large, no text, or a link to somewhere else: nobody works by half of the rules."""
+    """Too large, no text, or a pipe: nobody works by half of the rules."""
     if content is None:
-        (inner / "CLAUDE.md").symlink_to("/etc/passwd")
+        os.mkfifo(inner / "CLAUDE.md")
     else:
         (inner / "CLAUDE.md").write_bytes(content)
     with pytest.raises(BadDefinition, match=message):

@@ -20,13 +20,15 @@ from kernel.procs.spec import SpawnTransient
 from kernel.services import logins as module
 from kernel.services.logins import Logins
 from kernel.store.transitions.lease import Leased
-from protocol.ipc import Start
+from protocol.agent import Backend
+from protocol.backends import BACKENDS
+from protocol.ipc import Provider, Start
 from worker.models.model import BLANK
 
 LOGIN = {"claudeAiOauth": {"accessToken": "a-1", "refreshToken": "r-1", "expiresAt": 1}}
 RENEWED = {"claudeAiOauth": {"accessToken": "a-2", "refreshToken": "r-2", "expiresAt": 2}}
 FILE = ".claude/.credentials.json"
-POINTS = ("recorded", "lent", "safe", "beside", "home", "removed")
+POINTS = ("recorded", "lent", "safe", "beside", "home", "noted", "removed")
 
 
 class Place:
@@ -45,14 +47,24 @@ class Place:
         """The logins of a kernel that begins now."""
         return Logins(self.folder / "state/logins", {"HOME": str(self.folder / "home"), **environ})
 
-    def attempt(self, name: str) -> tuple[Leased, Start]:
+    def keep(self, backend: str, login: object) -> Path:
+        """Have ``login`` be the one of ``backend`` at home; return where it is."""
+        spec = BACKENDS[backend].login
+        assert spec is not None
+        path = self.folder / "home" / spec.folder / spec.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self.write(path, login)
+        return path
+
+    def attempt(self, name: str, backend: Backend = "claude", provider: str = "anthropic") -> tuple[Leased, Start]:
         """An attempt of an agent of that name."""
         session = self.folder / "sessions" / name
         session.mkdir(parents=True, exist_ok=True)
         leased: Any = msgspec.defstruct("Leased", ["name", "space", "attempt"])(name, "team:main", f"i1-{name}")
         start = msgspec.structs.replace(
             BLANK,
-            backend="claude",
+            backend=backend,
+            provider=Provider(name=provider, dialect="mock"),
             login=True,
             attempt_dir=str(self.folder / f"run/i1-{name}"),
             session_dir=str(session),
@@ -138,12 +150,32 @@ def put_a_pipe_there(copy: Path) -> None:
         b'{"claudeAiOauth": {"acc',
         b"{}",
         b'{"claudeAiOauth": "gone"}',
-        b'{"claudeAiOauth": {}}' + b" " * (1024 * 1024),
+        b'{"claudeAiOauth": {}}',
+        b'{"claudeAiOauth": {"accessToken": "", "refreshToken": "r-2", "expiresAt": 2}}',
+        b'{"claudeAiOauth": {"accessToken": "a-2", "refreshToken": "r-2", "expiresAt": "2"}}',
+        b'{"claudeAiOauth": {"accessToken": ["a-2"], "refreshToken": "r-2", "expiresAt": 2}}',
+        json.dumps({"claudeAiOauth": {**RENEWED["claudeAiOauth"], "accessToken": "a" * 8193}}).encode(),
+        json.dumps({"claudeAiOauth": {**RENEWED["claudeAiOauth"], "accessToken": "a\r\nHost: x"}}).encode(),
+        json.dumps(RENEWED).encode() + b" " * (64 * 1024),
         Path.unlink,
         link_to_another_file,
         put_a_pipe_there,
     ],
-    ids=["torn", "logged out", "another shape", "too large", "gone", "a link", "a pipe"],
+    ids=[
+        "torn",
+        "logged out",
+        "another shape",
+        "emptied",
+        "no token",
+        "a text for a time",
+        "a list for a token",
+        "a long token",
+        "two lines for a token",
+        "too large",
+        "gone",
+        "a link",
+        "a pipe",
+    ],
 )
 async def test_what_is_no_login_does_not_go_home(place: Place, spoil: bytes | Callable[[Path], None]) -> None:
     """The copy lies where its program, and in a sandbox whatever runs there, can write."""
@@ -256,6 +288,27 @@ def test_no_kill_loses_what_was_renewed(place: Place, point: str) -> None:
         place.copy("alice").unlink()
     place.kernel().settle()
     assert (place.kept(), place.left()) == (RENEWED if renewed else LOGIN, [])
+
+
+@pytest.mark.promise("P35")
+@pytest.mark.parametrize("point", ["lent", "safe", "beside", "home", "noted"])
+def test_no_kill_loses_what_is_renewed_after_it(place: Place, point: str) -> None:
+    """A tree outlives its kernel, and renews again: that is no login that somebody else put there meanwhile."""
+    words = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]
+    subprocess.run(words, env={**os.environ, AT: f"login.{point}:1"}, check=False)
+    again = {"claudeAiOauth": {"accessToken": "a-3", "refreshToken": "r-3", "expiresAt": 3}}
+    place.write(place.copy("alice"), again)
+    settle = [sys.executable, "-c", f"from {__name__} import settled; settled({str(place.folder)!r})"]
+    ended = subprocess.run(settle, env={**os.environ, AT: "login.home:1"}, check=False)
+    assert ended.returncode == -9
+    place.kernel().settle()
+    assert (place.kept(), place.left()) == (again, [])
+
+
+def settled(folder: str) -> None:
+    """Begin as the next kernel does, with a point armed at which this process dies."""
+    arm(os.environ)
+    Place(Path(folder)).kernel().settle()
 
 
 async def test_a_token_is_lent_to_any_number_at_once(place: Place) -> None:

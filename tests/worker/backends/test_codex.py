@@ -12,15 +12,17 @@ import msgspec
 import pytest
 
 from protocol.agent import Approval, McpServer
+from protocol.backends import MAX_LOGIN_BYTES
 from protocol.instruction import Usage
-from protocol.ipc import Entry, Provider
+from protocol.ipc import Delta, Entry, Log, Provider
 from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
 from tests.worker.backends.codex_lines import completed, turns
-from worker.backends.attempt import login_secrets
+from worker.backends.attempt import MAX_SECRETS, LoginSecrets
 from worker.backends.backend import BackendJob, Ended
 from worker.backends.codex import KEY as KEY_VARIABLE
 from worker.backends.codex import TOKEN as TOKEN_VARIABLE
 from worker.backends.codex import open as codex
+from worker.kernel_link import ControlChannel, Link
 from worker.models.errors import Failed
 
 WELL = Ended(code=0, signal=None, stderr="")
@@ -230,17 +232,72 @@ def test_with_a_login_codex_asks_where_that_is_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.promise("P18")
-def test_errors_do_not_show_a_login(tmp_path: Path) -> None:
+def test_people_are_not_shown_a_login(tmp_path: Path) -> None:
     """Whatever of it is long enough for a secret, as deep as it lies; and no file, or no JSON, is none."""
     job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
     login = job.home / "auth.json"
     login.write_text(
-        json.dumps({"tokens": {"refresh_token": "r" * 20, "more": {"id": "a" * 9}}, "auth_mode": "chatgpt"})
+        json.dumps({"tokens": {"refresh_token": "r" * 20, "more": [{"id": "a" * 9}]}, "auth_mode": "chatgpt"})
     )
-    assert set(login_secrets(job.start)) == {"r" * 20, "a" * 9}
-    assert set(login_secrets(make_job("codex", tmp_path, session_dir=str(job.home)).start)) == set()
-    for held in ("{", "[]"):
+    assert set(LoginSecrets(job.start).now()) == {"r" * 20, "a" * 9}
+    assert set(LoginSecrets(make_job("codex", tmp_path, session_dir=str(job.home)).start).now()) == set()
+    for held in ("{", "[]", " " * MAX_LOGIN_BYTES + json.dumps(["r" * 20]), '["some words of it"]'):
         login.write_text(held)
-        assert set(login_secrets(job.start)) == set()
+        assert set(LoginSecrets(job.start).now()) == set()
     login.unlink()
-    assert set(login_secrets(job.start)) == set()
+    assert set(LoginSecrets(job.start).now()) == set()
+
+
+@pytest.mark.promise("P18")
+async def test_people_are_not_shown_what_a_login_was_renewed_to(tmp_path: Path) -> None:
+    """From the moment that it is there, in a stream as well; what it was before is good for a while yet."""
+    job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
+    login, lines = job.home / "auth.json", Lines()
+    tokens = [f"ey-{letter * 30}" for letter in "abc"]
+    link = Link(lines, ControlChannel())
+    login.write_text(json.dumps({"tokens": [tokens[0]]}))
+    link.hide({}, LoginSecrets(job.start).now)
+    for count, token in enumerate(tokens, 1):
+        login.write_text(json.dumps({"tokens": [token]}))
+        for shown in tokens[:count]:
+            await link.log("info", f"cat: {shown}")
+            await link.delta(f"it is {shown[:10]}")
+            await link.delta(f"{shown[10:]}, ")
+            await link.record_last(Entry(k=0, kind="tool", text=shown, call_id="c", name="bash"))
+    await link.delta(f"it is no {tokens[0][:8]}")
+    login.write_text(json.dumps({"tokens": ["ey-" + "d" * 30]}))
+    await link.delta("!")
+    told = [msgspec.json.decode(line, type=Log | Delta | Entry) for line in lines.sent]
+    assert [one.text for one in told if isinstance(one, Log)] == ["cat: [login]"] * 6
+    assert "".join(one.text for one in told if isinstance(one, Delta)) == "it is [login], " * 6 + "it is no ey-aaaaa!"
+    assert [one.shown and one.shown.text for one in told if isinstance(one, Entry)] == ["[login]"] * 6
+
+
+def test_only_so_much_of_a_login_is_looked_for(tmp_path: Path) -> None:
+    """A program can write anything there, as often as it likes; what it was lent is hidden whatever comes."""
+    job = make_job("codex", tmp_path, login=True, session_dir=str(tmp_path / "home"))
+    login = job.home / "auth.json"
+    login.write_text(json.dumps({"tokens": ["lent-lent-lent"]}))
+    secrets = LoginSecrets(job.start)
+    assert set(secrets.now()) == {"lent-lent-lent"}
+    last: list[str] = []
+    for turn in "abc":
+        last = [f"{turn}-{number:08}" for number in range(2 * MAX_SECRETS)]
+        login.write_text(json.dumps(last))
+        assert (len(secrets.now()), len(LoginSecrets(job.start).now())) == (MAX_SECRETS + 1, MAX_SECRETS)
+    assert "lent-lent-lent" in secrets.now() and set(secrets.now()) <= {"lent-lent-lent", *last}
+
+
+class Lines:
+    """A pipe to nobody."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    async def send(self, line: bytes) -> None:
+        self.sent.append(line)
+
+    hold = send
+
+    async def answered(self) -> None:
+        """Nobody is asked."""
