@@ -131,6 +131,7 @@ async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
 async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It was found to have nothing to lose, and then work was given back to its agent."""
     async with swept(tmp_path) as it:
         losses = it.repository.losses
 
