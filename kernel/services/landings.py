@@ -37,7 +37,7 @@ from kernel.store.transitions.landings import (
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.checkout_move import NotClean, check_clean, checkout_of, move_checkout, release
+from kernel.workflows.checkout_move import NotClean, check_clean, check_room, checkout_of, move_checkout, release
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.landing import (
     Added,
@@ -154,9 +154,10 @@ class Landings:
                 outcome = await self._obstacle(landing)
             if outcome is None and expected is not None:
                 added = await merging.add(expected, (await self._work(landing)).wanted)
-                outcome = (
-                    _conflict(added, branch) if isinstance(added, Conflict) else MergeOutcome(branches=added.branches)
-                )
+                if isinstance(added, Conflict):
+                    outcome = _conflict(added, branch)
+                else:
+                    outcome = await self._no_room(merging, landing, expected, added)
         assert outcome is not None
         return MergeInfo(
             id="",
@@ -308,6 +309,17 @@ class Landings:
         except NotClean as error:
             return MergeOutcome(why=str(error), files=error.files)
         return None
+
+    async def _no_room(self, merging: Merging, landing: Landing, expected: str, added: Added) -> MergeOutcome:
+        """The outcome of what was ``added``, with the reason against it if files that git ignores are in its way."""
+        outcome = MergeOutcome(branches=added.branches)
+        try:
+            checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
+            if checkout is not None:
+                check_room(checkout, await merging.in_the_way(checkout.top, expected, added.commit))
+        except NotClean as error:
+            return msgspec.structs.replace(outcome, why=str(error), files=error.files)
+        return outcome
 
     async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:
         """Check ``commit``, confined as soon as one of the agents is whose work is in it."""

@@ -22,6 +22,7 @@ from kernel.workflows.git_view import View
 from kernel.workflows.landing import FILES_SHOWN, Merging
 from kernel.workflows.linked_tree import branch_in, linked_trees
 from kernel.workflows.project_git import ProjectGit
+from kernel.workflows.tree_commits import named
 
 _OURS: Final = "agent-worker moves this checkout to "
 _OWN: Final = "agent-worker"
@@ -116,6 +117,7 @@ async def move_checkout(
             tried = await git.run(view, words[0], "--dry-run", *words[1:])
             if not tried.ok:
                 raise NotClean(f"files in {checkout.top} are in the way: {git.why(tried)}")
+            check_room(checkout, await merging.in_the_way(checkout.top, expected, tip))
             with trio.CancelScope(shield=True):
                 if not await merging.move(branch, expected, tip):
                     return None
@@ -135,6 +137,13 @@ async def move_checkout(
         # Where files could not be written the lock stays, until they are: a commit now would take all of it back.
         if not half_done:
             release(checkout)
+
+
+def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
+    """Raise NotClean if files that git ``ignored`` are in the way: it would write over them."""
+    if ignored:
+        text = f"files in {checkout.top} that git ignores are in the way: {named(ignored)}"
+        raise NotClean(f"{text}: move them away, or name another branch (--into)", ignored[:FILES_SHOWN])
 
 
 async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: View) -> None:

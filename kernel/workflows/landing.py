@@ -24,6 +24,7 @@ from kernel.workflows.git_directory import GitDirectory, NoRepository
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.setup import command_fault
+from kernel.workflows.tree_commits import in_the_way
 from protocol.api.merges import MergedBranch
 from protocol.ipc import Sandbox
 from protocol.names import instruction_id, run_id
@@ -204,6 +205,10 @@ class Merging:
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
         settings = (("core.logAllRefUpdates", "true"),)
         return (await self._git.run(self._view, *words, settings=settings, variables=self._identity)).ok
+
+    async def in_the_way(self, top: str, expected: str, tip: str) -> tuple[str, ...]:
+        """The files in ``top``, a clean checkout of ``expected``, that git ignores and that ``tip`` would replace."""
+        return await in_the_way(self._git, self._view, top, expected, tip)
 
     async def _tree(self, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
         """The tree of a merge; None where there is a conflict, in these files."""

@@ -19,9 +19,10 @@ from kernel.store import landings, workflows, worktrees
 from kernel.store.feed import Feed
 from kernel.store.landings import Landing
 from kernel.store.reader import Reader
-from kernel.store.transitions.landings import plan_landing, request_landing
+from kernel.store.transitions.landings import MergePlan, plan_landing, request_landing
 from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import TreePlan, worktree_made
+from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import PlannedTree
 from kernel.store.writer import Writer
 from kernel.workflows import checkout_move
@@ -129,12 +130,15 @@ class LandingGround:
             await self.writer.commit(worktree_made, tree, "")
         return started.run
 
-    async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
-        """Put a landing into the queue."""
+    def plan(self, run: int, asked: MergeRequest | None = None) -> tuple[WorkflowRecord, MergePlan]:
+        """The run, and the landing that is asked for."""
         record = self.reader.now(workflows.by_id, run)
         assert record is not None
-        plan = self.reader.now(plan_landing, record, asked or MergeRequest(), None)
-        return await self.writer.commit(request_landing, record, plan)
+        return record, self.reader.now(plan_landing, record, asked or MergeRequest(), None)
+
+    async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
+        """Put a landing into the queue."""
+        return await self.writer.commit(request_landing, *self.plan(run, asked))
 
     async def serve(self) -> None:
         """Serve the queue until it is empty; a kernel that dies is followed by the next one."""

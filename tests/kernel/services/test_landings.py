@@ -1,5 +1,6 @@
 """Landing branches over real git: all or nothing, in order, once, and whoever else is at work in the repository."""
 
+import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -178,6 +179,39 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, 
             place.ground.git("update-index", "--no-assume-unchanged", "a.txt")
             place.ground.git("reset", "--quiet", "--hard")
     assert (await place.land(run)).state == "merged"
+    assert clean(place.ground)
+
+
+@pytest.mark.promise("P33")
+async def test_what_git_ignores_in_a_checkout_is_not_written_over(
+    place: LandingGround, subtests: pytest.Subtests
+) -> None:
+    """A file, a folder in place of a file, a file in place of a folder: refused, told beforehand, and all is there."""
+    root = place.ground.root
+    place.ground.write(".gitignore", ".env\ncache\n")
+    place.ground.commit()
+    mine: dict[str, str] = {".env": "SECRET=1\n", "cache/deep/mine.db": "mine\n", "cache": "mine\n"}
+    theirs = {".env": ".env", "cache/deep/mine.db": "cache", "cache": "cache/deep/theirs"}
+    named = {".env": ".env", "cache/deep/mine.db": "cache/deep", "cache": "cache"}
+    for name, content in mine.items():
+        with subtests.test(name):
+            place.ground.write(name, content)
+            place.branch("alice", {theirs[name]: b"theirs\n"})
+            run, before = await place.run_of("alice"), place.refs()
+            record, plan = place.plan(run)
+            info, shown = await place.land(run), await place.kernel().preview(record, plan)
+            assert (info.state, shown.state, info.files, shown.files) == (
+                "refused",
+                "refused",
+                (named[name],),
+                info.files,
+            ), info
+            assert ((root / name).read_text(), place.refs()) == (content, before)
+            (root / name).unlink()
+            if name.startswith("cache/"):
+                shutil.rmtree(root / "cache")
+    place.ground.write("cache/deep/theirs", "theirs\n")
+    assert (await place.land(run)).state == "merged", "it is as it is to be, so nothing is lost"
     assert clean(place.ground)
 
 

@@ -108,6 +108,25 @@ async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
         assert us.tip(us.tester) != third.commit
 
 
+async def test_what_git_ignores_in_a_tree_is_not_written_over_by_a_colleague(tmp_path: Path) -> None:
+    """As files that ``.worktreeinclude`` names. Moved away, or the same as the colleague's, it keeps nobody."""
+    async with team(tmp_path) as us:
+        us.ground.write(".gitignore", "own.txt\n", us.tester)
+        await us.branches.commit(us.tester, None, "ignore", "tester")
+        await us.branches.follow(us.coder, None, us.tester)
+        us.ground.write("own.txt", "the coder's\n", us.coder)
+        us.ground.git("add", "--force", "own.txt", cwd=at(us.coder))
+        coder = await us.commits(us.coder)
+        us.ground.write("own.txt", "SECRET\n", us.tester)
+        head = us.tip(us.tester)
+        with pytest.raises(Refused, match=r"git ignores would be lost.*'own\.txt'"):
+            await us.branches.follow(us.tester, None, us.coder)
+        assert (at(us.tester, "own.txt").read_text(), us.tip(us.tester)) == ("SECRET\n", head)
+        us.ground.write("own.txt", "the coder's\n", us.tester)
+        await us.branches.follow(us.tester, None, us.coder)
+        assert us.tip(us.tester) == coder.commit
+
+
 async def test_a_merge_takes_both_sides_or_names_the_files_and_changes_nothing(tmp_path: Path) -> None:
     """Fast-forward, a merge commit with both parents, and a conflict; again, it is there already."""
     async with team(tmp_path) as us:
