@@ -73,7 +73,16 @@ def _checkouts(repository: str, branch: str, root: Path) -> Iterator[GitDirector
                     yield own
     for linked, path, there in linked_trees(repository):
         if there == branch and os.path.isdir(path):
-            yield GitDirectory(linked, repository, path)
+            try:
+                own = find_git_directory(Path(path))
+            except NoRepository as error:
+                raise NotClean(
+                    f"{branch} is said to be checked out in {path}, and {error}: git worktree prune"
+                ) from error
+            if own.own != linked:  # a repository can name any folder; the folder has to name it as well
+                text = f"{linked} says that {branch} is checked out in {path}, which does not say that it belongs there"
+                raise NotClean(f"{text}: git worktree prune, or repair")
+            yield own
 
 
 def release(checkout: GitDirectory) -> None:
@@ -235,7 +244,8 @@ def _lock(checkout: GitDirectory, tip: str) -> bool:
     path = f"{checkout.own}/index.lock"
     own = f"{checkout.own}/{_OWN}.lock"
     try:
-        Path(own).write_text(f"{_OURS}{tip}\n", "utf-8")
+        with os.fdopen(_new_file(own, 0o600), "w", encoding="utf-8") as target:
+            target.write(f"{_OURS}{tip}\n")
         try:
             os.link(own, path)  # with its content, or not at all
         finally:
@@ -249,6 +259,13 @@ def _lock(checkout: GitDirectory, tip: str) -> bool:
     return False
 
 
+def _new_file(path: str, mode: int) -> int:
+    """A new file in place of what is there: a link that a repository brings along is not followed."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
 def _is_ours(path: str) -> bool:
     with suppress(OSError):
         return first_line(path).startswith(_OURS)
@@ -258,7 +275,7 @@ def _is_ours(path: str) -> bool:
 def _install(index: str, checkout: GitDirectory) -> None:
     """Make ``index`` that of the checkout, at once."""
     own = f"{checkout.own}/{_OWN}.index"
-    with open(index, "rb") as source, open(own, "wb") as target:
+    with open(index, "rb") as source, os.fdopen(_new_file(own, 0o666), "wb") as target:
         shutil.copyfileobj(source, target)
         target.flush()
         os.fsync(target.fileno())

@@ -8,6 +8,7 @@ has a say in it. What is not text to git, or was changed on both sides, is a con
 import os
 import pwd
 import socket
+import stat
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
@@ -167,7 +168,9 @@ class Merging:
                 written, "read-tree", "--reset", "-u", commit, variables={"GIT_INDEX_FILE": f"{place}/index"}
             )
             cwd = f"{top}/{folder}".rstrip("/")
-            if not await trio.Path(cwd).is_dir():
+            real = f"{await trio.to_thread.run_sync(os.path.realpath, top)}/{folder}".rstrip("/")
+            # A branch can have a link in the place of a folder.
+            if not await trio.Path(cwd).is_dir() or await trio.to_thread.run_sync(os.path.realpath, cwd) != real:
                 return CheckOutcome(f"the result has no folder {folder}")
             box = None if sandbox is None else msgspec.structs.replace(sandbox, writable=(top,), instead={})
             result = await run_command(
@@ -198,10 +201,7 @@ class Merging:
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
         """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere, or somebody else moves it now."""
-        logs = f"{self._repository}/logs"
-        if await trio.Path(logs).is_dir():  # so that the user's reflog knows of it, as of a merge of theirs
-            with suppress(FileExistsError):
-                os.symlink(logs, f"{self._view.folder}/logs")
+        await trio.to_thread.run_sync(_link_logs, self._repository, self._view.folder, branch)
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
         settings = (("core.logAllRefUpdates", "true"),)
         return (await self._git.run(self._view, *words, settings=settings, variables=self._identity)).ok
@@ -240,6 +240,30 @@ class Merging:
         return made.decode("ascii", "replace").strip()
 
 
+def _link_logs(repository: str, folder: str, branch: str) -> None:
+    """Have the user's reflog know of a move, as of one of theirs, unless git would write by way of a link."""
+    if not stat.S_ISDIR(_mode(f"{repository}/logs")):
+        return
+    for file in (f"refs/heads/{branch}", "HEAD"):  # git notes both where the branch is checked out
+        path = f"{repository}/logs"
+        *folders, name = file.split("/")
+        for part in folders:
+            path = f"{path}/{part}"
+            if _mode(path) and not stat.S_ISDIR(_mode(path)):
+                return
+        if _mode(f"{path}/{name}") and not stat.S_ISREG(_mode(f"{path}/{name}")):
+            return
+    with suppress(FileExistsError):
+        os.symlink(f"{repository}/logs", f"{folder}/logs")
+
+
+def _mode(path: str) -> int:
+    """The mode of what is at ``path``, and not of what a link there names; 0: there is nothing."""
+    with suppress(FileNotFoundError):
+        return os.lstat(path).st_mode
+    return 0
+
+
 class CheckRun(msgspec.Struct, frozen=True):
     """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``."""
 
@@ -270,7 +294,7 @@ async def identity_of(git: ProjectGit, view: View, name: str, email: str) -> dic
     name = found["name"] or account
     email = found["email"] or f"{account}@{socket.gethostname()}"
     return {
-        f"GIT_{who}_{what}": value
+        f"GIT_{who}_{what}": "".join(char if char.isprintable() else " " for char in value)
         for who in ("AUTHOR", "COMMITTER")
         for what, value in (("NAME", name), ("EMAIL", email))
     }

@@ -83,13 +83,17 @@ class LandingGround:
     fate: Fate = field(default_factory=Fate)
     runs: int = 0
 
+    def git(self) -> ProjectGit:
+        """The kernel's git, in the folder that landings have."""
+        place = self.ground.folder / "trees" / service.PLACE
+        return ProjectGit(place, launcher=self.launcher, environ=self.ground.environ, own_bin=frozenset())
+
     def kernel(self) -> Landings:
         """The queue's service, as a kernel has it that has just started."""
         environ = self.ground.environ
-        place = self.ground.folder / "trees" / service.PLACE
         return Landings(
             root=self.ground.root,
-            git=ProjectGit(place, launcher=self.launcher, environ=environ, own_bin=frozenset()),
+            git=self.git(),
             repository=self.ground.repository(self.launcher),
             box=lambda _tree: None,
             reader=self.reader,

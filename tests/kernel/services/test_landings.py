@@ -8,7 +8,7 @@ import pytest
 
 from kernel.procs.launcher import Launcher
 from kernel.store import landings
-from kernel.workflows.landing import CheckOutcome, Merging
+from kernel.workflows.landing import CheckOutcome, CheckRun, Merging, merging_in
 from protocol.api.merges import MergeRequest
 from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
 from tests.kernel.services.landing_histories import try_all
@@ -213,6 +213,86 @@ async def test_what_git_ignores_in_a_checkout_is_not_written_over(
     place.ground.write("cache/deep/theirs", "theirs\n")
     assert (await place.land(run)).state == "merged", "it is as it is to be, so nothing is lost"
     assert clean(place.ground)
+
+
+@pytest.mark.promise("P33")
+async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_written_to(
+    place: LandingGround, tmp_path: Path
+) -> None:
+    """It has to say so as well, as git has both say it: a real linked tree moves with its branch."""
+    ground = place.ground
+    home = tmp_path / "home"
+    home.mkdir()
+    ground.git("branch", "release")
+    ground.git("worktree", "add", "--quiet", str(tmp_path / "linked"), "release")
+    place.branch("alice", {"new.txt": b"new\n"})
+    run = await place.run_of("alice")
+    assert (await place.land(run, MergeRequest(into="release"))).state == "merged"
+    assert (tmp_path / "linked/new.txt").exists()
+    ground.git("branch", "planted", "main")
+    own = ground.root / ".git/worktrees/x"
+    own.mkdir()
+    for name, text in (("HEAD", "ref: refs/heads/planted"), ("commondir", "../.."), ("gitdir", f"{home}/.git")):
+        (own / name).write_text(f"{text}\n")
+    ground.git("read-tree", f"--index-output={own}/index", "main")
+    for name in ground.git("ls-tree", "--name-only", "main").splitlines():
+        shutil.copyfile(ground.root / name, home / name)
+    seen = sorted(home.iterdir())
+    info = await place.land(run, MergeRequest(into="planted"))
+    assert (info.state, str(home) in info.why, sorted(home.iterdir())) == ("refused", True, seen), info
+
+
+@pytest.mark.promise("P33")
+@pytest.mark.parametrize(
+    "name", ["agent-worker.index", "agent-worker.lock", "logs/refs/heads/main", "logs/HEAD", "logs/refs/heads", "logs"]
+)
+async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
+    place: LandingGround, tmp_path: Path, name: str
+) -> None:
+    """Our files replace it; where the reflog is one there is no note of the move."""
+    place.branch("alice", {"new.txt": b"new\n"})
+    run = await place.run_of("alice")
+    victim, link = tmp_path / "victim", place.ground.root / ".git" / name
+    is_folder = name in ("logs", "logs/refs/heads")
+    victim.mkdir() if is_folder else victim.write_text("precious\n")
+    (place.ground.root / ".git/logs/refs/heads").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(link) if is_folder else link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    info = await place.land(run)
+    assert (info.state, (place.ground.root / "new.txt").exists()) == ("merged", True), info
+    assert (list(victim.iterdir()) == []) if is_folder else (victim.read_text() == "precious\n")
+    assert clean(place.ground)
+
+
+@pytest.mark.promise("P33")
+async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: LandingGround, tmp_path: Path) -> None:
+    """The project's folder in the merged files has to be a folder of theirs."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    place.ground.write("sub/a.txt", "a\n")
+    place.ground.commit()
+    link = str(outside).encode()
+    rows = f"commit refs/heads/{BRANCH}alice\ncommitter u <u@l> 1790000000 +0000\ndata 1\nw\nfrom refs/heads/main\n"
+    rows += f"D sub\nM 120000 inline sub\ndata {len(link)}\n"
+    place.ground.give(rows.encode() + link + b"\n", "fast-import", "--quiet", "--force")
+    tip = place.ground.git("rev-parse", f"{BRANCH}alice")
+    async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
+        run = CheckRun(place.launcher, "check-link", place.ground.environ)
+        outcome = await merging.check(tip, "touch here", "sub", run, sandbox=None)
+    assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
+
+
+@pytest.mark.promise("P33")
+async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingGround) -> None:
+    """It stays where they left it, until it is moved from there."""
+    old, tip = place.ground.git("rev-parse", "main"), place.branch("alice", {"a.txt": b"alice\n"})
+    theirs = commit(place.ground, "refs/heads/side", {"u.txt": b"user\n"}, "main")
+    place.ground.git("branch", "elsewhere", theirs)
+    async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
+        assert not await merging.move("elsewhere", old, tip)
+        assert place.ground.git("rev-parse", "elsewhere") == theirs
+        assert await merging.move("elsewhere", theirs, tip)
+    assert place.ground.git("rev-parse", "elsewhere") == tip
 
 
 @pytest.mark.promise("P33")
