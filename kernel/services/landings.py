@@ -73,7 +73,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The work of one landing; ``boxes`` are the sandboxes of its confined agents."""
+    """The work of one landing; ``boxes`` are the sandboxes of all confined agents of its run."""
 
     landing: Landing
     wanted: Wanted
@@ -99,7 +99,7 @@ class Landings:
         environ: Mapping[str, str],
         own_bin: frozenset[str],
     ) -> None:
-        """``box`` says how what runs over a tree is confined."""
+        """``box`` says how what runs over the work of a tree is confined, also of one that is gone."""
         self._root = root
         self._git = git
         self._repository = repository
@@ -274,7 +274,7 @@ class Landings:
             raise Refused("setup_failed", f"{run_id(landing.run)} was removed")
         names = list(_workflow.decode(source.definition).agents)
         trees = sorted(
-            self._reader.now(worktrees.of_run, landing.run),
+            self._reader.now(worktrees.ever_of_run, landing.run),
             key=lambda tree: names.index(tree.name) if tree.name in names else len(names),
         )
         wanted = landing.terms.agent
@@ -283,9 +283,15 @@ class Landings:
         sides: dict[str, Side] = {}
         boxes: list[Sandbox] = []
         for tree in trees:
-            if (wanted is None or tree.name == wanted) and tree.branch not in sides and tree.state != "planned":
-                box = self._box(tree)
-                boxes += [box] if box is not None else []
+            lands = (
+                (wanted is None or tree.name == wanted)
+                and tree.branch not in sides
+                and tree.state not in ("planned", "gone")
+            )
+            # All of them count for the check: the work of one can have that of any other in it (tree_take, follows).
+            box = self._box(tree) if lands or landing.check is not None else None
+            boxes += [box] if box is not None else []
+            if lands:
                 tip = await self._repository.tip(tree, box=box)
                 work, _hops = self._reader.now(landings.work_of, landing.run, tree.name)
                 if tip is not None:

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 import trio
@@ -15,6 +16,7 @@ from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services import landings as service
 from kernel.services.landings import Landings
+from kernel.services.worktrees import Worktrees
 from kernel.store import landings, workflows, worktrees
 from kernel.store.feed import Feed
 from kernel.store.landings import Landing
@@ -29,6 +31,7 @@ from kernel.workflows import checkout_move
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
+from protocol.ipc import Sandbox
 from protocol.names import inline_key
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.workflows.git_ground import Ground
@@ -88,6 +91,20 @@ class LandingGround:
         place = self.ground.folder / "trees" / service.PLACE
         return ProjectGit(place, launcher=self.launcher, environ=self.ground.environ, own_bin=frozenset())
 
+    def trees(self) -> Worktrees:
+        """The trees' service; the sandbox of a confined agent is named after its tree, and nothing is run in it."""
+        return Worktrees(
+            root=self.ground.root,
+            repository=self.ground.repository(self.launcher),
+            reader=self.reader,
+            writer=self.writer,
+            feed=self.feed,
+            launcher=self.launcher,
+            environ=self.ground.environ,
+            own_bin=frozenset(),
+            confine=lambda tree: Sandbox(program=tree.name, private_bytes=1),
+        )
+
     def kernel(self) -> Landings:
         """The queue's service, as a kernel has it that has just started."""
         environ = self.ground.environ
@@ -95,7 +112,7 @@ class LandingGround:
             root=self.ground.root,
             git=self.git(),
             repository=self.ground.repository(self.launcher),
-            box=lambda _tree: None,
+            box=partial(self.trees().box, gone=True),
             reader=self.reader,
             writer=self.writer,
             wake=self.feed.new_wake(service.WAKING),

@@ -3,13 +3,18 @@
 import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from kernel.procs.launcher import Launcher
-from kernel.store import landings
+from kernel.store import landings, worktrees
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.worktrees import worktree_gone
 from kernel.workflows.landing import CheckOutcome, CheckRun, Merging, merging_in
 from protocol.api.merges import MergeRequest
+from protocol.ipc import Sandbox
 from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
 from tests.kernel.services.landing_histories import try_all
 from tests.kernel.workflows.git_ground import Ground, ground_in, launched
@@ -293,6 +298,36 @@ async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingGro
         assert place.ground.git("rev-parse", "elsewhere") == theirs
         assert await merging.move("elsewhere", theirs, tip)
     assert place.ground.git("rev-parse", "elsewhere") == tip
+
+
+@pytest.mark.promise("P33")
+async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One agent's branch can have the work of a confined one in it, also after that one's tree was removed."""
+    programs: list[str | None] = []
+
+    async def check(*_args: object, sandbox: Sandbox | None) -> CheckOutcome:
+        programs.append(sandbox and sandbox.program)
+        return CheckOutcome(None)
+
+    monkeypatch.setattr(Merging, "check", check)
+    for name in ("alice", "bob"):
+        place.branch(name, {f"{name}.txt": b"x\n"})
+    run, alone = await place.run_of("alice", "bob"), MergeRequest(agent="alice", check="true")
+    assert (await place.land(run, alone)).state == "merged"
+    [bob] = (tree for tree in place.reader.now(worktrees.of_run, run) if tree.name == "bob")
+    leased = cast("Leased", SimpleNamespace(run=run, agent=bob.agent))
+    assert await place.trees().ready(leased, confined=True)
+    place.branch("alice", {"more.txt": b"x\n"})
+    assert (await place.land(run, alone)).state == "merged"
+    made = place.reader.now(worktrees.of, run, bob.agent)
+    assert made is not None
+    await place.ground.repository(place.launcher).remove(made, force=True)
+    await place.writer.commit(worktree_gone, made)
+    place.branch("alice", {"last.txt": b"x\n"})
+    assert (await place.land(run, alone)).state == "merged"
+    assert programs == [None, "bob", "bob"]
 
 
 @pytest.mark.promise("P33")
