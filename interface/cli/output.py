@@ -180,7 +180,7 @@ class Output:
     @property
     def error_screen(self) -> Screen:
         """The look of text on stderr."""
-        return Screen(self._colour(self._stderr))
+        return Screen(self._colour(self._stderr), self.width() if self._stderr.isatty() else None)
 
     def width(self) -> int:
         """Columns of the terminal: COLUMNS, else what it says itself."""
@@ -364,6 +364,15 @@ def wrapped(text: str, columns: int) -> list[str]:
             row, used = "", 0
         row, used = row + character, used + size
     return [*rows, row]
+
+
+def behind(mark: str, text: str, columns: int | None) -> list[str]:
+    """``text`` (one line, escaped) behind ``mark``, in each row that a terminal of ``columns`` makes of it.
+
+    So nothing that was given stands where a line of ours begins. None: there is no terminal.
+    """
+    rows = [text] if columns is None else wrapped(text, max(columns - width(mark), 20))
+    return [f"{mark}{row}".rstrip() for row in rows]
 
 
 def _width_of(character: str) -> int:

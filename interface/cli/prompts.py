@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from interface.cli.context import Context
-from interface.cli.output import Screen, escape, one_line, wrapped
+from interface.cli.output import Screen, behind, escape, one_line, wrapped
 from interface.client import Client, new_key, quoted
 from interface.discovery import URL
 from interface.failure import Failure, Unreachable
@@ -170,5 +170,7 @@ def unit_lines(want: Mapping[str, Any], screen: Screen) -> list[str]:
     for demand in map(str, want["demands"]):
         mark = "  + " if before and demand not in before else _INDENT
         first, *rest = escape(demand).split("\n")
-        lines += [f"{mark}{first}", *(f"{_INDENT}  {line}" for line in rest)]
+        head, *more = behind(_INDENT, first, screen.width)
+        lines += [f"{mark}{head.removeprefix(_INDENT)}", *more]
+        lines += [row for line in rest for row in behind(f"{_INDENT}  ", line, screen.width)]
     return lines

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from interface.cli.output import Screen, escape, one_line
+from interface.cli.output import Screen, behind, escape, one_line
 from interface.failure import Failure, Unreachable
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = Fal
     ]
     lines = [screen.style("  ".join(fact for fact in facts if fact), "red" if entry["is_error"] else "bold")]
     if entry["text"] and said:
-        lines += _marked(_SAID, str(entry["text"]).rstrip("\n").split("\n"), None)
+        lines += _marked(_SAID, str(entry["text"]).rstrip("\n").split("\n"), None, screen.width)
     if entry["kind"] == "tool":
         most = None if full else LINES
-        lines += _marked(_GIVEN, argument_lines(entry["input"] or {}), most)
+        lines += _marked(_GIVEN, argument_lines(entry["input"] or {}), most, screen.width)
         output = str(entry["output"] or "").rstrip("\n")
-        lines += _marked(_GOT, output.split("\n") if output else [], most)
+        lines += _marked(_GOT, output.split("\n") if output else [], most, screen.width)
     return lines
 
 
@@ -61,9 +61,9 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
     for name, value in arguments.items():
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         if "\n" in text.rstrip("\n"):
-            lines += [f"{name}:", *(f"  {line}" for line in text.rstrip("\n").split("\n"))]
+            lines += [f"{one_line(name)}:", *(f"  {line}" for line in text.rstrip("\n").split("\n"))]
         else:
-            lines.append(f"{name}: {text}".rstrip("\n"))
+            lines.append(f"{one_line(name)}: {text}".rstrip("\n"))
     return lines
 
 
@@ -76,7 +76,7 @@ def unanswered_lines(entries: Sequence[Entry], screen: Screen) -> list[str]:
     lines: list[str] = []
     for call in entries[place]["calls"][back:]:
         lines.append(screen.style(f"{one_line(str(call['tool']))}  {_NO_WORD}", "yellow"))
-        lines += _marked(_GIVEN, argument_lines(call["input"]), LINES)
+        lines += _marked(_GIVEN, argument_lines(call["input"]), LINES, screen.width)
     return lines
 
 
@@ -94,10 +94,10 @@ def seconds_text(seconds: float) -> str:
     return f"{minutes}m{int(seconds) % 60:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
 
 
-def _marked(mark: str, lines: Sequence[str], most: int | None) -> list[str]:
+def _marked(mark: str, lines: Sequence[str], most: int | None, columns: int | None) -> list[str]:
     """``lines`` behind ``mark``, escaped; ``most`` of them, and each so long, with a word about what is left out."""
     kept = lines if most is None else lines[:most]
-    shown = [f"{mark}{escape(line if most is None else _short(line))}".rstrip() for line in kept]
+    shown = [row for line in kept for row in behind(mark, escape(line if most is None else _short(line)), columns)]
     left_out = len(lines) - len(kept)
     return [*shown, f"{mark}[{left_out:,} more lines: awk show --steps --full]"] if left_out else shown
 

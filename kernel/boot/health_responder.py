@@ -106,7 +106,7 @@ class HealthResponder:
                 }
                 response = _http("503 Service Unavailable", "application/problem+json", problem)
             client.sendall(response)
-        except OSError:
+        except (OSError, ValueError):  # the client has gone, or what it asks for is no address
             return None
         return Held(client, request.partition(b"\r\n\r\n")[2]) if waits else None
 

@@ -148,6 +148,8 @@ class RunningAttempt:
         self._stderr = StderrTail()
         self._steps = 0
         """Replies it has made."""
+        self._reply: tuple[str, Entry | None] | None = None
+        """The text that the worker ended with, and its last entry where that came with it: to be written."""
         self._untold: Beginning | None = None
         """Its worker runs, and the log does not know it yet."""
         self._probing: tuple[str, ...] = ()
@@ -283,6 +285,11 @@ class RunningAttempt:
                 nursery.start_soon(self._end_worker)
             try:
                 ending = await self._converse(start)
+                if self._reply is not None:
+                    try:
+                        await self._write_reply(*self._reply)
+                    except Refused as refused:
+                        ending = Ending("failed", refused.text, cause="protocol")
                 await self.on_at_work()
                 fault_point("attempt.result")
                 leaves = ending is None or ending.leaves or self.stop_reason is not None
@@ -410,30 +417,37 @@ class RunningAttempt:
         return answer
 
     async def on_result(self, result: Result, last: Entry | None = None, /) -> Ending:
-        """Return the ending that the worker reports. A reply of our own loop is written here, with all that follows.
+        """Return the ending that the worker reports. A reply of our own loop is written next, with all that follows.
 
         Whoever waits for it is answered by that commit; that the worker leaves is booked behind it. Another program's
         word is judged once it has left. Raises Refused.
         """
-        services, leased = self._services, self.leased
         judged = result.status != "done" or self._frame.start.backend in {*CLIS, EXEC}
         if judged or self.stop_reason is not None or self._probing:
             if last is not None:
                 await self.on_entry(last)
             return of_result(result)
-        write: Callable[[Transaction, str, int], object] | None = None
         if last is None:
             await self.on_at_work()
-        else:
+        self.completing = True
+        self._reply = result.text, last
+        return of_result(result)
+
+    async def _write_reply(self, text: str, last: Entry | None) -> None:
+        """Commit what is left in the working tree, then the reply with all that follows. Raises Refused.
+
+        No limit of time ends it: what was said is there, and was paid for.
+        """
+        services, leased = self._services, self.leased
+        write: Callable[[Transaction, str, int], object] | None = None
+        if last is not None:
             last, untold, self._untold = self._priced(last), self._untold, None
             write = self._writing(last, untold)
-        self.completing = True
         await services.preparation.finish(leased)
-        await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, result.text, write)
+        await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, text, write)
         self._place.replied = True
         services.budgets.close(leased.instruction)
         fault_point("attempt.replied")
-        return of_result(result)
 
     def _priced(self, entry: Entry) -> Entry:
         """Return ``entry`` with what it cost, before which all that was said so far is shown."""

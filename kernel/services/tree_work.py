@@ -5,10 +5,13 @@ The log follows git: what a branch came to is written once git has it, and found
 """
 
 import logging
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple
 
 from kernel.fault_injection import fault_point
 from kernel.procs.spec import SpawnTransient
+from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
 from kernel.services.working_directory import Confinement
 from kernel.services.worktrees import Worktrees
@@ -80,15 +83,16 @@ class TreeWork:
                 tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual"
             )
             fault_point("tree.committed")
-            await self._moved(tree, tip, leased.instruction, tree.note)
+            await self._moved(tree, tip, leased.instruction, tree.note, patiently=True)
         except (Refused, SpawnTransient, OSError) as error:
             text = f"what is in its working tree is not committed: {error}"
             logger.warning("worktree.uncommitted %s: %s", tree.path, error)
             data = {"level": "warning", "text": text[:2000]}
             space, agent, instruction = leased.space, leased.name, leased.instruction
-            await self._writer.commit(
-                emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
-            )
+            with suppress(Refused):
+                await self._writer.commit(
+                    emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
+                )
 
     def place(self, identity: Identity) -> Place:
         """The tree that the author of a call works in. Raises Refused where there is none."""
@@ -143,9 +147,13 @@ class TreeWork:
         changed = f" with {len(standing.changed)} files changed since" if standing.changed else ""
         return f"commit {standing.tip.commit[:12]} of {tree.branch}{changed}"
 
-    async def _moved(self, tree: Worktree, tip: Tip, instruction: str, note: str) -> None:
+    async def _moved(self, tree: Worktree, tip: Tip, instruction: str, note: str, *, patiently: bool = False) -> None:
+        """Write where ``tree`` is now; ``patiently``: however long the store cannot take it. Raises Refused."""
         if (tip.commit, tip.ahead, note) != (tree.head, tree.ahead, tree.note):
-            await self._writer.commit(worktree_moved, tree, tip.commit, tip.ahead, note, instruction)
+            write = partial(
+                worktree_moved, tree=tree, tip=tip.commit, ahead=tip.ahead, note=note, instruction=instruction
+            )
+            await (commit_with_retry(self._writer, write) if patiently else self._writer.commit(write))
 
 
 class AttemptPreparation:

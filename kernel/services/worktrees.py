@@ -96,7 +96,7 @@ class Worktrees:
         tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             return WorkingDirectory(str(self._root), str(self._root))
-        if tree.state in ("removing", "gone"):
+        if tree.state == "gone" or (tree.state == "removing" and not self.goes_on(tree)):
             text = (
                 f"the run has ended, and the working tree of {tree.name} was removed with it: start the workflow again"
             )
@@ -115,7 +115,8 @@ class Worktrees:
         if tree is None:
             return False
         try:
-            async with self._making[tree.path]:  # of one tree that all share, it is the first of them
+            # Of one tree that all share, it is the first of them; one that is being removed is made anew after that.
+            async with self.only_user(tree):
                 tree = self._reader.now(worktrees.of, leased.run, leased.agent) or tree
                 if confined and not tree.confined:
                     await self._writer.commit(worktree_confined, tree)
@@ -124,6 +125,7 @@ class Worktrees:
                     await self._make(tree, confined)
                     return True
                 await self.unlock(tree)
+                self._stats.setdefault((place_of(tree.space), tree.name), DiffStat())  # of a run that goes on again
             if confined != has_clone(tree):
                 # Its agent's file says otherwise than when the tree was made.
                 if not confined:
@@ -152,6 +154,15 @@ class Worktrees:
         await self._run_steps("setup", steps, setup)
         await self._writer.commit(worktree_made, tree, git_dir)
         self._stats[place_of(tree.space), tree.name] = DiffStat()
+
+    def goes_on(self, tree: Worktree) -> bool:
+        """Return whether the run of ``tree`` has not ended, or goes on again."""
+        record = self._reader.now(workflows.by_id, tree.run)
+        return record is not None and record.state == "running"
+
+    def only_user(self, tree: Worktree) -> trio.Lock:
+        """The lock of whoever makes or removes ``tree``."""
+        return self._making[tree.path]
 
     def box(self, tree: Worktree, *, gone: bool = False) -> Sandbox | None:
         """Return the sandbox of all that is run over ``tree``, if its agent has one. Raises Refused.
@@ -329,7 +340,7 @@ class WorktreeSweep:
         """Decide about every tree whose run has ended. Returns the seconds until there may be more to decide."""
         nap = float("inf")
         for tree in self._reader.now(worktrees.of_ended):
-            if (tree.run, tree.agent) in self._looked_at:
+            if tree.state == "kept" and (tree.run, tree.agent) in self._looked_at:
                 continue
             if self._works_in(tree.run):
                 nap = min(nap, LEAVING_SECONDS)
@@ -365,10 +376,12 @@ class WorktreeSweep:
 
     async def _decide(self, tree: Worktree, *, force: bool = False) -> str | None:
         """Remove ``tree`` or keep it, and write which. Returns why it stays. Raises Refused, SpawnTransient."""
-        async with self._turn:
+        async with self._turn, self._trees.only_user(tree):
             now = self._reader.now(worktrees.of, tree.run, tree.agent)
             if now is None or now.state == "gone":
                 return None  # somebody else was first
+            if self._trees.goes_on(now):
+                return "its run goes on"
             self._trees.forget(now)
             why = await self._remove(now, force=force)
             if why is None:
@@ -390,7 +403,8 @@ class WorktreeSweep:
                     return why
             elif box is not None and tree.state in ("made", "kept"):
                 return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
-            await self._writer.commit(worktree_going, tree)
+            if not await self._writer.commit(worktree_going, tree):
+                return "its run goes on"
             await self._repository.remove(tree, box=box, force=force)
         except Refused as refused:
             if refused.code != "setup_failed":

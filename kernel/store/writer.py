@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
+from math import inf
+from time import monotonic
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
 
 import apsw
@@ -208,10 +210,10 @@ class Writer:
     def _next_group(self) -> tuple[list[_Job], bool]:
         """All that waits, up to the limit; nothing, where none comes for PLACE_SECONDS; and whether to end after it."""
         group: list[_Job] = []
-        patience_seconds = PLACE_SECONDS
+        patience_seconds, due = PLACE_SECONDS, inf
         while len(group) < GROUP_LIMIT:
             try:
-                job = self._jobs.get(timeout=patience_seconds)
+                job = self._jobs.get(timeout=max(0.0, min(patience_seconds, due - monotonic())))
             except queue.Empty:
                 return group, False
             if job is None:
@@ -219,8 +221,8 @@ class Writer:
             group.append(job)
             if not job.soon:
                 patience_seconds = 0.0
-            elif patience_seconds:
-                patience_seconds = self.soon_seconds
+            else:  # from the first of them on, however many follow
+                due = min(due, monotonic() + self.soon_seconds)
         return group, False
 
     def _commit_group(self, group: list[_Job]) -> bool:

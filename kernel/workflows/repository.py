@@ -46,6 +46,8 @@ _PLAIN: Final = ("--no-color", "--no-ext-diff", "--no-textconv", "--no-renames",
 _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty")
 """Said in each call: a submodule's own ``ignore`` outweighs a setting, and git would be started in there."""
 _SUBMODULE: Final = "160000 "
+_OURS: Final = frozenset({"planned", "removing"})
+"""States in which nobody's work is in a tree: what is there is what we began, or had not yet removed."""
 OTHERS: Final = "--exclude=awk/*"
 """Branches of agents: what only colleagues have besides has not landed, and each of them could go by the others."""
 
@@ -126,7 +128,7 @@ class Repository:
         await trio.to_thread.run_sync(_check_free, tree)
         async with self.git.view(_refs(tree)) as view:
             # The commit of its branch, which is made unless it is there.
-            if tree.state == "planned":  # nobody else knows the name yet: who locked it was one of us, and is dead
+            if tree.state in _OURS:  # nobody else knows the name yet: who locked it was one of us, and is dead
                 await trio.Path(f"{tree.repository}/refs/heads/{tree.branch}.lock").unlink(missing_ok=True)
             tip = await self._tip(tree, view)
             if tip is None:
@@ -233,7 +235,7 @@ class Repository:
         there = await trio.Path(tree.path).exists()
         if force and tree.git_dir:
             check_not_locked(tree.git_dir)
-        elif there and tree.state not in ("planned", "removing"):
+        elif there and tree.state not in _OURS:
             check_not_locked(tree.git_dir)
             async with self.over(tree, box) as (_, inside):
                 if await self._unclean(tree, inside):
@@ -377,7 +379,7 @@ def _any_filled(top: str, folders: list[str]) -> bool:
 
 def _make_room(tree: Worktree) -> None:
     """Blocks. Raises Refused where somebody put something there."""
-    if tree.state == "planned":
+    if tree.state in _OURS:
         _discard(tree)
     elif os.path.lexists(tree.path):
         raise failed(f"{tree.path} is no working tree any more", "move it away: it will be made anew")

@@ -119,7 +119,9 @@ def test_what_conflicts_goes_back_to_its_author_as_work(project: Project) -> Non
         one["text"] for one in project.ask("GET", "/runs/r1")["messages"] if "could not be merged" in one["text"]
     )
     assert "| +ours\n| +@bob do it\n" in told
-    wait_until(lambda: project.ask("GET", "/runs/r1")["status"] == "done")
+    wait_until(lambda: project.ask("GET", "/runs/r1")["status"] != "running")
+    run = project.ask("GET", "/runs/r1")
+    assert run["status"] == "done", run
 
 
 def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> None:

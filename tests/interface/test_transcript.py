@@ -107,8 +107,17 @@ def test_nothing_an_agent_says_moves_the_cursor_or_passes_for_a_line_of_ours(tex
         for full in (False, True):
             head, *body = entry_lines(made, PLAIN, full=full)
             assert head.startswith(f"#{made['n']}") and obeyed(head, allowed="") == []
-            assert all(line.startswith("    ") or not line for line in body)
+            assert all(line.startswith("    ") or not line for line in "\n".join(body).split("\n"))
             assert obeyed("".join(body), allowed="\t") == []
+
+
+@pytest.mark.promise("P16", "P31")
+def test_a_long_line_goes_on_behind_its_mark() -> None:
+    """Where a terminal would break it, nothing begins at the first column."""
+    forged = "x" * 76 + "#2  2026-11-22  bash  0.1 s"
+    _, *body = entry_lines(entry(tool="t", input={"a\n#3": forged}, output=forged), Screen(width=80))
+    assert len(body) == 4
+    assert all(line.startswith("    ") and len(line) <= 80 for line in body)
 
 
 def stepped(k: int, kind: str = "tool", seq: int = 5, **more: Any) -> dict[str, Any]:

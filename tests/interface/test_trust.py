@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from interface.cli.output import Screen
+from interface.cli.prompts import unit_lines
 from protocol.state_paths import project_state
 from protocol.trust import digest_of
 from tests.git_host import SERVED, git_host
@@ -112,6 +114,13 @@ def test_a_demand_cannot_pass_for_the_question(cli: Cli, kernel: KernelDouble) -
     assert "\x1b" not in ran.err
     assert "\u202e" not in ran.err
     assert sum(line.startswith("Go on?") for line in ran.err.splitlines()) == 1
+
+
+def test_a_long_demand_goes_on_behind_its_indent() -> None:
+    """Where a terminal would break it, nothing begins at the first column."""
+    want = {"subject": "agent alice", "digest": "d" * 64, "demands": [f"alice runs: {'x' * 64}Go on? [y = this time]"]}
+    _, *rows = unit_lines(want, Screen(width=80))
+    assert len(rows) == 2 and all(row.startswith("    ") and len(row) <= 80 for row in rows)
 
 
 def test_a_person_sees_what_the_files_would_do_and_keeps_it(cli: Cli) -> None:

@@ -215,6 +215,8 @@ UPDATE workflows SET state = 'running', mode = 'run', status = NULL, exit_code =
   deadline_ms = :now + coalesce(CASE mode WHEN 'run' THEN deadline_ms - started_ms END, wall_time_ms, :usual)
 WHERE id = :run
 """
+# What was kept is worked in again: what is done there is committed at the end of each instruction, as before.
+WORK_ON: Final = "UPDATE worktrees SET state = 'made', why = '' WHERE run = ? AND state = 'kept'"
 # A tree in which nothing would have been lost is gone: whoever is woken there gets it anew, unless its place is taken.
 PLAN_AGAIN: Final = """
 UPDATE worktrees SET state = 'planned', git_dir = '', why = '' WHERE run = :run AND state = 'gone'
@@ -227,6 +229,7 @@ def _take_up(tx: Transaction, record: WorkflowRecord) -> bool:
     if tx.conn.execute(MAY_GO_ON, {"run": record.id}).fetchone() is None:
         return False
     tx.conn.execute(TAKE_UP, {"run": record.id, "now": tx.now_ms, "usual": round(RUN_SECONDS * 1000)})
+    tx.conn.execute(WORK_ON, (record.id,))
     tx.conn.execute(PLAN_AGAIN, {"run": record.id})
     data = {"run": record.place, "state": "running", "reason": "returned"}
     tx.emit("workflow.changed", space=record.space, data=data)

@@ -18,6 +18,7 @@ VALUES (:run, :agent, :name, :space, 'planned', :repository, :base, :branch, :pa
 """
 
 SET: Final = "UPDATE worktrees SET state = ?, git_dir = ?, why = ? WHERE run = ? AND agent = ?"
+ENDED: Final = "SELECT 1 FROM workflows WHERE id = ? AND state = 'stopped'"
 
 
 BEGAN_ON: Final = "UPDATE workflows SET began_on = ? WHERE id = ?"
@@ -89,13 +90,18 @@ def worktree_moved(
         tx.emit("worktree.moved", space=tree.space, agent=tree.name, data=data)
 
 
-def worktree_going(tx: Transaction, tree: Worktree) -> None:
-    """Nothing in it would be lost: whatever interrupts us now, it is to be removed."""
-    _set(tx, tree, "removing", git_dir=tree.git_dir)
+def worktree_going(tx: Transaction, tree: Worktree) -> bool:
+    """Nothing in it would be lost: whatever interrupts us now, it is to be removed. False where its run goes on."""
+    ended = _ended(tx, tree)
+    if ended:
+        _set(tx, tree, "removing", git_dir=tree.git_dir)
+    return ended
 
 
 def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
-    """Its run has ended, and something in it would be lost. Told when that is news."""
+    """Its run has ended, and something in it would be lost. Told when that is news. Nothing, where its run goes on."""
+    if not _ended(tx, tree):
+        return
     _set(tx, tree, "kept", git_dir=tree.git_dir, why=why)
     if (tree.state, tree.why) != ("kept", why):
         data = {"branch": tree.branch, "path": tree.path, "why": why}
@@ -103,10 +109,14 @@ def worktree_kept(tx: Transaction, tree: Worktree, why: str) -> None:
 
 
 def worktree_gone(tx: Transaction, tree: Worktree) -> None:
-    """It is removed."""
-    _set(tx, tree, "gone", git_dir="")
+    """It is removed; where its run goes on since then, whoever is woken there gets it anew."""
+    _set(tx, tree, "gone" if _ended(tx, tree) else "planned", git_dir="")
     data = {"branch": tree.branch, "path": tree.path}
     tx.emit("worktree.removed", space=tree.space, agent=tree.name, data=data)
+
+
+def _ended(tx: Transaction, tree: Worktree) -> bool:
+    return tx.conn.execute(ENDED, (tree.run,)).fetchone() is not None
 
 
 def _set(tx: Transaction, tree: Worktree, state: State, *, git_dir: str, why: str = "") -> None:

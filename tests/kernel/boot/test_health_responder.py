@@ -96,3 +96,14 @@ def test_a_client_that_says_nothing_does_not_hold_the_door(listener: socket.sock
     with socket.create_connection(listener.getsockname()):
         assert ask(listener, "/health")[0] == 200
     door.close()
+
+
+def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
+    """The thread that answers lives on."""
+    door = HealthResponder(listener, "secret", "1.2.3")
+    door.open()
+    with socket.create_connection(listener.getsockname(), timeout=5) as stranger:
+        stranger.sendall(b"GET //[ HTTP/1.1\r\n\r\n")
+        assert stranger.recv(100) == b""
+    assert ask(listener, "/health")[0] == 200
+    door.close()

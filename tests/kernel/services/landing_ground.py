@@ -121,8 +121,8 @@ class LandingGround:
             own_bin=frozenset(),
         )
 
-    async def run_of(self, *names: str, base: str = "main", more: str = "") -> int:
-        """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are."""
+    async def run_of(self, *names: str, base: str = "main", more: str = "", planned: bool = False) -> int:
+        """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are, unless only ``planned``."""
         self.runs += 1
         tag = f"t{self.runs}"
         agents = ",".join(f'"{name}":{{"entry":"ref","ref":"{name}"}}' for name in names)
@@ -147,7 +147,7 @@ class LandingGround:
         )
         draft = Draft(kind="status", space=f"team:{tag}", sender="system", text="started", payload=spec)
         started = await self.writer.commit(start_run, draft, None, TreePlan(trees=lambda _run: trees, branch="main"))
-        for tree in self.reader.now(worktrees.of_run, started.run):
+        for tree in () if planned else self.reader.now(worktrees.of_run, started.run):
             await self.writer.commit(worktree_made, tree, "")
         return started.run
 

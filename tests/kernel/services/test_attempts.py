@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import cast
 
 import apsw
+import msgspec
 import pytest
 import trio
 
@@ -15,9 +16,11 @@ from kernel.agents.trust import agent_units
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
 from kernel.services.running_attempt import Place
+from kernel.services.working_directory import NoPreparation
 from kernel.store import circuit_breakers, instructions
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import cancel
+from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.steering import pause_agent, resume_agent
 from protocol.agent import AgentDefinition
 from protocol.errors import UNREACHED
@@ -64,6 +67,34 @@ async def test_a_reply_is_there_before_its_worker_has_left_and_its_agent_begins_
         await (await it.launcher.next(2)).say(hi(last=True), DONE)
         assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
         assert attempts_of(it)[0] == (1, 1, "done", "3")
+
+
+class _SlowToFinish(NoPreparation):
+    """What is in the working tree takes its time to be committed."""
+
+    async def finish(self, leased: Leased) -> None:
+        """Take longer than the attempt may."""
+        with trio.move_on_after(0.3):
+            await trio.sleep_forever()
+
+
+async def test_no_limit_of_time_takes_back_a_reply_that_was_there(tmp_path: Path) -> None:
+    """It was paid for: while its tree is committed, ``timeouts.total`` ends nothing, and usage and entry are booked."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        text = "backend: mock\nmock:\n  - text: hi\ntimeouts:\n  total: 0.1s\n"
+        (tmp_path / ".agents/alice.yaml").write_text(text)
+        services = it.attempts._services  # pyright: ignore[reportPrivateUsage]
+        it.attempts._services = msgspec.structs.replace(  # pyright: ignore[reportPrivateUsage]
+            services, preparation=_SlowToFinish()
+        )
+        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        worker = await it.launcher.next()
+        entry = msgspec.structs.replace(hi(last=True), usage=Usage(input_tokens=10))
+        await worker.outbox.send_all(b"".join(map(encode, (Ready(pid=1, version="t"), entry, DONE))))
+        assert await it.until(instruction, lambda status: status not in ("leased", "running")) == "done"
+        booked = it.reader.now(lambda conn: conn.execute("SELECT entries, input_tokens FROM instructions").fetchall())
+        assert booked == [(1, 10)]
+        await worker.leave(Exited(code=0))
 
 
 async def test_the_last_entry_and_the_end_are_one_commit(tmp_path: Path) -> None:

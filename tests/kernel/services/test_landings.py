@@ -308,7 +308,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     programs: list[str | None] = []
 
     async def check(*_args: object, sandbox: Sandbox | None) -> CheckOutcome:
-        programs.append(sandbox and sandbox.program)
+        programs.append(None if sandbox is None else sandbox.program)
         return CheckOutcome(None)
 
     monkeypatch.setattr(Merging, "check", check)

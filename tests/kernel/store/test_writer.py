@@ -1,7 +1,10 @@
 """The writer: groups, answers, failures."""
 
+import queue
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import apsw
 import pytest
@@ -9,7 +12,7 @@ import trio
 import trio.testing
 
 from kernel.rule.draft import Draft
-from kernel.store import feed, messages
+from kernel.store import feed, messages, writer
 from kernel.store.database import open_database
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
@@ -362,3 +365,21 @@ async def test_closing_answers_what_was_handed_in_and_refuses_the_rest(tmp_path:
     assert len(Reader(database=database).now(feed.since, 0)) == 5
     assert database.writer().execute("PRAGMA wal_checkpoint").fetchone() == (0, 0, 0)
     database.close()
+
+
+def test_what_nobody_waits_for_is_committed_soon_however_much_of_it_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time runs from the first of it: here another comes every 10 ms."""
+    now = 0.0
+
+    class Jobs:
+        def get(self, timeout: float) -> object:
+            nonlocal now
+            if timeout < 0.01:
+                raise queue.Empty
+            now += 0.01
+            return SimpleNamespace(soon=True)
+
+    monkeypatch.setattr(writer, "monotonic", lambda: now)
+    one = cast("Writer", SimpleNamespace(_jobs=Jobs(), soon_seconds=0.05))
+    group, closing = Writer._next_group(one)  # pyright: ignore[reportPrivateUsage]
+    assert 4 <= len(group) <= 6 and not closing

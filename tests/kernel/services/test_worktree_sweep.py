@@ -1,0 +1,161 @@
+"""Trees of runs that ended, and of those that go on again, over a real repository and a real store."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.agents.providers import CauseError
+from kernel.services.worktrees import Worktrees, WorktreeSweep
+from kernel.store import worktrees
+from kernel.store.landings import Landing
+from kernel.store.transitions.landings import Return, landing_refused
+from kernel.store.transitions.lease import Leased
+from kernel.store.transitions.runs import end_run, stop_workflow
+from kernel.store.worktrees import Worktree
+from kernel.workflows.repository import Repository
+from protocol.api.merges import MergeOutcome, MergeRequest
+from protocol.names import AgentName, SpaceId, attempt_id, instruction_id
+from tests.kernel.services.landing_ground import Fate, LandingGround, landing_ground
+from tests.kernel.workflows.git_ground import at, ground_in, launched
+
+
+@dataclass
+class Swept:
+    """A run of alice that has ended, with her tree, and the task that removes it."""
+
+    place: LandingGround
+    repository: Repository
+    trees: Worktrees
+    sweep: WorktreeSweep
+    landing: Landing
+    alice: Leased
+
+    def tree(self) -> Worktree:
+        """Alice's as the log has it."""
+        found = self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent)
+        assert found is not None
+        return found
+
+    async def give_back(self) -> None:
+        """A merge was refused, and its author is to mend what is in the way: the run goes on."""
+        back = (Return("alice", "mend it"),)
+        made = await self.place.writer.commit(landing_refused, self.landing, MergeOutcome(why="conflict"), back)
+        assert len(made) == 1
+
+
+def attempt_of(tree: Worktree) -> Leased:
+    """An attempt of the agent that works in ``tree``."""
+    return Leased(
+        agent=tree.agent, name=AgentName(tree.name), space=SpaceId(tree.space), instruction=instruction_id(1),
+        attempt=attempt_id("i1", 1), epoch=1, n=1, attempts=1, crashes=0, text="", source_text="", sender="user",
+        lane="normal", hops=0, message_seq=1, entries=0, run=tree.run,
+    )  # fmt: skip
+
+
+@asynccontextmanager
+async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
+    ground = ground_in(tmp_path)
+    async with launched(tmp_path) as launcher, landing_ground(ground, launcher, Fate()) as place:
+        repository = ground.repository(launcher)
+
+        def confine(_tree: Worktree) -> None:
+            raise AssertionError("nobody is confined here")
+
+        trees = Worktrees(
+            root=ground.root,
+            repository=repository,
+            reader=place.reader,
+            writer=place.writer,
+            feed=place.feed,
+            launcher=launcher,
+            environ=ground.environ,
+            own_bin=frozenset(),
+            confine=confine,  # type: ignore[arg-type]
+        )
+        sweep = WorktreeSweep(
+            repository=repository,
+            trees=trees,
+            reader=place.reader,
+            writer=place.writer,
+            wake=place.feed.new_wake(frozenset()),
+            works_in=lambda _run: False,
+        )
+        run = await place.run_of("alice", planned=True)
+        [tree] = place.reader.now(worktrees.of_run, run)
+        alice = attempt_of(tree)
+        assert await trees.ready(alice, confined=False)
+        landing = await place.ask(run, MergeRequest(give_back=True))
+        assert await place.writer.commit(end_run, run)
+        yield Swept(place, repository, trees, sweep, landing, alice)
+
+
+async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was decided while the run was over is carried out, and the agent waits for it."""
+    async with swept(tmp_path) as it, trio.open_nursery() as nursery:
+        removing, go_on = trio.Event(), trio.Event()
+        remove = it.repository.remove
+
+        async def slowly(tree: Worktree, **named: object) -> None:
+            removing.set()
+            await go_on.wait()
+            await remove(tree, **named)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(it.repository, "remove", slowly)
+        nursery.start_soon(it.sweep.run_once)
+        await removing.wait()
+        with pytest.raises(CauseError, match="was removed with it"):
+            it.trees.working_directory(it.alice)
+        await it.give_back()
+        assert it.trees.working_directory(it.alice).cwd == it.tree().cwd
+        begun = trio.Event()
+
+        async def begin() -> None:
+            assert await it.trees.ready(it.alice, confined=False)
+            begun.set()
+
+        nursery.start_soon(begin)
+        await trio.testing.wait_all_tasks_blocked()
+        assert not begun.is_set()
+        go_on.set()
+        await begun.wait()
+        assert (it.tree().state, at(it.tree(), "a.txt").read_text()) == ("made", "one\n")
+
+
+async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swept(tmp_path) as it:
+        losses = it.repository.losses
+
+        async def then_it_goes_on(tree: Worktree, **named: object) -> str | None:
+            found = await losses(tree, **named)  # type: ignore[arg-type]
+            await it.give_back()
+            return found
+
+        monkeypatch.setattr(it.repository, "losses", then_it_goes_on)
+        await it.sweep.run_once()
+        assert (it.tree().state, at(it.tree()).exists()) == ("made", True)
+        await it.sweep.run_once()  # there is nothing more to decide
+        assert it.tree().state == "made"
+
+
+async def test_a_tree_that_was_kept_is_worked_in_again_and_looked_at_again(tmp_path: Path) -> None:
+    """What its agent does there is committed at the end of an instruction as before, for its tree is ``made``."""
+    async with swept(tmp_path) as it:
+        it.place.ground.write("new.txt", "new\n", it.tree())
+        await it.sweep.run_once()
+        assert it.tree().state == "kept"
+        await it.give_back()
+        assert (it.tree().state, it.tree().why) == ("made", "")
+        assert not await it.trees.ready(it.alice, confined=False)
+        at(it.tree(), "new.txt").unlink()
+        await it.place.writer.commit(stop_workflow, it.tree().space, "cancelled", 130)
+        await it.sweep.run_once()
+        assert it.tree().state == "gone"
