@@ -24,8 +24,9 @@ from kernel.workflows.git_directory import GitDirectory, NoRepository
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.setup import command_fault
+from protocol.agent import AgentLimits
 from protocol.api.merges import MergedBranch
-from protocol.ipc import Sandbox
+from protocol.ipc import Bound, Sandbox
 from protocol.names import instruction_id, run_id
 
 PLAIN: Final[Mapping[str, str]] = MappingProxyType(
@@ -45,12 +46,16 @@ _NEEDED: Final = (2, 38)
 
 
 class Side(msgspec.Struct, frozen=True):
-    """The work of one agent: the commit its branch is at, and the last instructions (their numbers) it did it for."""
+    """The work of one agent: the commit its branch is at, and the last instructions (their numbers) it did it for.
+
+    ``limits`` are its own; where several agents share the branch, those of each.
+    """
 
     agent: str
     branch: str
     tip: str
     instructions: tuple[int, ...] = ()
+    limits: tuple[AgentLimits, ...] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -178,6 +183,8 @@ class Merging:
                 timeout_seconds=CHECK_SECONDS,
                 output_limit_bytes=CHECK_OUTPUT_BYTES,
                 sandbox=box,
+                memory_bytes=run.bound.memory_bytes,
+                processes=run.bound.processes,
             )
         fault = command_fault(result, CHECK_SECONDS, CHECK_OUTPUT_BYTES)
         if result.timed_out:
@@ -236,11 +243,12 @@ class Merging:
 
 
 class CheckRun(msgspec.Struct, frozen=True):
-    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``."""
+    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``, within ``bound``."""
 
     launcher: Launcher
     name: str
     env: Mapping[str, str]
+    bound: Bound
 
 
 @asynccontextmanager

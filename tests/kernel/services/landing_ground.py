@@ -4,9 +4,10 @@ The kernel dies where a test says: nothing of it runs on, and what it held is le
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import pytest
 import trio
@@ -99,7 +100,9 @@ class LandingGround:
             own_bin=frozenset(),
         )
 
-    async def run_of(self, *names: str, base: str = "main", more: str = "") -> int:
+    async def run_of(
+        self, *names: str, base: str = "main", more: str = "", limits: Mapping[str, str] = MappingProxyType({})
+    ) -> int:
         """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are."""
         self.runs += 1
         tag = f"t{self.runs}"
@@ -111,7 +114,12 @@ class LandingGround:
             file=".workflows/team.yaml",
             definition=f'{{"name":"team","agents":{{{agents}}}{more}}}'.encode(),
             members=tuple(
-                MemberSpec(name=name, key=inline_key(name, "team"), origin="inline", definition=b'{"model":"mock/m"}')
+                MemberSpec(
+                    name=name,
+                    key=inline_key(name, "team"),
+                    origin="inline",
+                    definition=f'{{"model":"mock/m","limits":{limits.get(name, "{}")}}}'.encode(),
+                )
                 for name in names
             ),
         )

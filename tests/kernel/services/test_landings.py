@@ -135,6 +135,25 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
 
 
 @pytest.mark.promise("P33")
+async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_checks(
+    place: LandingGround, subtests: pytest.Subtests
+) -> None:
+    """What it starts is what they wrote. The tightest limit counts, and what was over it is told."""
+    loose = '{"processes": 1000, "memory": 1073741824}'
+    place.branch("alice", {"alice.txt": b"alice\n"})
+    place.branch("bob", {"bob.txt": b"bob\n"})
+    before = place.refs()
+    for kind, limits, check in (
+        ("processes", '{"processes": 4}', "for _ in 1 2 3 4 5; do sleep 1000 & done; wait"),
+        ("memory", '{"memory": 67108864}', "cat /dev/zero | tail -c 200000000"),
+    ):
+        with subtests.test(kind):
+            run = await place.run_of("alice", "bob", limits={"alice": loose, "bob": limits})
+            info = await place.land(run, MergeRequest(check=check))
+            assert (info.state, f"(limits.{kind})" in info.why, place.refs()) == ("refused", True, before), info
+
+
+@pytest.mark.promise("P33")
 async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, subtests: pytest.Subtests) -> None:
     """Changed, staged, in the way, in the middle of something, locked: refused, and every byte is as it was."""
     root = place.ground.root
