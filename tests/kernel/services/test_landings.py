@@ -2,12 +2,17 @@
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.store import landings
+from kernel.workflows import landing
+from kernel.workflows.git_view import View
 from kernel.workflows.landing import CheckOutcome, Merging
+from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeRequest
 from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
 from tests.kernel.services.landing_histories import try_all
@@ -151,6 +156,43 @@ async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_c
             run = await place.run_of("alice", "bob", limits={"alice": loose, "bob": limits})
             info = await place.land(run, MergeRequest(check=check))
             assert (info.state, f"(limits.{kind})" in info.why, place.refs()) == ("refused", True, before), info
+
+
+@pytest.mark.promise("P33")
+async def test_what_is_too_large_is_refused_before_git_reads_it(
+    place: LandingGround, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file, one of a commit in between, all together, one content under many names, a list without end."""
+    for name, limit in (("FILE_BYTES", 1000), ("BRANCH_BYTES", 20_000), ("LIST_BYTES", 10_000)):
+        monkeypatch.setattr(landing, name, limit)
+    place.branch("file", {"d/large\n.bin": bytes(1001)})
+    place.branch("between", {"large.bin": bytes(1002)})
+    place.branch("between", {"large.bin": None, "b.txt": b"b\n"}, BRANCH + "between")
+    place.branch("all", {f"{number}.bin": bytes([number]) * 999 for number in range(21)})
+    place.branch("names", {f"{number}.bin": bytes(999) for number in range(21)})
+    place.branch("list", {f"{number}.txt": b"x\n" for number in range(200)})
+    place.branch("fine", {f"{number}.bin": bytes([number]) * 999 for number in range(15)} | {"lines.txt": None})
+    run = ProjectGit.run
+    merged: list[str] = []
+
+    async def seen(git: ProjectGit, view: View, *words: str, **more: Any) -> CommandResult:
+        merged.extend(words[-1:] if words[0] == "merge-tree" else ())
+        return await run(git, view, *words, **more)
+
+    monkeypatch.setattr(ProjectGit, "run", seen)
+    for name, why in (
+        ("file", "'d/large' has 1,001 bytes, and may have 1000B"),
+        ("between", "'large.bin' has 1,002 bytes"),
+        ("all", "it adds 2"),
+        ("names", "it changes files of 20,979 bytes"),
+        ("list", "the list of its files is longer than"),
+    ):
+        with subtests.test(name):
+            before = place.refs()
+            info = await place.land(await place.run_of(name))
+            assert (info.state, why in info.why, merged, place.refs()) == ("refused", True, [], before), info
+    assert (await place.land(await place.run_of("fine"))).state == "merged"
+    assert merged == [place.ground.git("rev-parse", BRANCH + "fine")]
 
 
 @pytest.mark.promise("P33")
