@@ -16,11 +16,11 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.fault_injection import fault_point
-from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, together
+from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
-from kernel.store import landings, workflows, worktrees
+from kernel.store import landings, quotas, workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.landings import Landing
 from kernel.store.reader import Reader
@@ -295,7 +295,8 @@ class Landings:
                 tip = await self._repository.tip(tree, box=box)
                 work, _hops = self._reader.now(landings.work_of, landing.run, tree.name)
                 if tip is not None:
-                    sides[tree.branch] = Side(tree.name, tree.branch, tip, work)
+                    limits = self._reader.now(quotas.limits_of, tree.agent, record.space)
+                    sides[tree.branch] = Side(tree.name, tree.branch, tip, work, limits)
         env = {"AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag, "AGENT_RUN": run_id(record.id)}
         folder = trees[0].folder if trees else ""
         return Work(
@@ -328,12 +329,13 @@ class Landings:
         return outcome
 
     async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:
-        """Check ``commit``, confined as soon as one of the agents is whose work is in it."""
+        """Check ``commit``, confined as soon as one of the agents is whose work is in it, within the limits of each."""
         work = sound[0][0]
         if work.landing.check is None:
             return CheckOutcome(None)
         box = next((box for one, _ in sound for box in one.boxes), None)
-        run = CheckRun(self._launcher, f"check-{next(_numbers)}", work.env)
+        bound = tightest(one for _, added in sound for side, _ in added.steps for one in side.limits)
+        run = CheckRun(self._launcher, f"check-{next(_numbers)}", work.env, bound)
         return await merging.check(commit, work.landing.check, work.folder, run, sandbox=box)
 
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:

@@ -4,10 +4,11 @@ The kernel dies where a test says: nothing of it runs on, and what it held is le
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 
 import pytest
 import trio
@@ -22,17 +23,18 @@ from kernel.store.feed import Feed
 from kernel.store.landings import Landing
 from kernel.store.reader import Reader
 from kernel.store.transitions.landings import MergePlan, plan_landing, request_landing
+from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import TreePlan, worktree_made
 from kernel.store.workflows import WorkflowRecord
-from kernel.store.worktrees import PlannedTree
+from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows import checkout_move
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
-from protocol.names import inline_key
+from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.workflows.git_ground import Ground
 
@@ -121,7 +123,14 @@ class LandingGround:
             own_bin=frozenset(),
         )
 
-    async def run_of(self, *names: str, base: str = "main", more: str = "", planned: bool = False) -> int:
+    async def run_of(
+        self,
+        *names: str,
+        base: str = "main",
+        more: str = "",
+        planned: bool = False,
+        limits: Mapping[str, str] = MappingProxyType({}),
+    ) -> int:
         """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are, unless only ``planned``."""
         self.runs += 1
         tag = f"t{self.runs}"
@@ -133,7 +142,12 @@ class LandingGround:
             file=".workflows/team.yaml",
             definition=f'{{"name":"team","agents":{{{agents}}}{more}}}'.encode(),
             members=tuple(
-                MemberSpec(name=name, key=inline_key(name, "team"), origin="inline", definition=b'{"model":"mock/m"}')
+                MemberSpec(
+                    name=name,
+                    key=inline_key(name, "team"),
+                    origin="inline",
+                    definition=f'{{"model":"mock/m","limits":{limits.get(name, "{}")}}}'.encode(),
+                )
                 for name in names
             ),
         )
@@ -210,6 +224,15 @@ def commit(ground: Ground, ref: str, files: dict[str, bytes | None], base: str, 
             rows.append(f"M 100644 inline {quoted}\ndata {len(content)}\n".encode() + content + b"\n")
     ground.give(b"".join(rows), "fast-import", "--quiet", "--force")
     return ground.git("rev-parse", ref)
+
+
+def attempt_of(tree: Worktree) -> Leased:
+    """An attempt of the agent that works in ``tree``."""
+    return Leased(
+        agent=AgentKey(tree.agent), name=AgentName(tree.name), space=SpaceId(tree.space), instruction=instruction_id(1),
+        attempt=attempt_id("i1", 1), epoch=1, n=1, attempts=1, crashes=0, text="", source_text="", sender="user",
+        lane="normal", hops=0, message_seq=1, entries=0, run=tree.run,
+    )  # fmt: skip
 
 
 @asynccontextmanager

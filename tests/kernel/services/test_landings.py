@@ -3,19 +3,21 @@
 import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 
+from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.store import landings, worktrees
-from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import worktree_gone
+from kernel.workflows import landing
+from kernel.workflows.git_view import View
 from kernel.workflows.landing import CheckOutcome, CheckRun, Merging, merging_in
+from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeRequest
-from protocol.ipc import Sandbox
-from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
+from protocol.ipc import Bound, Sandbox
+from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, attempt_of, commit, landing_ground
 from tests.kernel.services.landing_histories import try_all
 from tests.kernel.workflows.git_ground import Ground, ground_in, launched
 
@@ -138,6 +140,62 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
     assert place.reader.now(landings.work_of, run, "carol")[0] == (int(work[1:]),)
     assert "| too many" in str(told)
     assert not list((place.ground.folder / "trees").rglob("n-*.txt"))
+
+
+@pytest.mark.promise("P33")
+async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_checks(
+    place: LandingGround, subtests: pytest.Subtests
+) -> None:
+    """What it starts is what they wrote. The tightest limit counts, and what was over it is told."""
+    loose = '{"processes": 1000, "memory": 1073741824}'
+    place.branch("alice", {"alice.txt": b"alice\n"})
+    place.branch("bob", {"bob.txt": b"bob\n"})
+    before = place.refs()
+    for kind, limits, check in (
+        ("processes", '{"processes": 4}', "for _ in 1 2 3 4 5; do sleep 1000 & done; wait"),
+        ("memory", '{"memory": 67108864}', "cat /dev/zero | tail -c 200000000"),
+    ):
+        with subtests.test(kind):
+            run = await place.run_of("alice", "bob", limits={"alice": loose, "bob": limits})
+            info = await place.land(run, MergeRequest(check=check))
+            assert (info.state, f"(limits.{kind})" in info.why, place.refs()) == ("refused", True, before), info
+
+
+@pytest.mark.promise("P33")
+async def test_what_is_too_large_is_refused_before_git_reads_it(
+    place: LandingGround, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file, one of a commit in between, all together, one content under many names, a list without end."""
+    for name, limit in (("FILE_BYTES", 1000), ("BRANCH_BYTES", 20_000), ("LIST_BYTES", 10_000)):
+        monkeypatch.setattr(landing, name, limit)
+    place.branch("file", {"d/large\n.bin": bytes(1001)})
+    place.branch("between", {"large.bin": bytes(1002)})
+    place.branch("between", {"large.bin": None, "b.txt": b"b\n"}, BRANCH + "between")
+    place.branch("all", {f"{number}.bin": bytes([number]) * 999 for number in range(21)})
+    place.branch("names", {f"{number}.bin": bytes(999) for number in range(21)})
+    place.branch("list", {f"{number}.txt": b"x\n" for number in range(200)})
+    place.branch("fine", {f"{number}.bin": bytes([number]) * 999 for number in range(15)} | {"lines.txt": None})
+    run = ProjectGit.run
+    merged: list[str] = []
+
+    async def seen(git: ProjectGit, view: View, *words: str, **more: Any) -> CommandResult:
+        merged.extend(words[-1:] if words[0] == "merge-tree" else ())
+        return await run(git, view, *words, **more)
+
+    monkeypatch.setattr(ProjectGit, "run", seen)
+    for name, why in (
+        ("file", "'d/large' has 1,001 bytes, and may have 1000B"),
+        ("between", "'large.bin' has 1,002 bytes"),
+        ("all", "it adds 2"),
+        ("names", "it changes files of 20,979 bytes"),
+        ("list", "the list of its files is longer than"),
+    ):
+        with subtests.test(name):
+            before = place.refs()
+            info = await place.land(await place.run_of(name))
+            assert (info.state, why in info.why, merged, place.refs()) == ("refused", True, [], before), info
+    assert (await place.land(await place.run_of("fine"))).state == "merged"
+    assert merged == [place.ground.git("rev-parse", BRANCH + "fine")]
 
 
 @pytest.mark.promise("P33")
@@ -282,7 +340,7 @@ async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: Landin
     place.ground.give(rows.encode() + link + b"\n", "fast-import", "--quiet", "--force")
     tip = place.ground.git("rev-parse", f"{BRANCH}alice")
     async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
-        run = CheckRun(place.launcher, "check-link", place.ground.environ)
+        run = CheckRun(place.launcher, "check-link", place.ground.environ, Bound())
         outcome = await merging.check(tip, "touch here", "sub", run, sandbox=None)
     assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
 
@@ -317,8 +375,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     run, alone = await place.run_of("alice", "bob"), MergeRequest(agent="alice", check="true")
     assert (await place.land(run, alone)).state == "merged"
     [bob] = (tree for tree in place.reader.now(worktrees.of_run, run) if tree.name == "bob")
-    leased = cast("Leased", SimpleNamespace(run=run, agent=bob.agent))
-    assert await place.trees().ready(leased, confined=True)
+    assert await place.trees().ready(attempt_of(bob), confined=True)
     place.branch("alice", {"more.txt": b"x\n"})
     assert (await place.land(run, alone)).state == "merged"
     made = place.reader.now(worktrees.of, run, bob.agent)
