@@ -7,6 +7,7 @@ that makes it so. What is in the queue is there after a crash; what was found so
 
 import itertools
 import logging
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -373,7 +374,7 @@ class Landings:
 
 
 def _no_branch(branch: str) -> MergeOutcome:
-    return MergeOutcome(why=f"there is no branch {branch}: git branch {branch} makes it")
+    return MergeOutcome(why=f"there is no branch {branch}: git branch {shlex.quote(branch)} makes it")
 
 
 def _conflict(met: Conflict, branch: str) -> MergeOutcome:

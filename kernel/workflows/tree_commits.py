@@ -8,6 +8,7 @@ it commits what differs from the branch, and nothing where nothing does.
 
 import os
 import re
+import shlex
 import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +87,7 @@ async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     out = (await git.run(writable.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
     if out != writable.branch:
         what = out.removeprefix("refs/heads/")[:100] or "no branch"
-        raise failed(f"{what!r} is checked out in {tree.path}", f"git switch {tree.branch}")
+        raise failed(f"{what!r} is checked out in {tree.path}", f"git switch {shlex.quote(tree.branch)}")
     place = clone_of(tree) if writable.view.sandbox is not None else tree.git_dir
     under_way = await trio.to_thread.run_sync(_under_way, place)
     if under_way is not None:

@@ -401,7 +401,9 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
     place.branch("alice", {"a.txt": b"alice again\n"})
     place.fate.acts["checked"] = [lambda: place.ground.git("branch", "-D", "main")]
     gone = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="main"))
-    assert (gone.state, "there is no branch main" in gone.why) == ("refused", True)
+    assert (gone.state, "there is no branch main: git branch main makes it" in gone.why) == ("refused", True)
+    odd = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="x;$(id)"))
+    assert "git branch 'x;$(id)' makes it" in odd.why
 
 
 @pytest.mark.promise("P33")
