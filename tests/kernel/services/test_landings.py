@@ -388,6 +388,49 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.parametrize("checked_out", [True, False])
+async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
+) -> None:
+    """The branch moves only from where it was read. It is merged anew; a checkout that lags behind then is refused."""
+    into = "main" if checked_out else "release"
+    place.ground.git("branch", "release")
+    place.branch("alice", {"new.txt": b"alice\n"})
+    run, move = await place.run_of("alice"), Merging.move
+
+    theirs: list[str] = []
+
+    async def moves(merging: Merging, branch: str, expected: str, tip: str) -> bool:
+        if not theirs:
+            theirs.append(commit(place.ground, f"refs/heads/{into}", {"theirs.txt": b"theirs\n"}, into))
+        return await move(merging, branch, expected, tip)
+
+    monkeypatch.setattr(Merging, "move", moves)
+    info = await place.land(run, MergeRequest(into=into))
+    assert place.read("theirs.txt", into) == "theirs"
+    assert not (place.ground.root / ".git/index.lock").exists()
+    if checked_out:
+        assert (info.state, place.ground.git("rev-parse", into)) == ("refused", theirs[0]), info
+        assert not (place.ground.root / "new.txt").exists()
+    else:
+        assert (info.state, info.tries, place.read("new.txt", into)) == ("merged", 2, "alice"), info
+
+
+@pytest.mark.promise("P28", "P33")
+async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_what_is_checked(
+    place: LandingGround,
+) -> None:
+    """As git's own checkout has them (Git LFS is one); what the repository says about them does not count."""
+    ground = place.ground
+    (ground.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
+    ground.git("config", "filter.case.smudge", "false")
+    place.branch("alice", {".gitattributes": b"*.up filter=case\n", "new.up": b"quiet\n"})
+    info = await place.land(await place.run_of("alice"), MergeRequest(check='test "$(cat new.up)" = QUIET'))
+    assert (info.state, place.read("new.up")) == ("merged", "quiet"), info
+    assert (ground.root / "new.up").read_text() == "QUIET\n"
+
+
+@pytest.mark.promise("P33")
 async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingGround) -> None:
     """Moved after the check: it is merged anew with that. Deleted meanwhile: refused."""
     place.ground.git("checkout", "--quiet", "-b", "elsewhere")
