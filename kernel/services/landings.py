@@ -46,6 +46,7 @@ from kernel.workflows.landing import (
     CheckRun,
     Conflict,
     Merging,
+    NotMoved,
     Side,
     Wanted,
     conflict_text,
@@ -246,8 +247,9 @@ class Landings:
                     moved = await move_checkout(self._git, merging, checkout, branch, expected, tip)
                     standing, kept = ("elsewhere", ()) if moved is None else ("moved", moved.kept)
                 elif standing == "untouched":
-                    standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
-            except NotClean as error:
+                    with trio.CancelScope(shield=True):
+                        standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
+            except NotMoved as error:
                 if standing != "moved":
                     outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
                     for one in batch:

@@ -19,7 +19,7 @@ import trio
 from kernel.fault_injection import fault_point
 from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory, first_line
 from kernel.workflows.git_view import View
-from kernel.workflows.landing import FILES_SHOWN, Merging
+from kernel.workflows.landing import FILES_SHOWN, Merging, NotMoved
 from kernel.workflows.linked_tree import branch_in, linked_trees
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.tree_commits import named
@@ -35,12 +35,8 @@ _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty",
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 
 
-class NotClean(Exception):
+class NotClean(NotMoved):
     """The checkout is not clean, or git is at work in it. ``files`` are those that are changed."""
-
-    def __init__(self, text: str, files: tuple[str, ...] = ()) -> None:
-        super().__init__(text)
-        self.files = files
 
 
 class Moved(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
 from kernel.source.scalars import show_duration, show_size
 from kernel.workflows.git import Setting
-from kernel.workflows.git_directory import GitDirectory, NoRepository
+from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line, mode_of
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.setup import command_fault
@@ -48,6 +48,8 @@ BRANCH_BYTES: Final = 2**30
 LIST_BYTES: Final = 16 * 2**20
 """Of the list of what a branch adds, or changes: one folder can stand for millions of files."""
 FILES_SHOWN: Final = 1000
+LOCKED_MS: Final = 2000
+"""How long a branch is waited for that another git has locked, which takes a moment."""
 OTHER_SIDE_BYTES: Final = 24 * 1024
 """Of the other side's diff, in the work that goes back to an author."""
 _NEEDED: Final = (2, 38)
@@ -101,6 +103,14 @@ class CheckOutcome(msgspec.Struct, frozen=True):
 
     why: str | None
     output: str = ""
+
+
+class NotMoved(Exception):
+    """A branch, or its checkout, cannot be moved; nothing has. ``files`` are those that it is about."""
+
+    def __init__(self, text: str, files: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.files = files
 
 
 class Merging:
@@ -215,11 +225,19 @@ class Merging:
         await self._git.said(self._view, "unpack-objects", "-q", given=pack, variables=owned)
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
-        """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere, or somebody else moves it now."""
+        """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere. Raises NotMoved where it is locked."""
         await trio.to_thread.run_sync(_link_logs, self._repository, self._view.folder, branch)
+        lock = f"{self._repository}/refs/heads/{branch}.lock"
+        with suppress(OSError):
+            if first_line(lock) == tip:  # nobody else knows that commit: a git of ours, killed with its kernel
+                await trio.Path(lock).unlink()
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
-        settings = (("core.logAllRefUpdates", "true"),)
-        return (await self._git.run(self._view, *words, settings=settings, variables=self._identity)).ok
+        settings = (("core.logAllRefUpdates", "true"), ("core.filesRefLockTimeout", str(LOCKED_MS)))
+        moved = await self._git.run(self._view, *words, settings=settings, variables=self._identity)
+        if not moved.ok and await self.tip(branch) == expected:
+            locked = f"another git is at work on it, or was killed: {lock} is there"
+            raise NotMoved(f"{branch} cannot be moved: {locked if mode_of(lock) else self._git.why(moved)}")
+        return moved.ok
 
     async def in_the_way(self, top: str, expected: str, tip: str) -> tuple[str, ...]:
         """The files in ``top``, a clean checkout of ``expected``, that git ignores and that ``tip`` would replace."""
@@ -287,26 +305,19 @@ class Merging:
 
 def _link_logs(repository: str, folder: str, branch: str) -> None:
     """Have the user's reflog know of a move, as of one of theirs, unless git would write by way of a link."""
-    if not stat.S_ISDIR(_mode(f"{repository}/logs")):
+    if not stat.S_ISDIR(mode_of(f"{repository}/logs")):
         return
     for file in (f"refs/heads/{branch}", "HEAD"):  # git notes both where the branch is checked out
         path = f"{repository}/logs"
         *folders, name = file.split("/")
         for part in folders:
             path = f"{path}/{part}"
-            if _mode(path) and not stat.S_ISDIR(_mode(path)):
+            if mode_of(path) and not stat.S_ISDIR(mode_of(path)):
                 return
-        if _mode(f"{path}/{name}") and not stat.S_ISREG(_mode(f"{path}/{name}")):
+        if mode_of(f"{path}/{name}") and not stat.S_ISREG(mode_of(f"{path}/{name}")):
             return
     with suppress(FileExistsError):
         os.symlink(f"{repository}/logs", f"{folder}/logs")
-
-
-def _mode(path: str) -> int:
-    """The mode of what is at ``path``, and not of what a link there names; 0: there is nothing."""
-    with suppress(FileNotFoundError):
-        return os.lstat(path).st_mode
-    return 0
 
 
 def _too_large(side: Side, why: str) -> Refused:

@@ -5,9 +5,10 @@ filter of theirs (Git LFS) works on files as it does for them.
 """
 
 import itertools
+import os
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ from kernel.agents.environment import worker_environment
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.workflows.git import GitCommand, GitMissing, Setting
-from kernel.workflows.git_directory import GitDirectory, NoRepository
+from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line
 from kernel.workflows.git_view import (
     ConfigFile,
     Manner,
@@ -40,6 +41,9 @@ CONFINED_SECONDS: Final = 60.0
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 HINT: Final = "write git: none, or see what git says there"
 _VIEW: Final = ".git-"
+_WRITE_INDEX: Final = frozenset({"add", "read-tree", "update-index"})
+_ALONE: Final = frozenset({"index.lock", "HEAD.lock"})
+"""Of one working tree, where a git that finds them taken gives up at once: so they are not somebody else's."""
 
 
 class ProjectGit:
@@ -107,19 +111,30 @@ class ProjectGit:
         given: bytes | Path = b"",
         limit_bytes: int = LIMIT_BYTES,
     ) -> CommandResult:
-        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient."""
+        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient.
+
+        Where git is killed, by cancellation or a limit, its locks go with it.
+        """
+        seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
+        known = {**view.variables, **(variables or {})}
+        locks, killed = _free_locks(view, words, known), True
         try:
-            seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
-            return await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
+            result = await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
                 cwd or view.top,
                 *words,
                 settings=settings,
-                variables={**view.variables, **(variables or {})},
+                variables=known,
                 given=given,
                 sandbox=view.sandbox,
             )
+            killed = result.timed_out or result.truncated
         except GitMissing as error:
             raise unusable(NoRepository("git is not installed where the kernel runs", "install git")) from error
+        finally:
+            if killed and locks:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(_unlock, locks, words)
+        return result
 
     async def said(
         self,
@@ -163,6 +178,25 @@ class ProjectGit:
             return manner_of(directory, said)
         except (NoRepository, OSError) as error:
             raise unusable(error) from error
+
+
+def _free_locks(view: View, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The locks that a git takes as it writes, as long as nobody else has them."""
+    if words[0] in _WRITE_INDEX:
+        locks = [variables.get("GIT_INDEX_FILE", f"{view.folder}/index")]
+    elif words[0] == "update-ref":
+        locks = [f"{view.folder}/{word}" for word in ("HEAD", *words) if word == "HEAD" or word.startswith("refs/")]
+    else:
+        locks = []
+    return tuple(f"{lock}.lock" for lock in locks if not os.path.lexists(f"{lock}.lock"))
+
+
+def _unlock(locks: tuple[str, ...], words: tuple[str, ...]) -> None:
+    """Remove what a git left there that was killed. Blocks. The lock of a ref may be of others: ours has our commit."""
+    for lock in locks:
+        with suppress(OSError):
+            if os.path.basename(lock) in _ALONE or ((line := first_line(lock)) and line in words):
+                os.unlink(lock)
 
 
 def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:

@@ -324,8 +324,12 @@ class Repository:
 
 def unlock(tree: Worktree) -> None:
     """Remove what gits left in ``tree`` that were killed with an earlier kernel. Blocks; nobody may work there yet."""
-    places = (tree.git_dir, clone_of(tree))
-    for lock in (*(f"{place}/index.lock" for place in places), f"{tree.repository}/refs/heads/{tree.branch}.lock"):
+    clone, ref = clone_of(tree), f"refs/heads/{tree.branch}"
+    locks = [f"{place}/{name}.lock" for place in (tree.git_dir, clone) for name in ("index", "HEAD")]
+    locks.append(f"{tree.repository}/{ref}.lock")
+    if os.path.realpath(f"{clone}/{ref}") == f"{os.path.realpath(clone)}/{ref}":  # the agent can put links there
+        locks.append(f"{clone}/{ref}.lock")
+    for lock in locks:
         with suppress(OSError):
             os.unlink(lock)
 

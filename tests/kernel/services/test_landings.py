@@ -416,6 +416,33 @@ async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
         assert (info.state, info.tries, place.read("new.txt", into)) == ("merged", 2, "alice"), info
 
 
+@pytest.mark.promise("P33")
+@pytest.mark.parametrize("checked_out", [True, False])
+async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for_ever(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
+) -> None:
+    """The lock is named. One that a git of ours left, which was killed with its kernel, says so and is removed."""
+    monkeypatch.setattr(landing, "LOCKED_MS", 10)
+    into = "main" if checked_out else "release"
+    place.ground.git("branch", "release")
+    lock = place.ground.root / f".git/refs/heads/{into}.lock"
+    place.branch("alice", {"new.txt": b"alice\n"})
+    run, before = await place.run_of("alice"), place.refs()
+    lock.touch()
+    info = await place.land(run, MergeRequest(into=into))
+    assert (info.state, info.tries, str(lock) in info.why, lock.exists()) == ("refused", 1, True, True), info
+    assert (place.refs(), clean(place.ground)) == (before, True)
+    lock.unlink()
+
+    def left() -> None:
+        [checked] = place.reader.now(landings.unfinished)
+        lock.write_text(f"{checked.tip}\n")
+
+    place.fate.acts["checked"] = [left]
+    assert (await place.land(run, MergeRequest(into=into))).state == "merged"
+    assert clean(place.ground)
+
+
 @pytest.mark.promise("P28", "P33")
 async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_what_is_checked(
     place: LandingGround,

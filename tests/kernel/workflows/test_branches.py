@@ -97,7 +97,8 @@ async def test_a_branch_that_others_move_before_ours_does_is_left_where_they_hav
         def moves_between(writable: tree_commits.WritableTree) -> None:
             take_over(writable)
             tree = writable.tree
-            theirs.append(us.ground.git("commit-tree", "-m", "theirs", "-p", tree.branch, f"{tree.branch}^{{tree}}"))
+            words = ("commit-tree", "-m", f"moved {tree.name}", "-p", tree.branch, f"{tree.branch}^{{tree}}")
+            theirs.append(us.ground.git(*words))
             us.ground.git("update-ref", f"refs/heads/{tree.branch}", theirs[-1])
 
         monkeypatch.setattr(tree_commits, "take_over", moves_between)
