@@ -153,13 +153,14 @@ class Landings:
             if expected is None:
                 outcome: MergeOutcome | None = _no_branch(branch)
             else:
-                outcome = await self._obstacle(landing)
+                outcome = await self._obstacle(landing, merging)
             if outcome is None and expected is not None:
                 added = await merging.add(expected, (await self._work(landing)).wanted)
                 if isinstance(added, Conflict):
                     outcome = _conflict(added, branch)
                 else:
-                    outcome = await self._no_room(merging, landing, expected, added)
+                    against = await self._obstacle(landing, merging, to=(expected, added.commit)) or MergeOutcome()
+                    outcome = msgspec.structs.replace(against, branches=added.branches)
         assert outcome is not None
         return MergeInfo(
             id="",
@@ -193,7 +194,7 @@ class Landings:
         """Merge all of ``batch`` into one commit, have it checked, and move the branch to it."""
         branch = batch[0].branch
         expected = await merging.tip(branch)
-        obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0])
+        obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0], merging)
         if obstacle is not None or expected is None:
             for one in batch:
                 await self._writer.commit(landing_refused, one, obstacle or _no_branch(branch))
@@ -310,26 +311,19 @@ class Landings:
             {**self._env, **env, "AGENT_PROJECT": str(self._root)},
         )
 
-    async def _obstacle(self, landing: Landing) -> MergeOutcome | None:
-        """The reason against moving the branch now, though nothing is merged yet."""
+    async def _obstacle(
+        self, landing: Landing, merging: Merging, to: tuple[str, str] | None = None
+    ) -> MergeOutcome | None:
+        """The reason against moving the branch now; ``to``: from one commit to the other, once it is known which."""
         try:
             checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
-            if checkout is not None:
+            if checkout is not None and to is None:
                 await check_clean(self._git, checkout)
+            elif checkout is not None and to is not None:
+                check_room(checkout, await merging.in_the_way(checkout.top, *to))
         except NotClean as error:
             return MergeOutcome(why=str(error), files=error.files)
         return None
-
-    async def _no_room(self, merging: Merging, landing: Landing, expected: str, added: Added) -> MergeOutcome:
-        """The outcome of what was ``added``, with the reason against it if files that git ignores are in its way."""
-        outcome = MergeOutcome(branches=added.branches)
-        try:
-            checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
-            if checkout is not None:
-                check_room(checkout, await merging.in_the_way(checkout.top, expected, added.commit))
-        except NotClean as error:
-            return msgspec.structs.replace(outcome, why=str(error), files=error.files)
-        return outcome
 
     async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:
         """Check ``commit``, confined as soon as one of the agents is whose work is in it, within the limits of each."""

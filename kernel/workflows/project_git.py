@@ -5,10 +5,9 @@ filter of theirs (Git LFS) works on files as it does for them.
 """
 
 import itertools
-import os
 import shutil
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -20,16 +19,18 @@ from kernel.agents.environment import worker_environment
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
 from kernel.workflows.git import GitCommand, GitMissing, Setting
-from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line
+from kernel.workflows.git_directory import GitDirectory, NoRepository
 from kernel.workflows.git_view import (
     ConfigFile,
     Manner,
     View,
     config_files,
     filter_sections,
+    free_locks,
     make_closed_view,
     make_view,
     manner_of,
+    remove_locks,
 )
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
@@ -41,9 +42,6 @@ CONFINED_SECONDS: Final = 60.0
 LIMIT_BYTES: Final = 64 * 1024 * 1024
 HINT: Final = "write git: none, or see what git says there"
 _VIEW: Final = ".git-"
-_WRITE_INDEX: Final = frozenset({"add", "read-tree", "update-index"})
-_ALONE: Final = frozenset({"index.lock", "HEAD.lock"})
-"""Of one working tree, where a git that finds them taken gives up at once: so they are not somebody else's."""
 
 
 class ProjectGit:
@@ -117,7 +115,7 @@ class ProjectGit:
         """
         seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
         known = {**view.variables, **(variables or {})}
-        locks, killed = _free_locks(view, words, known), True
+        locks, killed = free_locks(view, words, known), True
         try:
             result = await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
                 cwd or view.top,
@@ -133,7 +131,7 @@ class ProjectGit:
         finally:
             if killed and locks:
                 with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(_unlock, locks, words)
+                    await trio.to_thread.run_sync(remove_locks, locks, words)
         return result
 
     async def said(
@@ -178,25 +176,6 @@ class ProjectGit:
             return manner_of(directory, said)
         except (NoRepository, OSError) as error:
             raise unusable(error) from error
-
-
-def _free_locks(view: View, words: tuple[str, ...], variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The locks that a git takes as it writes, as long as nobody else has them."""
-    if words[0] in _WRITE_INDEX:
-        locks = [variables.get("GIT_INDEX_FILE", f"{view.folder}/index")]
-    elif words[0] == "update-ref":
-        locks = [f"{view.folder}/{word}" for word in ("HEAD", *words) if word == "HEAD" or word.startswith("refs/")]
-    else:
-        locks = []
-    return tuple(f"{lock}.lock" for lock in locks if not os.path.lexists(f"{lock}.lock"))
-
-
-def _unlock(locks: tuple[str, ...], words: tuple[str, ...]) -> None:
-    """Remove what a git left there that was killed. Blocks. The lock of a ref may be of others: ours has our commit."""
-    for lock in locks:
-        with suppress(OSError):
-            if os.path.basename(lock) in _ALONE or ((line := first_line(lock)) and line in words):
-                os.unlink(lock)
 
 
 def with_folder(sandbox: Sandbox, folder: str) -> Sandbox:

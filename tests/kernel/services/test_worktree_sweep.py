@@ -121,6 +121,7 @@ async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
 async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It was looked at as one that had ended; its agent works there by the time that is decided."""
     async with swept(tmp_path) as it:
         losses = it.repository.losses
 
