@@ -199,8 +199,13 @@ class Repository:
         Raises Refused (setup_failed).
         """
         if box is not None and await trio.Path(tree.path).exists():
-            async with self.git.view(_outside(tree)) as view, self._turns[tree.branch]:
-                return await bring_back(self.git, tree, view, box)
+            try:
+                async with self.git.view(_outside(tree)) as view, self._turns[tree.branch]:
+                    return await bring_back(self.git, tree, view, box)
+            except Refused:
+                if await trio.Path(tree.path).exists():
+                    raise
+                # It was removed meanwhile, with nothing in it that had not come back.
         async with self.git.view(_refs(tree)) as view:
             return await self._tip(tree, view)
 

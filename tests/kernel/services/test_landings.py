@@ -274,7 +274,7 @@ async def test_what_git_ignores_in_a_checkout_is_not_written_over(
             if name.startswith("cache/"):
                 shutil.rmtree(root / "cache")
     place.ground.write("cache/deep/theirs", "theirs\n")
-    assert (await place.land(run)).state == "merged", "it is as it is to be, so nothing is lost"
+    assert (await place.land(await place.run_of("alice"))).state == "merged", "it is as it is to be, so nothing is lost"
     assert clean(place.ground)
 
 

@@ -15,6 +15,7 @@ import trio
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
 from kernel.workflows import project_git
+from kernel.workflows import repository as repository_module
 from kernel.workflows.branches import Branches
 from kernel.workflows.clone import clone_of, has_clone, link_of, shared_objects
 from kernel.workflows.git import GitCommand
@@ -228,3 +229,19 @@ async def test_a_git_that_is_cancelled_leaves_no_lock_on_a_branch_and_takes_nobo
                 await begun.wait()
                 nursery.cancel_scope.cancel()
             assert lock.exists() != ours
+
+
+async def test_a_tree_that_is_removed_while_its_branch_is_read_is_read_where_it_came_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run has ended, and its trees go while it is merged."""
+    async with confined(tmp_path) as one:
+        one.do("echo 1 > n; git add n; git commit -qm one")
+        tip = await one.git.tip(one.tree, box=one.box)
+
+        async def goes(*_: object) -> str:
+            shutil.rmtree(one.tree.path)
+            raise Refused("setup_failed", "Unable to read current working directory")
+
+        monkeypatch.setattr(repository_module, "bring_back", goes)
+        assert (await one.git.tip(one.tree, box=one.box), one.branch()) == (tip, tip)
