@@ -319,7 +319,7 @@ def _landings(base: Foundation, launcher: Launcher, repository: Repository, tree
             base.state_dir / WORKTREES / landings.PLACE, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
         repository=repository,
-        box=trees.box,
+        box=partial(trees.box, gone=True),
         reader=base.reader,
         writer=base.writer,
         wake=base.feed.new_wake(landings.WAKING),

@@ -118,14 +118,22 @@ def name_of(key: str) -> AgentName:
 
 _IN_NO_BRANCH: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(/|$)|^[-./]|[./]$")
 _BRANCH_BYTES: Final = 200
+AGENT_BRANCHES: Final = "awk"
+"""Agents' own branches are below it."""
 
 
 def branch_fault(name: str) -> str | None:
-    """The reason why ``name`` is not that of a git branch (git check-ref-format), without ``refs/heads/``."""
-    if not name or name in ("@", "HEAD") or _IN_NO_BRANCH.search(name):
+    """The reason why nothing can be merged into a branch of this ``name``, which is without ``refs/heads/``.
+
+    It is no name of a branch (git check-ref-format), could not be shown as it is, or is an agent's own.
+    """
+    if not name or name in ("@", "HEAD") or _IN_NO_BRANCH.search(name) or not name.isprintable():
         return f"{name[:60]!a} is not the name of a branch"
     if len(name.encode("utf-8", "replace")) > _BRANCH_BYTES:
         return "the name of the branch is too long"
+    # Where a file system does not tell upper from lower case it is the same branch.
+    if name.casefold().startswith(f"{AGENT_BRANCHES}/"):
+        return f"{name} is a branch of agents ({AGENT_BRANCHES}/...), and nothing is merged into those"
     return None
 
 

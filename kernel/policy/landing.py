@@ -5,13 +5,15 @@ branch is moved from and to; and ``merged`` once it was moved. What cannot land 
 What is checked is settled by looking at the branch, whoever died over it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from kernel.policy.run_completion import Choice, RunCompletion
+from protocol.agent import AgentLimits
+from protocol.ipc import Bound
 
 LandingState = Literal["requested", "merging", "checked", "merged", "refused"]
 LandingStep = Literal["begin", "pass", "land", "again", "refuse"]
@@ -63,6 +65,15 @@ def limit_after(size: int, limit: int, *, sound: bool) -> int:
     It is half of what was red, which is how the one is found that made it so.
     """
     return min(TOGETHER, max(limit, size) * 2) if sound else max(1, size // 2)
+
+
+def tightest(limits: Iterable[AgentLimits]) -> Bound:
+    """The most that a check may use of the machine: as much as each of the agents whose work it checks."""
+    known = tuple(limits)
+    return Bound(
+        memory_bytes=min((one.memory for one in known if one.memory is not None), default=None),
+        processes=min((one.processes for one in known if one.processes is not None), default=None),
+    )
 
 
 Standing = Literal["moved", "untouched", "elsewhere"]

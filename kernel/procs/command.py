@@ -1,8 +1,8 @@
 """Runs a command in a keeper of its own to its end (setup steps, git), and asks programs for their version.
 
-A command is bounded in time and output, and nothing of it is left. The answer of a program is remembered; one that was
-replaced (another inode, size or time of change) is asked again. It runs in an empty private folder that is its home,
-too, and finds nothing there of anybody's.
+A command is bounded in time and output, in memory and processes where it is told so, and nothing of it is left. The
+answer of a program is remembered; one that was replaced (another inode, size or time of change) is asked again. It runs
+in an empty private folder that is its home, too, and finds nothing there of anybody's.
 """
 
 import itertools
@@ -35,8 +35,9 @@ class CommandResult(msgspec.Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """True if it ended by itself, with 0, in time and within its output limit."""
-        return self.exit.code == 0 and not self.timed_out and not self.truncated
+        """True if it ended by itself, with 0, in time and within its limits."""
+        ended_well = self.exit.code == 0 and self.exit.exceeded is None
+        return ended_well and not self.timed_out and not self.truncated
 
 
 class _Output:
@@ -71,12 +72,15 @@ async def run_command(
     output_limit_bytes: int,
     given: bytes | Path = b"",
     sandbox: Sandbox | None = None,
+    memory_bytes: int | None = None,
+    processes: int | None = None,
 ) -> CommandResult:
     """Run ``argv`` in exactly ``env``, with ``given`` (or a file) to read; return when its whole tree is gone.
 
-    ``sandbox`` confines it as it does what an agent starts. A process that the command leaves behind is killed when it
-    ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient. Cancellation kills
-    the tree.
+    ``sandbox`` confines it as it does what an agent starts. Its tree is ended where it uses more than ``memory_bytes``
+    or has more than ``processes`` at once (``exit.exceeded`` says so). A process that the command leaves behind is
+    killed when it ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient.
+    Cancellation kills the tree.
     """
     handle = await launcher.spawn(Spec(attempt=attempt, argv=argv, cwd=cwd, env=env, sandbox=sandbox))
     head, tail = _Output(output_limit_bytes), _Output(STDERR_TAIL_BYTES)
@@ -84,6 +88,8 @@ async def run_command(
     async with handle, trio.open_nursery() as nursery:
         nursery.start_soon(tail.read_tail, handle.stderr)
         nursery.start_soon(_give, handle.stdin, given)
+        if (memory_bytes, processes) != (None, None):
+            await handle.bound(memory_bytes=memory_bytes, processes=processes)
         with trio.move_on_after(timeout_seconds) as patience:
             truncated = await head.read_head(handle.stdout)
             if not truncated:

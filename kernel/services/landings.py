@@ -7,6 +7,7 @@ that makes it so. What is in the queue is there after a crash; what was found so
 
 import itertools
 import logging
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,11 +17,11 @@ import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.fault_injection import fault_point
-from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, together
+from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
-from kernel.store import landings, workflows, worktrees
+from kernel.store import landings, quotas, workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.landings import Landing
 from kernel.store.reader import Reader
@@ -37,7 +38,7 @@ from kernel.store.transitions.landings import (
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
-from kernel.workflows.checkout_move import NotClean, check_clean, checkout_of, move_checkout, release
+from kernel.workflows.checkout_move import NotClean, check_clean, check_room, checkout_of, move_checkout, release
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.landing import (
     Added,
@@ -45,6 +46,7 @@ from kernel.workflows.landing import (
     CheckRun,
     Conflict,
     Merging,
+    NotMoved,
     Side,
     Wanted,
     conflict_text,
@@ -73,7 +75,7 @@ _numbers: Final = itertools.count(1)
 
 
 class Work(msgspec.Struct, frozen=True):
-    """The work of one landing; ``boxes`` are the sandboxes of its confined agents."""
+    """The work of one landing; ``boxes`` are the sandboxes of all confined agents of its run."""
 
     landing: Landing
     wanted: Wanted
@@ -99,7 +101,7 @@ class Landings:
         environ: Mapping[str, str],
         own_bin: frozenset[str],
     ) -> None:
-        """``box`` says how what runs over a tree is confined."""
+        """``box`` says how what runs over the work of a tree is confined, also of one that is gone."""
         self._root = root
         self._git = git
         self._repository = repository
@@ -151,12 +153,14 @@ class Landings:
             if expected is None:
                 outcome: MergeOutcome | None = _no_branch(branch)
             else:
-                outcome = await self._obstacle(landing)
+                outcome = await self._obstacle(landing, merging)
             if outcome is None and expected is not None:
                 added = await merging.add(expected, (await self._work(landing)).wanted)
-                outcome = (
-                    _conflict(added, branch) if isinstance(added, Conflict) else MergeOutcome(branches=added.branches)
-                )
+                if isinstance(added, Conflict):
+                    outcome = _conflict(added, branch)
+                else:
+                    against = await self._obstacle(landing, merging, to=(expected, added.commit)) or MergeOutcome()
+                    outcome = msgspec.structs.replace(against, branches=added.branches)
         assert outcome is not None
         return MergeInfo(
             id="",
@@ -190,7 +194,7 @@ class Landings:
         """Merge all of ``batch`` into one commit, have it checked, and move the branch to it."""
         branch = batch[0].branch
         expected = await merging.tip(branch)
-        obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0])
+        obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0], merging)
         if obstacle is not None or expected is None:
             for one in batch:
                 await self._writer.commit(landing_refused, one, obstacle or _no_branch(branch))
@@ -244,8 +248,9 @@ class Landings:
                     moved = await move_checkout(self._git, merging, checkout, branch, expected, tip)
                     standing, kept = ("elsewhere", ()) if moved is None else ("moved", moved.kept)
                 elif standing == "untouched":
-                    standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
-            except NotClean as error:
+                    with trio.CancelScope(shield=True):
+                        standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
+            except NotMoved as error:
                 if standing != "moved":
                     outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
                     for one in batch:
@@ -273,7 +278,7 @@ class Landings:
             raise Refused("setup_failed", f"{run_id(landing.run)} was removed")
         names = list(_workflow.decode(source.definition).agents)
         trees = sorted(
-            self._reader.now(worktrees.of_run, landing.run),
+            self._reader.now(worktrees.ever_of_run, landing.run),
             key=lambda tree: names.index(tree.name) if tree.name in names else len(names),
         )
         wanted = landing.terms.agent
@@ -282,13 +287,20 @@ class Landings:
         sides: dict[str, Side] = {}
         boxes: list[Sandbox] = []
         for tree in trees:
-            if (wanted is None or tree.name == wanted) and tree.branch not in sides and tree.state != "planned":
-                box = self._box(tree)
-                boxes += [box] if box is not None else []
+            lands = (
+                (wanted is None or tree.name == wanted)
+                and tree.branch not in sides
+                and tree.state not in ("planned", "gone")
+            )
+            # All of them count for the check: the work of one can have that of any other in it (tree_take, follows).
+            box = self._box(tree) if lands or landing.check is not None else None
+            boxes += [box] if box is not None else []
+            if lands:
                 tip = await self._repository.tip(tree, box=box)
                 work, _hops = self._reader.now(landings.work_of, landing.run, tree.name)
                 if tip is not None:
-                    sides[tree.branch] = Side(tree.name, tree.branch, tip, work)
+                    limits = self._reader.now(quotas.limits_of, tree.agent, record.space)
+                    sides[tree.branch] = Side(tree.name, tree.branch, tip, work, limits)
         env = {"AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag, "AGENT_RUN": run_id(record.id)}
         folder = trees[0].folder if trees else ""
         return Work(
@@ -299,23 +311,28 @@ class Landings:
             {**self._env, **env, "AGENT_PROJECT": str(self._root)},
         )
 
-    async def _obstacle(self, landing: Landing) -> MergeOutcome | None:
-        """The reason against moving the branch now, though nothing is merged yet."""
+    async def _obstacle(
+        self, landing: Landing, merging: Merging, to: tuple[str, str] | None = None
+    ) -> MergeOutcome | None:
+        """The reason against moving the branch now; ``to``: from one commit to the other, once it is known which."""
         try:
             checkout = await trio.to_thread.run_sync(checkout_of, landing.repository, landing.branch, self._root)
-            if checkout is not None:
+            if checkout is not None and to is None:
                 await check_clean(self._git, checkout)
+            elif checkout is not None and to is not None:
+                check_room(checkout, await merging.in_the_way(checkout.top, *to))
         except NotClean as error:
             return MergeOutcome(why=str(error), files=error.files)
         return None
 
     async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:
-        """Check ``commit``, confined as soon as one of the agents is whose work is in it."""
+        """Check ``commit``, confined as soon as one of the agents is whose work is in it, within the limits of each."""
         work = sound[0][0]
         if work.landing.check is None:
             return CheckOutcome(None)
         box = next((box for one, _ in sound for box in one.boxes), None)
-        run = CheckRun(self._launcher, f"check-{next(_numbers)}", work.env)
+        bound = tightest(one for _, added in sound for side, _ in added.steps for one in side.limits)
+        run = CheckRun(self._launcher, f"check-{next(_numbers)}", work.env, bound)
         return await merging.check(commit, work.landing.check, work.folder, run, sandbox=box)
 
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
@@ -353,7 +370,7 @@ class Landings:
 
 
 def _no_branch(branch: str) -> MergeOutcome:
-    return MergeOutcome(why=f"there is no branch {branch}: git branch {branch} makes it")
+    return MergeOutcome(why=f"there is no branch {branch}: git branch {shlex.quote(branch)} makes it")
 
 
 def _conflict(met: Conflict, branch: str) -> MergeOutcome:

@@ -24,7 +24,13 @@ from kernel.store import workflows, worktrees
 from kernel.store.feed import Feed, Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions.lease import Leased
-from kernel.store.transitions.worktrees import worktree_going, worktree_gone, worktree_kept, worktree_made
+from kernel.store.transitions.worktrees import (
+    worktree_confined,
+    worktree_going,
+    worktree_gone,
+    worktree_kept,
+    worktree_made,
+)
 from kernel.store.worktrees import SHARED, State, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.clone import clone_of, has_clone
@@ -112,6 +118,8 @@ class Worktrees:
             # Of one tree that all share, it is the first of them; one that is being removed is made anew after that.
             async with self.only_user(tree):
                 tree = self._reader.now(worktrees.of, leased.run, leased.agent) or tree
+                if confined and not tree.confined:
+                    await self._writer.commit(worktree_confined, tree)
                 if tree.state not in _THERE or not await trio.Path(tree.path, ".git").exists():
                     self._unlocked.add(tree.path)
                     await self._make(tree, confined)
@@ -156,10 +164,13 @@ class Worktrees:
         """The lock of whoever makes or removes ``tree``."""
         return self._making[tree.path]
 
-    def box(self, tree: Worktree) -> Sandbox | None:
-        """Return the sandbox of all that is run over ``tree``, if its agent has one. Raises Refused."""
+    def box(self, tree: Worktree, *, gone: bool = False) -> Sandbox | None:
+        """Return the sandbox of all that is run over ``tree``, if its agent has one. Raises Refused.
+
+        ``gone``: also where nothing is left of the tree but what was done there.
+        """
         try:
-            return self._confine(tree) if has_clone(tree) else None
+            return self._confine(tree) if has_clone(tree) or (gone and tree.confined) else None
         except CauseError as error:
             raise Refused("setup_failed", error.text) from error
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 
+import apsw
 import msgspec
 
 from kernel.rule.draft import Author
@@ -85,6 +86,19 @@ def use(
         limit: int = getattr(limits, quota)
         if more[quota] and count > limit:
             raise QuotaReached(quota, limit)
+
+
+LIMITS_OF: Final = """
+SELECT definition FROM agents
+WHERE key IN (SELECT :agent UNION ALL SELECT agent FROM members WHERE space = :space AND :agent = '')
+  AND definition IS NOT NULL
+"""
+
+
+def limits_of(conn: apsw.Connection, agent: str, space: str) -> tuple[AgentLimits, ...]:
+    """The limits of ``agent`` (its key); with "", of all members of ``space``."""
+    found = conn.execute(LIMITS_OF, {"agent": agent, "space": space})
+    return tuple(_limited.decode(definition).limits for (definition,) in found)
 
 
 TELL: Final = """

@@ -31,7 +31,8 @@ class Worktree(PlannedTree, frozen=True):
     """The working tree of a member of a run, or of all of them (its ``agent`` is "").
 
     ``tip`` and ``ahead`` are the last commit of its branch and how many it has since its base, as far as is known.
-    ``follows`` is the member whose last commit it is brought to; ``note`` says why it was not.
+    ``follows`` is the member whose last commit it is brought to; ``note`` says why it was not. ``confined``: an agent
+    that works there is, or was.
     """
 
     run: int
@@ -45,6 +46,7 @@ class Worktree(PlannedTree, frozen=True):
     tip: str = ""
     ahead: int = 0
     note: str = ""
+    confined: bool = False
 
     @property
     def shared(self) -> bool:
@@ -64,7 +66,7 @@ class Worktree(PlannedTree, frozen=True):
 
 ONE: Final = """
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
-  follows, commits, tip, ahead, note FROM worktrees
+  follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? AND agent IN (?, '') ORDER BY agent DESC LIMIT 1
 """
 
@@ -77,7 +79,7 @@ def of(conn: apsw.Connection, run: int | None, agent: str) -> Worktree | None:
 
 OF_RUN: Final = """
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
-  follows, commits, tip, ahead, note FROM worktrees
+  follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = ? AND state <> 'gone' ORDER BY name
 """
 
@@ -87,9 +89,21 @@ def of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
     return tuple(Worktree(*row) for row in conn.execute(OF_RUN, (run,)))
 
 
+EVER_OF_RUN: Final = """
+SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
+  follows, commits, tip, ahead, note, confined FROM worktrees
+WHERE run = ? ORDER BY name
+"""
+
+
+def ever_of_run(conn: apsw.Connection, run: int) -> tuple[Worktree, ...]:
+    """Those of one run, also those that are gone: what was done there may be elsewhere by now."""
+    return tuple(Worktree(*row) for row in conn.execute(EVER_OF_RUN, (run,)))
+
+
 OF_ENDED: Final = """
 SELECT t.name, t.repository, t.base, t.branch, t.path, t.folder, t.run, t.agent, t.space, t.state, t.git_dir, t.why,
-  t.follows, t.commits, t.tip, t.ahead, t.note
+  t.follows, t.commits, t.tip, t.ahead, t.note, t.confined
 FROM worktrees AS t JOIN workflows AS w ON w.id = t.run WHERE w.state = 'stopped' AND t.state <> 'gone'
 ORDER BY t.run, t.name
 """
@@ -102,7 +116,7 @@ def of_ended(conn: apsw.Connection) -> tuple[Worktree, ...]:
 
 IN_SPACE: Final = """
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
-  follows, commits, tip, ahead, note FROM worktrees
+  follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE run = (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?) AND state <> 'gone' ORDER BY name
 """
 
@@ -114,7 +128,7 @@ def in_space(conn: apsw.Connection, space: str) -> tuple[Worktree, ...]:
 
 ALL: Final = """
 SELECT name, repository, base, branch, path, folder, run, agent, space, state, git_dir, why,
-  follows, commits, tip, ahead, note FROM worktrees
+  follows, commits, tip, ahead, note, confined FROM worktrees
 WHERE state <> 'gone' ORDER BY run, name
 """
 

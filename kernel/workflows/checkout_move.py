@@ -19,9 +19,10 @@ import trio
 from kernel.fault_injection import fault_point
 from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory, first_line
 from kernel.workflows.git_view import View
-from kernel.workflows.landing import FILES_SHOWN, Merging
+from kernel.workflows.landing import FILES_SHOWN, Merging, NotMoved
 from kernel.workflows.linked_tree import branch_in, linked_trees
 from kernel.workflows.project_git import ProjectGit
+from kernel.workflows.tree_commits import named
 
 _OURS: Final = "agent-worker moves this checkout to "
 _OWN: Final = "agent-worker"
@@ -34,12 +35,8 @@ _STATUS: Final = ("status", "--porcelain=v1", "-z", "--ignore-submodules=dirty",
 _PIECE_BYTES: Final = 64 * 1024 * 1024
 
 
-class NotClean(Exception):
+class NotClean(NotMoved):
     """The checkout is not clean, or git is at work in it. ``files`` are those that are changed."""
-
-    def __init__(self, text: str, files: tuple[str, ...] = ()) -> None:
-        super().__init__(text)
-        self.files = files
 
 
 class Moved(msgspec.Struct, frozen=True):
@@ -72,7 +69,16 @@ def _checkouts(repository: str, branch: str, root: Path) -> Iterator[GitDirector
                     yield own
     for linked, path, there in linked_trees(repository):
         if there == branch and os.path.isdir(path):
-            yield GitDirectory(linked, repository, path)
+            try:
+                own = find_git_directory(Path(path))
+            except NoRepository as error:
+                raise NotClean(
+                    f"{branch} is said to be checked out in {path}, and {error}: git worktree prune"
+                ) from error
+            if own.own != linked:  # a repository can name any folder; the folder has to name it as well
+                text = f"{linked} says that {branch} is checked out in {path}, which does not say that it belongs there"
+                raise NotClean(f"{text}: git worktree prune, or repair")
+            yield own
 
 
 def release(checkout: GitDirectory) -> None:
@@ -116,6 +122,7 @@ async def move_checkout(
             tried = await git.run(view, words[0], "--dry-run", *words[1:])
             if not tried.ok:
                 raise NotClean(f"files in {checkout.top} are in the way: {git.why(tried)}")
+            check_room(checkout, await merging.in_the_way(checkout.top, expected, tip))
             with trio.CancelScope(shield=True):
                 if not await merging.move(branch, expected, tip):
                     return None
@@ -135,6 +142,13 @@ async def move_checkout(
         # Where files could not be written the lock stays, until they are: a commit now would take all of it back.
         if not half_done:
             release(checkout)
+
+
+def check_room(checkout: GitDirectory, ignored: tuple[str, ...]) -> None:
+    """Raise NotClean if files that git ``ignored`` are in the way: it would write over them."""
+    if ignored:
+        text = f"files in {checkout.top} that git ignores are in the way: {named(ignored)}"
+        raise NotClean(f"{text}: move them away, or name another branch (--into)", ignored[:FILES_SHOWN])
 
 
 async def _check_clean(git: ProjectGit, checkout: GitDirectory, view: View) -> None:
@@ -226,7 +240,8 @@ def _lock(checkout: GitDirectory, tip: str) -> bool:
     path = f"{checkout.own}/index.lock"
     own = f"{checkout.own}/{_OWN}.lock"
     try:
-        Path(own).write_text(f"{_OURS}{tip}\n", "utf-8")
+        with os.fdopen(_new_file(own, 0o600), "w", encoding="utf-8") as target:
+            target.write(f"{_OURS}{tip}\n")
         try:
             os.link(own, path)  # with its content, or not at all
         finally:
@@ -240,6 +255,13 @@ def _lock(checkout: GitDirectory, tip: str) -> bool:
     return False
 
 
+def _new_file(path: str, mode: int) -> int:
+    """A new file in place of what is there: a link that a repository brings along is not followed."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+
+
 def _is_ours(path: str) -> bool:
     with suppress(OSError):
         return first_line(path).startswith(_OURS)
@@ -249,7 +271,7 @@ def _is_ours(path: str) -> bool:
 def _install(index: str, checkout: GitDirectory) -> None:
     """Make ``index`` that of the checkout, at once."""
     own = f"{checkout.own}/{_OWN}.index"
-    with open(index, "rb") as source, open(own, "wb") as target:
+    with open(index, "rb") as source, os.fdopen(_new_file(own, 0o666), "wb") as target:
         shutil.copyfileobj(source, target)
         target.flush()
         os.fsync(target.fileno())

@@ -39,7 +39,7 @@ def find_git_directory(root: Path) -> GitDirectory:
     real = Path(os.path.realpath(root))
     for top in (real, *real.parents):
         dot = top / ".git"
-        mode = _mode(dot)
+        mode = mode_of(dot)
         if stat.S_ISDIR(mode) and _is_repository(dot):
             if os.path.lexists(dot / "commondir"):
                 raise NoRepository(f"{dot} points to another repository (commondir)", f"remove {dot}/commondir")
@@ -48,7 +48,7 @@ def find_git_directory(root: Path) -> GitDirectory:
             # Of a linked working tree, or a submodule.
             own = _path_in(dot, "gitdir: ", top)
             hint = "only what git worktree or git submodule made is used"
-            if own is None or not stat.S_ISDIR(_mode(own)):
+            if own is None or not stat.S_ISDIR(mode_of(own)):
                 raise NoRepository(f"{dot} names no git directory", hint)
             if own.parent.name == "worktrees":
                 back, common = _path_in(own / "gitdir", "", own), _path_in(own / "commondir", "", own)
@@ -77,7 +77,7 @@ def first_line(path: str) -> str:
 
 def _sound(found: GitDirectory) -> GitDirectory:
     for name in ("objects", "refs"):
-        if not stat.S_ISDIR(_mode(Path(found.common, name))):
+        if not stat.S_ISDIR(mode_of(Path(found.common, name))):
             raise NoRepository(f"{found.common}/{name} is no folder", "a repository in parts is not used")
     return found
 
@@ -97,7 +97,8 @@ def _path_in(file: Path, before: str, base: Path) -> Path | None:
     return Path(os.path.realpath(base / line.removeprefix(before).rstrip("\r")))
 
 
-def _mode(path: Path) -> int:
+def mode_of(path: Path | str) -> int:
+    """The mode of what is at ``path``, and not of what a link there names; 0: there is nothing. Blocks."""
     try:
         return os.lstat(path).st_mode
     except OSError:

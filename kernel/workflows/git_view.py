@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -194,3 +194,27 @@ def _copy_shallow(source: str, folder: str) -> None:
     """The commits that it ends at."""
     with suppress(FileNotFoundError):
         shutil.copyfile(f"{source}/shallow", f"{folder}/shallow")
+
+
+_WRITE_INDEX: Final = frozenset({"add", "read-tree", "update-index"})
+_ALONE: Final = frozenset({"index.lock", "HEAD.lock"})
+"""Of one working tree, where a git that finds them taken gives up at once: so they are not somebody else's."""
+
+
+def free_locks(view: View, words: Sequence[str], variables: Mapping[str, str]) -> tuple[str, ...]:
+    """The locks that a git takes as it writes, as long as nobody else has them."""
+    if words[0] in _WRITE_INDEX:
+        locks = [variables.get("GIT_INDEX_FILE", f"{view.folder}/index")]
+    elif words[0] == "update-ref":
+        locks = [f"{view.folder}/{word}" for word in ("HEAD", *words) if word == "HEAD" or word.startswith("refs/")]
+    else:
+        locks = []
+    return tuple(f"{lock}.lock" for lock in locks if not os.path.lexists(f"{lock}.lock"))
+
+
+def remove_locks(locks: Iterable[str], words: Sequence[str]) -> None:
+    """Remove what a git left there that was killed. Blocks. The lock of a ref may be of others: ours has our commit."""
+    for lock in locks:
+        with suppress(OSError):
+            if os.path.basename(lock) in _ALONE or ((line := first_line(lock)) and line in words):
+                os.unlink(lock)

@@ -8,6 +8,7 @@ has a say in it. What is not text to git, or was changed on both sides, is a con
 import os
 import pwd
 import socket
+import stat
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
@@ -18,14 +19,17 @@ import trio
 
 from kernel.procs.command import run_command
 from kernel.procs.launcher import Launcher
-from kernel.source.scalars import show_duration
+from kernel.source.scalars import show_duration, show_size
 from kernel.workflows.git import Setting
-from kernel.workflows.git_directory import GitDirectory, NoRepository
+from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line, mode_of
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.setup import command_fault
+from kernel.workflows.tree_commits import in_the_way
+from protocol.agent import AgentLimits
 from protocol.api.merges import MergedBranch
-from protocol.ipc import Sandbox
+from protocol.errors import Refused
+from protocol.ipc import Bound, Sandbox
 from protocol.names import instruction_id, run_id
 
 PLAIN: Final[Mapping[str, str]] = MappingProxyType(
@@ -37,7 +41,15 @@ CHECK_SECONDS: Final = 1800.0
 CHECK_OUTPUT_BYTES: Final = 4 * 1024 * 1024
 OUTPUT_SHOWN: Final = 8 * 1024
 """The end of what a check printed."""
+FILE_BYTES: Final = 100 * 2**20
+"""Of one file of a branch that is merged, unpacked: git reads it whole, and a small pack can hold a large one."""
+BRANCH_BYTES: Final = 2**30
+"""Of all that a branch adds, unpacked; and of all files that it changes, however often one content is used."""
+LIST_BYTES: Final = 16 * 2**20
+"""Of the list of what a branch adds, or changes: one folder can stand for millions of files."""
 FILES_SHOWN: Final = 1000
+LOCKED_MS: Final = 2000
+"""How long a branch is waited for that another git has locked, which takes a moment."""
 OTHER_SIDE_BYTES: Final = 24 * 1024
 """Of the other side's diff, in the work that goes back to an author."""
 _NEEDED: Final = (2, 38)
@@ -45,12 +57,16 @@ _NEEDED: Final = (2, 38)
 
 
 class Side(msgspec.Struct, frozen=True):
-    """The work of one agent: the commit its branch is at, and the last instructions (their numbers) it did it for."""
+    """The work of one agent: the commit its branch is at, and the last instructions (their numbers) it did it for.
+
+    ``limits`` are its own; where several agents share the branch, those of each.
+    """
 
     agent: str
     branch: str
     tip: str
     instructions: tuple[int, ...] = ()
+    limits: tuple[AgentLimits, ...] = ()
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -89,6 +105,14 @@ class CheckOutcome(msgspec.Struct, frozen=True):
     output: str = ""
 
 
+class NotMoved(Exception):
+    """A branch, or its checkout, cannot be moved; nothing has. ``files`` are those that it is about."""
+
+    def __init__(self, text: str, files: tuple[str, ...] = ()) -> None:
+        super().__init__(text)
+        self.files = files
+
+
 class Merging:
     """One view of a repository in which merges are made. They are gone with it, unless they are kept."""
 
@@ -117,6 +141,7 @@ class Merging:
             commits = 0 if await self.has(side.tip, ours) else await self._count(ours, side.tip)
             tree = None
             if commits:
+                await self._bound(ours, side)
                 tree, files = await self._tree(ours, side.tip)
                 if tree is None:
                     met = MergedBranch(
@@ -166,7 +191,9 @@ class Merging:
                 written, "read-tree", "--reset", "-u", commit, variables={"GIT_INDEX_FILE": f"{place}/index"}
             )
             cwd = f"{top}/{folder}".rstrip("/")
-            if not await trio.Path(cwd).is_dir():
+            real = f"{await trio.to_thread.run_sync(os.path.realpath, top)}/{folder}".rstrip("/")
+            # A branch can have a link in the place of a folder.
+            if not await trio.Path(cwd).is_dir() or await trio.to_thread.run_sync(os.path.realpath, cwd) != real:
                 return CheckOutcome(f"the result has no folder {folder}")
             box = None if sandbox is None else msgspec.structs.replace(sandbox, writable=(top,), instead={})
             result = await run_command(
@@ -178,6 +205,8 @@ class Merging:
                 timeout_seconds=CHECK_SECONDS,
                 output_limit_bytes=CHECK_OUTPUT_BYTES,
                 sandbox=box,
+                memory_bytes=run.bound.memory_bytes,
+                processes=run.bound.processes,
             )
         fault = command_fault(result, CHECK_SECONDS, CHECK_OUTPUT_BYTES)
         if result.timed_out:
@@ -196,14 +225,53 @@ class Merging:
         await self._git.said(self._view, "unpack-objects", "-q", given=pack, variables=owned)
 
     async def move(self, branch: str, expected: str, tip: str) -> bool:
-        """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere, or somebody else moves it now."""
-        logs = f"{self._repository}/logs"
-        if await trio.Path(logs).is_dir():  # so that the user's reflog knows of it, as of a merge of theirs
-            with suppress(FileExistsError):
-                os.symlink(logs, f"{self._view.folder}/logs")
+        """Move ``branch`` from ``expected`` to ``tip``; False: it is elsewhere. Raises NotMoved where it is locked."""
+        await trio.to_thread.run_sync(_link_logs, self._repository, self._view.folder, branch)
+        lock = f"{self._repository}/refs/heads/{branch}.lock"
+        with suppress(OSError):
+            if first_line(lock) == tip:  # nobody else knows that commit: a git of ours, killed with its kernel
+                await trio.Path(lock).unlink()
         words = ("update-ref", "-m", "awk merge", f"refs/heads/{branch}", tip, expected)
-        settings = (("core.logAllRefUpdates", "true"),)
-        return (await self._git.run(self._view, *words, settings=settings, variables=self._identity)).ok
+        settings = (("core.logAllRefUpdates", "true"), ("core.filesRefLockTimeout", str(LOCKED_MS)))
+        moved = await self._git.run(self._view, *words, settings=settings, variables=self._identity)
+        if not moved.ok and await self.tip(branch) == expected:
+            locked = f"another git is at work on it, or was killed: {lock} is there"
+            raise NotMoved(f"{branch} cannot be moved: {locked if mode_of(lock) else self._git.why(moved)}")
+        return moved.ok
+
+    async def in_the_way(self, top: str, expected: str, tip: str) -> tuple[str, ...]:
+        """The files in ``top``, a clean checkout of ``expected``, that git ignores and that ``tip`` would replace."""
+        return await in_the_way(self._git, self._view, top, expected, tip)
+
+    async def _bound(self, ours: str, side: Side) -> None:
+        """Look how large it is what ``side`` adds, before git reads any of it. Raises Refused where it is too much."""
+        rows = (await self._list(side, "rev-list", "--objects", f"{ours}..{side.tip}")).split(b"\n")[:-1]
+        added = [row.partition(b" ")[::2] for row in rows]
+        base = (await self._git.run(self._view, "merge-base", ours, side.tip)).stdout.decode("ascii", "replace").strip()
+        fields = (await self._list(side, "diff-tree", "-r", "-z", base or ours, side.tip)).split(b"\0")
+        changes = ((change.split(), name) for change, name in zip(fields[:-1:2], fields[1::2], strict=True))
+        # What is removed is nothing to read, and neither is another repository.
+        changed = [(words[3], name) for words, name in changes if words[1] not in (b"000000", b"160000")]
+        asked = b"".join(b"%s\n" % entry for entry, _ in (*added, *changed))
+        said = await self._git.said(self._view, "cat-file", "--buffer", "--batch-check=%(objectsize)", given=asked)
+        # What is missing has words in place of a size; the merge says so, if it needs it.
+        sizes = [int(row) if row.isdigit() else 0 for row in said.split(b"\n")[:-1]]
+        for (entry, name), size in zip((*added, *changed), sizes, strict=True):
+            if size > FILE_BYTES:
+                what = repr(name[:200].decode("utf-8", "replace")) if name else f"the object {entry.decode('ascii')}"
+                raise _too_large(side, f"{what} has {size:,} bytes, and may have {show_size(FILE_BYTES)}")
+        for total, of_what in ((sum(sizes[: len(added)]), "adds"), (sum(sizes[len(added) :]), "changes files of")):
+            if total > BRANCH_BYTES:
+                raise _too_large(side, f"it {of_what} {total:,} bytes, and may have {show_size(BRANCH_BYTES)}")
+
+    async def _list(self, side: Side, *words: str) -> bytes:
+        """Return what git lists of ``side``. Raises Refused where that is too long."""
+        result = await self._git.run(self._view, *words, limit_bytes=LIST_BYTES)
+        if result.truncated:
+            raise _too_large(side, f"the list of its files is longer than {show_size(LIST_BYTES)}")
+        if not result.ok:
+            raise failed(f"git {words[0]} failed: {self._git.why(result)}")
+        return result.stdout
 
     async def _tree(self, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
         """The tree of a merge; None where there is a conflict, in these files."""
@@ -235,12 +303,34 @@ class Merging:
         return made.decode("ascii", "replace").strip()
 
 
+def _link_logs(repository: str, folder: str, branch: str) -> None:
+    """Have the user's reflog know of a move, as of one of theirs, unless git would write by way of a link."""
+    if not stat.S_ISDIR(mode_of(f"{repository}/logs")):
+        return
+    for file in (f"refs/heads/{branch}", "HEAD"):  # git notes both where the branch is checked out
+        path = f"{repository}/logs"
+        *folders, name = file.split("/")
+        for part in folders:
+            path = f"{path}/{part}"
+            if mode_of(path) and not stat.S_ISDIR(mode_of(path)):
+                return
+        if mode_of(f"{path}/{name}") and not stat.S_ISREG(mode_of(f"{path}/{name}")):
+            return
+    with suppress(FileExistsError):
+        os.symlink(f"{repository}/logs", f"{folder}/logs")
+
+
+def _too_large(side: Side, why: str) -> Refused:
+    return failed(f"{side.branch} is too large to merge: {why}", "take it out of the commits, or merge it yourself")
+
+
 class CheckRun(msgspec.Struct, frozen=True):
-    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``."""
+    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``, within ``bound``."""
 
     launcher: Launcher
     name: str
     env: Mapping[str, str]
+    bound: Bound
 
 
 @asynccontextmanager
@@ -265,7 +355,7 @@ async def identity_of(git: ProjectGit, view: View, name: str, email: str) -> dic
     name = found["name"] or account
     email = found["email"] or f"{account}@{socket.gethostname()}"
     return {
-        f"GIT_{who}_{what}": value
+        f"GIT_{who}_{what}": "".join(char if char.isprintable() else " " for char in value)
         for who in ("AUTHOR", "COMMITTER")
         for what, value in (("NAME", name), ("EMAIL", email))
     }

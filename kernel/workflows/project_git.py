@@ -26,9 +26,11 @@ from kernel.workflows.git_view import (
     View,
     config_files,
     filter_sections,
+    free_locks,
     make_closed_view,
     make_view,
     manner_of,
+    remove_locks,
 )
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
@@ -107,19 +109,30 @@ class ProjectGit:
         given: bytes | Path = b"",
         limit_bytes: int = LIMIT_BYTES,
     ) -> CommandResult:
-        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient."""
+        """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient.
+
+        Where git is killed, by cancellation or a limit, its locks go with it.
+        """
+        seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
+        known = {**view.variables, **(variables or {})}
+        locks, killed = free_locks(view, words, known), True
         try:
-            seconds = SECONDS if view.sandbox is None else CONFINED_SECONDS
-            return await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
+            result = await msgspec.structs.replace(self._command, seconds=seconds, limit_bytes=limit_bytes).run(
                 cwd or view.top,
                 *words,
                 settings=settings,
-                variables={**view.variables, **(variables or {})},
+                variables=known,
                 given=given,
                 sandbox=view.sandbox,
             )
+            killed = result.timed_out or result.truncated
         except GitMissing as error:
             raise unusable(NoRepository("git is not installed where the kernel runs", "install git")) from error
+        finally:
+            if killed and locks:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(remove_locks, locks, words)
+        return result
 
     async def said(
         self,

@@ -199,8 +199,13 @@ class Repository:
         Raises Refused (setup_failed).
         """
         if box is not None and await trio.Path(tree.path).exists():
-            async with self.git.view(_outside(tree)) as view, self._turns[tree.branch]:
-                return await bring_back(self.git, tree, view, box)
+            try:
+                async with self.git.view(_outside(tree)) as view, self._turns[tree.branch]:
+                    return await bring_back(self.git, tree, view, box)
+            except Refused:
+                if await trio.Path(tree.path).exists():
+                    raise
+                # It was removed meanwhile, with nothing in it that had not come back.
         async with self.git.view(_refs(tree)) as view:
             return await self._tip(tree, view)
 
@@ -324,8 +329,12 @@ class Repository:
 
 def unlock(tree: Worktree) -> None:
     """Remove what gits left in ``tree`` that were killed with an earlier kernel. Blocks; nobody may work there yet."""
-    places = (tree.git_dir, clone_of(tree))
-    for lock in (*(f"{place}/index.lock" for place in places), f"{tree.repository}/refs/heads/{tree.branch}.lock"):
+    clone, ref = clone_of(tree), f"refs/heads/{tree.branch}"
+    locks = [f"{place}/{name}.lock" for place in (tree.git_dir, clone) for name in ("index", "HEAD")]
+    locks.append(f"{tree.repository}/{ref}.lock")
+    if os.path.realpath(f"{clone}/{ref}") == f"{os.path.realpath(clone)}/{ref}":  # the agent can put links there
+        locks.append(f"{clone}/{ref}.lock")
+    for lock in locks:
         with suppress(OSError):
             os.unlink(lock)
 

@@ -74,11 +74,11 @@ def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: in
         return f"it printed more than {limit_bytes // 1024} KiB"
     if result.exit.failed is not None:
         return f"it could not be started ({result.exit.failed})"
+    if result.exit.exceeded is not None:
+        return f"it was ended: {result.exit.exceeded}"
     if result.exit.signal is not None:
         return f"signal {result.exit.signal} ended it"
-    if result.exit.code:
-        return f"exit code {result.exit.code}"
-    return None
+    return f"exit code {result.exit.code}" if result.exit.code else None
 
 
 def _failed(index: int, step: SetupStep, why: str, stderr: bytes = b"") -> Refused:

@@ -8,8 +8,11 @@ it commits what differs from the branch, and nothing where nothing does.
 
 import os
 import re
+import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -27,6 +30,7 @@ NAMED: Final = 20
 """Files named in a refusal; how many more there are is said."""
 _UNDER_WAY: Final = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply")
 _SUBMODULE: Final = "160000 "
+_SLASH: Final = ord("/")
 _OLD_GIT: Final = 129
 """What git exits with where it does not know an option."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -83,7 +87,7 @@ async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     out = (await git.run(writable.view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
     if out != writable.branch:
         what = out.removeprefix("refs/heads/")[:100] or "no branch"
-        raise failed(f"{what!r} is checked out in {tree.path}", f"git switch {tree.branch}")
+        raise failed(f"{what!r} is checked out in {tree.path}", f"git switch {shlex.quote(tree.branch)}")
     place = clone_of(tree) if writable.view.sandbox is not None else tree.git_dir
     under_way = await trio.to_thread.run_sync(_under_way, place)
     if under_way is not None:
@@ -158,6 +162,10 @@ async def move(git: ProjectGit, writable: WritableTree, head: str, target: str) 
     if lost:
         text = f"changes here that are not committed would be lost: {named(lost)}"
         raise Refused("conflict", text, "commit them first: tree_commit")
+    ignored = await in_the_way(git, writable.view, writable.tree.path, staged, target)
+    if ignored:
+        text = f"files here that git ignores would be lost, for they are files of {target[:12]}: {named(ignored)}"
+        raise Refused("conflict", text, "move them away first, or have their author take them out of the branch")
     await git.said(writable.view, "read-tree", "--reset", "-u", target, variables=writable.objects)
     await trio.to_thread.run_sync(take_over, writable)
     if target != head:
@@ -179,6 +187,28 @@ async def merged(git: ProjectGit, writable: WritableTree, head: str, target: str
     return await _commit(git, writable, tree, (head, target), message, author)
 
 
+async def in_the_way(git: ProjectGit, view: View, top: str, old: str, new: str) -> tuple[str, ...]:
+    """The paths in ``top`` that ``new`` has files in place of, and that are none of ``old``, which is there.
+
+    git would write over those that it ignores. A file that is already what it is to be is not in the way.
+    """
+    rows = (await git.said(view, "diff-tree", "-r", "-z", "--no-renames", "--diff-filter=AT", old, new)).split(b"\0")
+    come = {name: facts.split(b" ")[3] for facts, name in zip(rows[::2], rows[1::2], strict=False)}
+    if not come:
+        return ()
+    known = frozenset((await git.said(view, "ls-tree", "-r", "-z", "--name-only", "--full-tree", old)).split(b"\0"))
+    met = await trio.to_thread.run_sync(_unknown_at, os.fsencode(top), come, known)
+    there = {name: path for name, path in met.items() if name == path and b"\n" not in name}
+    paths = b"".join(os.path.join(os.fsencode(top), name) + b"\n" for name in there)
+    if paths:
+        hashed = await git.run(view, "hash-object", "--no-filters", "--stdin-paths", given=paths)
+        same = hashed.stdout.split() if hashed.ok else []
+        for name, digest in zip(there, same, strict=False):
+            if digest == come[name]:
+                del met[name]
+    return tuple(sorted({os.fsdecode(path) for path in met.values()}))
+
+
 def named(files: Sequence[str]) -> str:
     """A few of ``files``, and how many more there are."""
     shown = ", ".join(repr(name[:200]) for name in files[:NAMED])
@@ -198,6 +228,43 @@ async def _different(git: ProjectGit, view: View, one: str, other: str) -> froze
     """The files that two commits, or trees, do not have in common."""
     words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", one, other)
     return frozenset(os.fsdecode(name) for name in (await git.said(view, *words)).split(b"\0") if name)
+
+
+def _unknown_at(top: bytes, come: Iterable[bytes], known: frozenset[bytes]) -> dict[bytes, bytes]:
+    """Of each name that comes: what is there in its place, or in that of a folder above it, and not ``known``."""
+    met: dict[bytes, bytes] = {}
+    for name in come:
+        parts = name.split(b"/")
+        for count in range(1, len(parts) + 1):
+            path = b"/".join(parts[:count])
+            try:
+                mode = os.lstat(os.path.join(top, path)).st_mode
+            except OSError:
+                break
+            if not stat.S_ISDIR(mode):
+                if path not in known:
+                    met[name] = path
+                break
+        else:  # a folder is in the place of a file
+            inner = _unknown_in(top, name, known)
+            if inner is not None:
+                met[name] = inner
+    return met
+
+
+def _unknown_in(top: bytes, folder: bytes, known: frozenset[bytes]) -> bytes | None:
+    """Something in ``folder`` that is not ``known``; only folders of known files are looked into."""
+    folders = {name[:end] for name in known for end, char in enumerate(name) if char == _SLASH}
+    left = [folder]
+    while left:
+        with suppress(OSError), os.scandir(os.path.join(top, left.pop())) as entries:
+            for entry in entries:
+                path = os.path.relpath(entry.path, top)
+                if path in folders and entry.is_dir(follow_symlinks=False):
+                    left.append(path)
+                elif path not in known:
+                    return path
+    return None
 
 
 def _under_way(git_dir: str) -> str | None:

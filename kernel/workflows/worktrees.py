@@ -19,11 +19,9 @@ from kernel.workflows.repository import INCLUDE, Base
 from kernel.workflows.setup import command_fault
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
-from protocol.names import RunId
+from protocol.names import AGENT_BRANCHES, RunId
 from protocol.workflow import WorkflowDefinition, WorktreeStep
 
-PREFIX: Final = "awk"
-"""The first part of every branch that we make."""
 FILES: Final = 20_000
 BYTES: Final = 1024**3
 """Of what is copied into one tree."""
@@ -47,10 +45,10 @@ def plan_trees(
     It is taken where another database had a run of that number. Raises Refused (bad_definition) where a branch of the
     user's stands where ours have to be.
     """
-    for name in (PREFIX, f"{PREFIX}/{workflow}", f"{PREFIX}/{workflow}/{run}"):
+    for name in (AGENT_BRANCHES, f"{AGENT_BRANCHES}/{workflow}", f"{AGENT_BRANCHES}/{workflow}/{run}"):
         if f"refs/heads/{name}" in branches:
             raise Refused(
-                "bad_definition", f"the branch {name} is in the way of {PREFIX}/{workflow}/{run}/...",
+                "bad_definition", f"the branch {name} is in the way of {AGENT_BRANCHES}/{workflow}/{run}/...",
                 "rename that branch",
             )  # fmt: skip
     taken = frozenset({*branches, *paths})
@@ -60,7 +58,7 @@ def plan_trees(
         while True:
             # No agent's name has a dot in it, so no other member is called alice.2.
             name = member if number == 1 else f"{member}.{number}"
-            branch = f"{PREFIX}/{workflow}/{run}/{name}"
+            branch = f"{AGENT_BRANCHES}/{workflow}/{run}/{name}"
             path = str(place / workflow / run / name)
             if not {f"refs/heads/{branch}", path} & taken:
                 break

@@ -15,14 +15,12 @@ from kernel.store.transitions.landings import plan_landing, request_landing
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.errors import Refused
 from protocol.events import Event
-from protocol.names import branch_fault, number_of, run_id
+from protocol.names import number_of, run_id
 
 
 async def request(call: Request[MergeRequest], store: StoreAccess, processes: ProcessControl) -> Response:
     """POST /runs/:run/merge: put it into the queue of its repository. A dry run is answered with what it would be."""
     body = call.body
-    if body.into is not None and (fault := branch_fault(body.into)) is not None:
-        raise Refused("bad_request", fault, "name a branch without refs/heads/: main")
     record = store.reader.now(run_asked, call.args["run"])
     deliver = store.reader.now(run_outcomes.expected, record.id).deliver
     if body.dry_run:

@@ -16,7 +16,7 @@ from kernel.store.workflows import WorkflowRecord
 from protocol.api.merges import MergeOutcome, MergeRequest
 from protocol.errors import Refused
 from protocol.message import SYSTEM
-from protocol.names import InstructionId, run_id
+from protocol.names import InstructionId, branch_fault, run_id
 from protocol.workflow import RUN_SECONDS, Deliver
 
 INSERT: Final = """
@@ -38,15 +38,19 @@ class MergePlan(NamedTuple):
 def plan_landing(
     conn: apsw.Connection, record: WorkflowRecord, asked: MergeRequest, deliver: Deliver | None
 ) -> MergePlan:
-    """The landing that ``asked`` comes to for the run ``record``. Raises Refused (bad_request) without a branch."""
+    """The landing that ``asked`` comes to for the run ``record``. Raises Refused (bad_request): no branch for it."""
     repository = landings.repository_of(conn, record.id)
     if repository is None:
         raise Refused("bad_request", f"{run_id(record.id)} has nothing to merge: {NO_TREES}")
     own = deliver or Deliver()
-    branch = asked.into or own.into or landings.began_on(conn, record.id)
-    if not branch:
+    branch = asked.into
+    if branch is None:
+        branch = own.into or landings.began_on(conn, record.id) or None
+    if branch is None:
         text = f"nobody noted which branch {run_id(record.id)} began from"
         raise Refused("bad_request", text, "name the branch to merge into: --into BRANCH")
+    if (fault := branch_fault(branch)) is not None:
+        raise Refused("bad_request", fault, "name another branch, without refs/heads/: --into main, or deliver.into")
     check = own.check if asked.check is None else asked.check or None
     squash = own.squash if asked.squash is None else asked.squash
     return MergePlan(repository, branch, LandingTerms(asked.agent, squash, check, asked.give_back))

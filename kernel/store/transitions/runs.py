@@ -240,7 +240,8 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
                 try:
                     _deliver(tx, run, expected.deliver)
                 except Refused as refused:
-                    over = over if over.exit_code else RunCompletion("failed", 1, f"not merged: {refused.text}")
+                    why = f"{refused.text}: {refused.hint}" if refused.hint else refused.text
+                    over = over if over.exit_code else RunCompletion("failed", 1, f"not merged: {why}")
                 else:
                     return False
             case "wait":

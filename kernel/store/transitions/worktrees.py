@@ -64,6 +64,14 @@ def worktree_made(tx: Transaction, tree: Worktree, git_dir: str) -> None:
     tx.emit("worktree.made", space=tree.space, agent=tree.name, data={"branch": tree.branch, "path": tree.path})
 
 
+CONFINED: Final = "UPDATE worktrees SET confined = 1 WHERE run = ? AND agent = ?"
+
+
+def worktree_confined(tx: Transaction, tree: Worktree) -> None:
+    """An agent that works there is confined; whatever it does stays so."""
+    tx.conn.execute(CONFINED, (tree.run, tree.agent))
+
+
 TIP: Final = "UPDATE worktrees SET tip = ?, ahead = ?, note = ? WHERE run = ? AND agent = ?"
 
 

@@ -10,6 +10,7 @@ from protocol.api.merges import MergeOutcome
 from tests.builders.api import ServedKernel, serve_kernel
 
 ON_MAIN = "UPDATE workflows SET began_on = 'main'"
+ON_AGENTS = "UPDATE workflows SET began_on = 'awk/review/r1/alice'"
 
 
 async def started(kernel: ServedKernel, *, trees: bool = True) -> None:
@@ -56,7 +57,7 @@ async def test_a_merge_that_has_ended_does_not_begin_again(tmp_path: Path) -> No
 
 
 async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
-    """No such run, no trees, no branch noted, a name that is none, a process of ours; a dry run keeps nothing."""
+    """No such run, no trees, no branch noted, or one of agents, a name that is none, a process of ours; a dry run."""
     async with serve_kernel(tmp_path) as kernel:
         await started(kernel, trees=False)
         none = await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
@@ -66,6 +67,19 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
         assert (unknown.status, unknown.json["hint"]) == (400, "name the branch to merge into: --into BRANCH")
         for name in ("a..b", "-f", "x.lock", "a b", "refs//x", "HEAD", ""):
             assert (await kernel.ask("POST", "/runs/r1/merge", {"into": name})).status == 400, name
+        for name in ("a\N{RIGHT-TO-LEFT OVERRIDE}b", "a\N{NO-BREAK SPACE}b", "a\x9bb", "\N{ZERO WIDTH SPACE}"):
+            answer = await kernel.ask("POST", "/runs/r1/merge", {"into": name})
+            assert (answer.status, answer.json["detail"].isascii()) == (400, True), ascii(name)
+        for name in ("awk/review/r1/alice", "AWK/review"):
+            answer = await kernel.ask("POST", "/runs/r1/merge", {"into": name})
+            assert (answer.status, name in answer.json["detail"]) == (400, True), name
+        await kernel.services.store.writer.commit(lambda tx: tx.write(ON_AGENTS, ()))
+        answer = await kernel.ask("POST", "/runs/r1/merge")
+        assert (answer.status, "of agents" in answer.json["detail"], "--into" in answer.json["hint"]) == (
+            400,
+            True,
+            True,
+        )
         assert (await kernel.ask("POST", "/runs/r7/merge", {"into": "main"})).status == 404
         assert (await kernel.ask("GET", "/runs/r1/merge")).status == 404
         await kernel.services.store.writer.commit(lambda tx: tx.write(ON_MAIN, ()))

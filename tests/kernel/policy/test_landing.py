@@ -15,9 +15,12 @@ from kernel.policy.landing import (
     limit_after,
     next_delivery,
     settle,
+    tightest,
     together,
 )
 from kernel.policy.run_completion import RunCompletion
+from protocol.agent import AgentLimits
+from protocol.ipc import Bound
 
 DONE = RunCompletion("done", 0, "nothing is left to do")
 FAILED = RunCompletion("failed", 1, "1 instruction failed")
@@ -67,6 +70,13 @@ def test_a_red_batch_is_halved_until_the_one_is_alone(size: int, limit: int) -> 
         rounds += 1
     assert rounds <= size.bit_length()
     assert limit <= limit_after(size, limit, sound=True) <= TOGETHER
+
+
+def test_a_check_is_bound_by_the_least_of_each_limit_that_is_set() -> None:
+    """An agent without one loosens nothing; where nobody has one, there is none."""
+    limits = AgentLimits(memory=2**30), AgentLimits(memory=2**29, processes=9), AgentLimits(processes=7), AgentLimits()
+    assert tightest(limits) == Bound(memory_bytes=2**29, processes=7)
+    assert tightest([AgentLimits()]) == tightest([]) == Bound()
 
 
 @pytest.mark.parametrize(

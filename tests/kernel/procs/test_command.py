@@ -53,6 +53,28 @@ async def test_output_without_end_is_cut_and_the_command_killed(forking: ForkLau
     assert (len(result.stdout), result.truncated, result.timed_out, result.ok) == (1000, True, False, False)
 
 
+@pytest.mark.promise("CF15")
+async def test_a_command_that_uses_more_than_it_may_is_ended_and_says_of_what(launcher: Launcher) -> None:
+    """Processes and memory are counted over its whole tree."""
+    for script, memory_bytes, processes, which in (
+        ("sleep 1000 & sleep 1000 & sleep 1000 & wait", None, 3, "(limits.processes)"),
+        ("cat /dev/zero | tail -c 200000000", 64 * 2**20, None, "(limits.memory)"),
+    ):
+        with trio.fail_after(PATIENCE):
+            result = await run_command(
+                launcher,
+                "check-1",
+                ("sh", "-c", script),
+                cwd="/",
+                env=ENV,
+                timeout_seconds=1000,
+                output_limit_bytes=10,
+                memory_bytes=memory_bytes,
+                processes=processes,
+            )
+        assert (which in (result.exit.exceeded or ""), result.ok) == (True, False), result
+
+
 @pytest.mark.promise("IF02")
 async def test_a_flood_on_stderr_does_not_block(forking: ForkLauncher) -> None:
     """Drained; the tail is kept."""

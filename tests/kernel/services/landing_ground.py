@@ -4,9 +4,11 @@ The kernel dies where a test says: nothing of it runs on, and what it held is le
 """
 
 import os
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from types import MappingProxyType
 
 import pytest
 import trio
@@ -15,20 +17,24 @@ from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft, MemberSpec, RunSpec
 from kernel.services import landings as service
 from kernel.services.landings import Landings
+from kernel.services.worktrees import Worktrees
 from kernel.store import landings, workflows, worktrees
 from kernel.store.feed import Feed
 from kernel.store.landings import Landing
 from kernel.store.reader import Reader
-from kernel.store.transitions.landings import plan_landing, request_landing
+from kernel.store.transitions.landings import MergePlan, plan_landing, request_landing
+from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import start_run
 from kernel.store.transitions.worktrees import TreePlan, worktree_made
-from kernel.store.worktrees import PlannedTree
+from kernel.store.workflows import WorkflowRecord
+from kernel.store.worktrees import PlannedTree, Worktree
 from kernel.store.writer import Writer
 from kernel.workflows import checkout_move
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeInfo, MergeRequest
-from protocol.names import inline_key
+from protocol.ipc import Sandbox
+from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.workflows.git_ground import Ground
 
@@ -82,15 +88,33 @@ class LandingGround:
     fate: Fate = field(default_factory=Fate)
     runs: int = 0
 
+    def git(self) -> ProjectGit:
+        """The kernel's git, in the folder that landings have."""
+        place = self.ground.folder / "trees" / service.PLACE
+        return ProjectGit(place, launcher=self.launcher, environ=self.ground.environ, own_bin=frozenset())
+
+    def trees(self) -> Worktrees:
+        """The trees' service; the sandbox of a confined agent is named after its tree, and nothing is run in it."""
+        return Worktrees(
+            root=self.ground.root,
+            repository=self.ground.repository(self.launcher),
+            reader=self.reader,
+            writer=self.writer,
+            feed=self.feed,
+            launcher=self.launcher,
+            environ=self.ground.environ,
+            own_bin=frozenset(),
+            confine=lambda tree: Sandbox(program=tree.name, private_bytes=1),
+        )
+
     def kernel(self) -> Landings:
         """The queue's service, as a kernel has it that has just started."""
         environ = self.ground.environ
-        place = self.ground.folder / "trees" / service.PLACE
         return Landings(
             root=self.ground.root,
-            git=ProjectGit(place, launcher=self.launcher, environ=environ, own_bin=frozenset()),
+            git=self.git(),
             repository=self.ground.repository(self.launcher),
-            box=lambda _tree: None,
+            box=partial(self.trees().box, gone=True),
             reader=self.reader,
             writer=self.writer,
             wake=self.feed.new_wake(service.WAKING),
@@ -99,7 +123,14 @@ class LandingGround:
             own_bin=frozenset(),
         )
 
-    async def run_of(self, *names: str, base: str = "main", more: str = "", planned: bool = False) -> int:
+    async def run_of(
+        self,
+        *names: str,
+        base: str = "main",
+        more: str = "",
+        planned: bool = False,
+        limits: Mapping[str, str] = MappingProxyType({}),
+    ) -> int:
         """A run whose agents have the branches ``awk/team/main/NAME``, wherever these are, unless only ``planned``."""
         self.runs += 1
         tag = f"t{self.runs}"
@@ -111,7 +142,12 @@ class LandingGround:
             file=".workflows/team.yaml",
             definition=f'{{"name":"team","agents":{{{agents}}}{more}}}'.encode(),
             members=tuple(
-                MemberSpec(name=name, key=inline_key(name, "team"), origin="inline", definition=b'{"model":"mock/m"}')
+                MemberSpec(
+                    name=name,
+                    key=inline_key(name, "team"),
+                    origin="inline",
+                    definition=f'{{"model":"mock/m","limits":{limits.get(name, "{}")}}}'.encode(),
+                )
                 for name in names
             ),
         )
@@ -129,12 +165,15 @@ class LandingGround:
             await self.writer.commit(worktree_made, tree, "")
         return started.run
 
-    async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
-        """Put a landing into the queue."""
+    def plan(self, run: int, asked: MergeRequest | None = None) -> tuple[WorkflowRecord, MergePlan]:
+        """The run, and the landing that is asked for."""
         record = self.reader.now(workflows.by_id, run)
         assert record is not None
-        plan = self.reader.now(plan_landing, record, asked or MergeRequest(), None)
-        return await self.writer.commit(request_landing, record, plan)
+        return record, self.reader.now(plan_landing, record, asked or MergeRequest(), None)
+
+    async def ask(self, run: int, asked: MergeRequest | None = None) -> Landing:
+        """Put a landing into the queue."""
+        return await self.writer.commit(request_landing, *self.plan(run, asked))
 
     async def serve(self) -> None:
         """Serve the queue until it is empty; a kernel that dies is followed by the next one."""
@@ -185,6 +224,15 @@ def commit(ground: Ground, ref: str, files: dict[str, bytes | None], base: str, 
             rows.append(f"M 100644 inline {quoted}\ndata {len(content)}\n".encode() + content + b"\n")
     ground.give(b"".join(rows), "fast-import", "--quiet", "--force")
     return ground.git("rev-parse", ref)
+
+
+def attempt_of(tree: Worktree) -> Leased:
+    """An attempt of the agent that works in ``tree``."""
+    return Leased(
+        agent=AgentKey(tree.agent), name=AgentName(tree.name), space=SpaceId(tree.space), instruction=instruction_id(1),
+        attempt=attempt_id("i1", 1), epoch=1, n=1, attempts=1, crashes=0, text="", source_text="", sender="user",
+        lane="normal", hops=0, message_seq=1, entries=0, run=tree.run,
+    )  # fmt: skip
 
 
 @asynccontextmanager

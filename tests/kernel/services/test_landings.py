@@ -1,15 +1,23 @@
 """Landing branches over real git: all or nothing, in order, once, and whoever else is at work in the repository."""
 
+import shutil
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
-from kernel.store import landings
-from kernel.workflows.landing import CheckOutcome, Merging
+from kernel.store import landings, worktrees
+from kernel.store.transitions.worktrees import worktree_gone
+from kernel.workflows import landing
+from kernel.workflows.git_view import View
+from kernel.workflows.landing import CheckOutcome, CheckRun, Merging, merging_in
+from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeRequest
-from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
+from protocol.ipc import Bound, Sandbox
+from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, attempt_of, commit, landing_ground
 from tests.kernel.services.landing_histories import try_all
 from tests.kernel.workflows.git_ground import Ground, ground_in, launched
 
@@ -135,6 +143,62 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
 
 
 @pytest.mark.promise("P33")
+async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_checks(
+    place: LandingGround, subtests: pytest.Subtests
+) -> None:
+    """What it starts is what they wrote. The tightest limit counts, and what was over it is told."""
+    loose = '{"processes": 1000, "memory": 1073741824}'
+    place.branch("alice", {"alice.txt": b"alice\n"})
+    place.branch("bob", {"bob.txt": b"bob\n"})
+    before = place.refs()
+    for kind, limits, check in (
+        ("processes", '{"processes": 4}', "for _ in 1 2 3 4 5; do sleep 1000 & done; wait"),
+        ("memory", '{"memory": 67108864}', "cat /dev/zero | tail -c 200000000"),
+    ):
+        with subtests.test(kind):
+            run = await place.run_of("alice", "bob", limits={"alice": loose, "bob": limits})
+            info = await place.land(run, MergeRequest(check=check))
+            assert (info.state, f"(limits.{kind})" in info.why, place.refs()) == ("refused", True, before), info
+
+
+@pytest.mark.promise("P33")
+async def test_what_is_too_large_is_refused_before_git_reads_it(
+    place: LandingGround, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file, one of a commit in between, all together, one content under many names, a list without end."""
+    for name, limit in (("FILE_BYTES", 1000), ("BRANCH_BYTES", 20_000), ("LIST_BYTES", 10_000)):
+        monkeypatch.setattr(landing, name, limit)
+    place.branch("file", {"d/large\n.bin": bytes(1001)})
+    place.branch("between", {"large.bin": bytes(1002)})
+    place.branch("between", {"large.bin": None, "b.txt": b"b\n"}, BRANCH + "between")
+    place.branch("all", {f"{number}.bin": bytes([number]) * 999 for number in range(21)})
+    place.branch("names", {f"{number}.bin": bytes(999) for number in range(21)})
+    place.branch("list", {f"{number}.txt": b"x\n" for number in range(200)})
+    place.branch("fine", {f"{number}.bin": bytes([number]) * 999 for number in range(15)} | {"lines.txt": None})
+    run = ProjectGit.run
+    merged: list[str] = []
+
+    async def seen(git: ProjectGit, view: View, *words: str, **more: Any) -> CommandResult:
+        merged.extend(words[-1:] if words[0] == "merge-tree" else ())
+        return await run(git, view, *words, **more)
+
+    monkeypatch.setattr(ProjectGit, "run", seen)
+    for name, why in (
+        ("file", "'d/large' has 1,001 bytes, and may have 1000B"),
+        ("between", "'large.bin' has 1,002 bytes"),
+        ("all", "it adds 2"),
+        ("names", "it changes files of 20,979 bytes"),
+        ("list", "the list of its files is longer than"),
+    ):
+        with subtests.test(name):
+            before = place.refs()
+            info = await place.land(await place.run_of(name))
+            assert (info.state, why in info.why, merged, place.refs()) == ("refused", True, [], before), info
+    assert (await place.land(await place.run_of("fine"))).state == "merged"
+    assert merged == [place.ground.git("rev-parse", BRANCH + "fine")]
+
+
+@pytest.mark.promise("P33")
 async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, subtests: pytest.Subtests) -> None:
     """Changed, staged, in the way, in the middle of something, locked: refused, and every byte is as it was."""
     root = place.ground.root
@@ -182,6 +246,218 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, 
 
 
 @pytest.mark.promise("P33")
+async def test_what_git_ignores_in_a_checkout_is_not_written_over(
+    place: LandingGround, subtests: pytest.Subtests
+) -> None:
+    """A file, a folder in place of a file, a file in place of a folder: refused, told beforehand, and all is there."""
+    root = place.ground.root
+    place.ground.write(".gitignore", ".env\ncache\n")
+    place.ground.commit()
+    mine: dict[str, str] = {".env": "SECRET=1\n", "cache/deep/mine.db": "mine\n", "cache": "mine\n"}
+    theirs = {".env": ".env", "cache/deep/mine.db": "cache", "cache": "cache/deep/theirs"}
+    named = {".env": ".env", "cache/deep/mine.db": "cache/deep", "cache": "cache"}
+    for name, content in mine.items():
+        with subtests.test(name):
+            place.ground.write(name, content)
+            place.branch("alice", {theirs[name]: b"theirs\n"})
+            run, before = await place.run_of("alice"), place.refs()
+            record, plan = place.plan(run)
+            info, shown = await place.land(run), await place.kernel().preview(record, plan)
+            assert (info.state, shown.state, info.files, shown.files) == (
+                "refused",
+                "refused",
+                (named[name],),
+                info.files,
+            ), info
+            assert ((root / name).read_text(), place.refs()) == (content, before)
+            (root / name).unlink()
+            if name.startswith("cache/"):
+                shutil.rmtree(root / "cache")
+    place.ground.write("cache/deep/theirs", "theirs\n")
+    assert (await place.land(await place.run_of("alice"))).state == "merged", "it is as it is to be, so nothing is lost"
+    assert clean(place.ground)
+
+
+@pytest.mark.promise("P33")
+async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_written_to(
+    place: LandingGround, tmp_path: Path
+) -> None:
+    """It has to say so as well, as git has both say it: a real linked tree moves with its branch."""
+    ground = place.ground
+    home = tmp_path / "home"
+    home.mkdir()
+    ground.git("branch", "release")
+    ground.git("worktree", "add", "--quiet", str(tmp_path / "linked"), "release")
+    place.branch("alice", {"new.txt": b"new\n"})
+    run = await place.run_of("alice")
+    assert (await place.land(run, MergeRequest(into="release"))).state == "merged"
+    assert (tmp_path / "linked/new.txt").exists()
+    ground.git("branch", "planted", "main")
+    own = ground.root / ".git/worktrees/x"
+    own.mkdir()
+    for name, text in (("HEAD", "ref: refs/heads/planted"), ("commondir", "../.."), ("gitdir", f"{home}/.git")):
+        (own / name).write_text(f"{text}\n")
+    ground.git("read-tree", f"--index-output={own}/index", "main")
+    for name in ground.git("ls-tree", "--name-only", "main").splitlines():
+        shutil.copyfile(ground.root / name, home / name)
+    seen = sorted(home.iterdir())
+    info = await place.land(run, MergeRequest(into="planted"))
+    assert (info.state, str(home) in info.why, sorted(home.iterdir())) == ("refused", True, seen), info
+
+
+@pytest.mark.promise("P33")
+@pytest.mark.parametrize(
+    "name", ["agent-worker.index", "agent-worker.lock", "logs/refs/heads/main", "logs/HEAD", "logs/refs/heads", "logs"]
+)
+async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
+    place: LandingGround, tmp_path: Path, name: str
+) -> None:
+    """Our files replace it; where the reflog is one there is no note of the move."""
+    place.branch("alice", {"new.txt": b"new\n"})
+    run = await place.run_of("alice")
+    victim, link = tmp_path / "victim", place.ground.root / ".git" / name
+    is_folder = name in ("logs", "logs/refs/heads")
+    victim.mkdir() if is_folder else victim.write_text("precious\n")
+    (place.ground.root / ".git/logs/refs/heads").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(link) if is_folder else link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    info = await place.land(run)
+    assert (info.state, (place.ground.root / "new.txt").exists()) == ("merged", True), info
+    assert (list(victim.iterdir()) == []) if is_folder else (victim.read_text() == "precious\n")
+    assert clean(place.ground)
+
+
+@pytest.mark.promise("P33")
+async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: LandingGround, tmp_path: Path) -> None:
+    """The project's folder in the merged files has to be a folder of theirs."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    place.ground.write("sub/a.txt", "a\n")
+    place.ground.commit()
+    link = str(outside).encode()
+    rows = f"commit refs/heads/{BRANCH}alice\ncommitter u <u@l> 1790000000 +0000\ndata 1\nw\nfrom refs/heads/main\n"
+    rows += f"D sub\nM 120000 inline sub\ndata {len(link)}\n"
+    place.ground.give(rows.encode() + link + b"\n", "fast-import", "--quiet", "--force")
+    tip = place.ground.git("rev-parse", f"{BRANCH}alice")
+    async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
+        run = CheckRun(place.launcher, "check-link", place.ground.environ, Bound())
+        outcome = await merging.check(tip, "touch here", "sub", run, sandbox=None)
+    assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
+
+
+@pytest.mark.promise("P33")
+async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingGround) -> None:
+    """It stays where they left it, until it is moved from there."""
+    old, tip = place.ground.git("rev-parse", "main"), place.branch("alice", {"a.txt": b"alice\n"})
+    theirs = commit(place.ground, "refs/heads/side", {"u.txt": b"user\n"}, "main")
+    place.ground.git("branch", "elsewhere", theirs)
+    async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
+        assert not await merging.move("elsewhere", old, tip)
+        assert place.ground.git("rev-parse", "elsewhere") == theirs
+        assert await merging.move("elsewhere", theirs, tip)
+    assert place.ground.git("rev-parse", "elsewhere") == tip
+
+
+@pytest.mark.promise("P33")
+async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One agent's branch can have the work of a confined one in it, also after that one's tree was removed."""
+    programs: list[str | None] = []
+
+    async def check(*_args: object, sandbox: Sandbox | None) -> CheckOutcome:
+        programs.append(None if sandbox is None else sandbox.program)
+        return CheckOutcome(None)
+
+    monkeypatch.setattr(Merging, "check", check)
+    for name in ("alice", "bob"):
+        place.branch(name, {f"{name}.txt": b"x\n"})
+    run, alone = await place.run_of("alice", "bob"), MergeRequest(agent="alice", check="true")
+    assert (await place.land(run, alone)).state == "merged"
+    [bob] = (tree for tree in place.reader.now(worktrees.of_run, run) if tree.name == "bob")
+    assert await place.trees().ready(attempt_of(bob), confined=True)
+    place.branch("alice", {"more.txt": b"x\n"})
+    assert (await place.land(run, alone)).state == "merged"
+    made = place.reader.now(worktrees.of, run, bob.agent)
+    assert made is not None
+    await place.ground.repository(place.launcher).remove(made, force=True)
+    await place.writer.commit(worktree_gone, made)
+    place.branch("alice", {"last.txt": b"x\n"})
+    assert (await place.land(run, alone)).state == "merged"
+    assert programs == [None, "bob", "bob"]
+
+
+@pytest.mark.promise("P33")
+@pytest.mark.parametrize("checked_out", [True, False])
+async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
+) -> None:
+    """The branch moves only from where it was read. It is merged anew; a checkout that lags behind then is refused."""
+    into = "main" if checked_out else "release"
+    place.ground.git("branch", "release")
+    place.branch("alice", {"new.txt": b"alice\n"})
+    run, move = await place.run_of("alice"), Merging.move
+
+    theirs: list[str] = []
+
+    async def moves(merging: Merging, branch: str, expected: str, tip: str) -> bool:
+        if not theirs:
+            theirs.append(commit(place.ground, f"refs/heads/{into}", {"theirs.txt": b"theirs\n"}, into))
+        return await move(merging, branch, expected, tip)
+
+    monkeypatch.setattr(Merging, "move", moves)
+    info = await place.land(run, MergeRequest(into=into))
+    assert place.read("theirs.txt", into) == "theirs"
+    assert not (place.ground.root / ".git/index.lock").exists()
+    if checked_out:
+        assert (info.state, place.ground.git("rev-parse", into)) == ("refused", theirs[0]), info
+        assert not (place.ground.root / "new.txt").exists()
+    else:
+        assert (info.state, info.tries, place.read("new.txt", into)) == ("merged", 2, "alice"), info
+
+
+@pytest.mark.promise("P33")
+@pytest.mark.parametrize("checked_out", [True, False])
+async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for_ever(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
+) -> None:
+    """The lock is named. One that a git of ours left, which was killed with its kernel, says so and is removed."""
+    monkeypatch.setattr(landing, "LOCKED_MS", 10)
+    into = "main" if checked_out else "release"
+    place.ground.git("branch", "release")
+    lock = place.ground.root / f".git/refs/heads/{into}.lock"
+    place.branch("alice", {"new.txt": b"alice\n"})
+    run, before = await place.run_of("alice"), place.refs()
+    lock.touch()
+    info = await place.land(run, MergeRequest(into=into))
+    assert (info.state, info.tries, str(lock) in info.why, lock.exists()) == ("refused", 1, True, True), info
+    assert (place.refs(), clean(place.ground)) == (before, True)
+    lock.unlink()
+
+    def left() -> None:
+        [checked] = place.reader.now(landings.unfinished)
+        lock.write_text(f"{checked.tip}\n")
+
+    place.fate.acts["checked"] = [left]
+    assert (await place.land(run, MergeRequest(into=into))).state == "merged"
+    assert clean(place.ground)
+
+
+@pytest.mark.promise("P28", "P33")
+async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_what_is_checked(
+    place: LandingGround,
+) -> None:
+    """As git's own checkout has them (Git LFS is one); what the repository says about them does not count."""
+    ground = place.ground
+    (ground.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
+    ground.git("config", "filter.case.smudge", "false")
+    place.branch("alice", {".gitattributes": b"*.up filter=case\n", "new.up": b"quiet\n"})
+    info = await place.land(await place.run_of("alice"), MergeRequest(check='test "$(cat new.up)" = QUIET'))
+    assert (info.state, place.read("new.up")) == ("merged", "quiet"), info
+    assert (ground.root / "new.up").read_text() == "QUIET\n"
+
+
+@pytest.mark.promise("P33")
 async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingGround) -> None:
     """Moved after the check: it is merged anew with that. Deleted meanwhile: refused."""
     place.ground.git("checkout", "--quiet", "-b", "elsewhere")
@@ -195,7 +471,9 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
     place.branch("alice", {"a.txt": b"alice again\n"})
     place.fate.acts["checked"] = [lambda: place.ground.git("branch", "-D", "main")]
     gone = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="main"))
-    assert (gone.state, "there is no branch main" in gone.why) == ("refused", True)
+    assert (gone.state, "there is no branch main: git branch main makes it" in gone.why) == ("refused", True)
+    odd = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="x;$(id)"))
+    assert "git branch 'x;$(id)' makes it" in odd.why
 
 
 @pytest.mark.promise("P33")

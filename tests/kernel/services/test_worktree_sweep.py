@@ -19,8 +19,7 @@ from kernel.store.transitions.runs import end_run, stop_workflow
 from kernel.store.worktrees import Worktree
 from kernel.workflows.repository import Repository
 from protocol.api.merges import MergeOutcome, MergeRequest
-from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, instruction_id
-from tests.kernel.services.landing_ground import Fate, LandingGround, landing_ground
+from tests.kernel.services.landing_ground import Fate, LandingGround, attempt_of, landing_ground
 from tests.kernel.workflows.git_ground import at, ground_in, launched
 
 
@@ -46,15 +45,6 @@ class Swept:
         back = (Return("alice", "mend it"),)
         made = await self.place.writer.commit(landing_refused, self.landing, MergeOutcome(why="conflict"), back)
         assert len(made) == 1
-
-
-def attempt_of(tree: Worktree) -> Leased:
-    """An attempt of the agent that works in ``tree``."""
-    return Leased(
-        agent=AgentKey(tree.agent), name=AgentName(tree.name), space=SpaceId(tree.space), instruction=instruction_id(1),
-        attempt=attempt_id("i1", 1), epoch=1, n=1, attempts=1, crashes=0, text="", source_text="", sender="user",
-        lane="normal", hops=0, message_seq=1, entries=0, run=tree.run,
-    )  # fmt: skip
 
 
 @asynccontextmanager
@@ -131,7 +121,7 @@ async def test_who_is_woken_while_the_tree_is_removed_gets_it_anew(
 async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was found to have nothing to lose, and then work was given back to its agent."""
+    """It was looked at as one that had ended; its agent works there by the time that is decided."""
     async with swept(tmp_path) as it:
         losses = it.repository.losses
 

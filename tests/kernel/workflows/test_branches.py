@@ -86,6 +86,38 @@ async def test_a_commit_that_is_interrupted_anywhere_is_made_once(
         assert (tip.made, tip.ahead, us.status(us.coder)) == (True, 1, "")
 
 
+async def test_a_branch_that_others_move_before_ours_does_is_left_where_they_have_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit and a move know where it was. Theirs is there, as is what is in the tree; the next try has both."""
+    async with team(tmp_path) as us:
+        take_over = tree_commits.take_over
+        theirs: list[str] = []
+
+        def moves_between(writable: tree_commits.WritableTree) -> None:
+            take_over(writable)
+            tree = writable.tree
+            words = ("commit-tree", "-m", f"moved {tree.name}", "-p", tree.branch, f"{tree.branch}^{{tree}}")
+            theirs.append(us.ground.git(*words))
+            us.ground.git("update-ref", f"refs/heads/{tree.branch}", theirs[-1])
+
+        monkeypatch.setattr(tree_commits, "take_over", moves_between)
+        with pytest.raises(Refused, match="git update-ref failed"):
+            await us.commits(us.coder, a="two\n")
+        assert (us.tip(us.coder), at(us.coder, "a.txt").read_text()) == (theirs[0], "two\n")
+        monkeypatch.undo()
+        tip = await us.branches.commit(us.coder, None, "work", "coder")
+        assert (us.ground.git("rev-parse", f"{tip.commit}^"), us.status(us.coder)) == (theirs[0], "")
+        monkeypatch.setattr(tree_commits, "take_over", moves_between)
+        with pytest.raises(Refused, match="git update-ref failed"):
+            await us.branches.follow(us.tester, None, us.coder)
+        assert us.tip(us.tester) == theirs[1]
+        monkeypatch.undo()
+        with pytest.raises(Refused, match="commits of its own: 1"):
+            await us.branches.follow(us.tester, None, us.coder)
+        assert us.tip(us.tester) == theirs[1]
+
+
 async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +138,25 @@ async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
         with pytest.raises(Refused, match="commits of its own: 1"):
             await us.branches.follow(us.tester, None, us.coder)
         assert us.tip(us.tester) != third.commit
+
+
+async def test_what_git_ignores_in_a_tree_is_not_written_over_by_a_colleague(tmp_path: Path) -> None:
+    """As files that ``.worktreeinclude`` names. Moved away, or the same as the colleague's, it keeps nobody."""
+    async with team(tmp_path) as us:
+        us.ground.write(".gitignore", "own.txt\n", us.tester)
+        await us.branches.commit(us.tester, None, "ignore", "tester")
+        await us.branches.follow(us.coder, None, us.tester)
+        us.ground.write("own.txt", "the coder's\n", us.coder)
+        us.ground.git("add", "--force", "own.txt", cwd=at(us.coder))
+        coder = await us.commits(us.coder)
+        us.ground.write("own.txt", "SECRET\n", us.tester)
+        head = us.tip(us.tester)
+        with pytest.raises(Refused, match=r"git ignores would be lost.*'own\.txt'"):
+            await us.branches.follow(us.tester, None, us.coder)
+        assert (at(us.tester, "own.txt").read_text(), us.tip(us.tester)) == ("SECRET\n", head)
+        us.ground.write("own.txt", "the coder's\n", us.tester)
+        await us.branches.follow(us.tester, None, us.coder)
+        assert us.tip(us.tester) == coder.commit
 
 
 async def test_a_merge_takes_both_sides_or_names_the_files_and_changes_nothing(tmp_path: Path) -> None:

@@ -10,12 +10,18 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import trio
 
 from kernel.procs.launcher import Launcher
 from kernel.store.worktrees import Worktree
 from kernel.workflows import project_git
+from kernel.workflows import repository as repository_module
+from kernel.workflows.branches import Branches
 from kernel.workflows.clone import clone_of, has_clone, link_of, shared_objects
-from kernel.workflows.repository import Repository
+from kernel.workflows.git import GitCommand
+from kernel.workflows.git_directory import GitDirectory
+from kernel.workflows.project_git import ProjectGit
+from kernel.workflows.repository import Repository, unlock
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
 from tests.kernel.workflows.git_ground import Ground, at, ground_in, launched, planned, repository
@@ -160,3 +166,82 @@ async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path
         assert one.do("git log -1 --format=%s; git status --porcelain") == "work"
         one.do("echo 2 > n.txt; git commit -qam more")
         assert len((await git.changes(tree, box=one.box)).commits) == 2
+
+
+async def test_a_git_that_is_killed_leaves_no_lock_in_the_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took too long, which its agent can make it do; what is there before the kernel's git begins is the agent's."""
+    async with confined(tmp_path) as one:
+        branches = Branches(one.git)
+        one.do("git config filter.slow.clean 'sleep 1000'; echo '*.slow filter=slow' > .gitattributes; echo 1 > a.slow")
+        monkeypatch.setattr(project_git, "CONFINED_SECONDS", 1.0)
+        with pytest.raises(Refused, match="it took too long"):
+            await branches.commit(one.tree, one.box, "work", "alice")
+        monkeypatch.undo()
+        one.do("git config filter.slow.clean cat")
+        tip = await branches.commit(one.tree, one.box, "work", "alice")
+        assert (tip.made, one.branch()) == (True, tip.commit)
+        one.do("touch $GIT_DIR/index.lock; echo 2 > a.slow")
+        with pytest.raises(Refused, match=r"index\.lock"):
+            await branches.commit(one.tree, one.box, "more", "alice")
+        one.do("rm $GIT_DIR/index.lock")
+
+
+async def test_locks_in_a_clone_go_with_the_kernel_and_nothing_goes_by_way_of_its_links(tmp_path: Path) -> None:
+    """Those of a kernel that was killed; the agent may have put a link in the place of a folder there."""
+    async with confined(tmp_path) as one:
+        clone = Path(clone_of(one.tree))
+        ref = clone / "refs/heads" / f"{one.tree.branch}.lock"
+        locks = (clone / "index.lock", clone / "HEAD.lock", ref)
+        for lock in locks:
+            lock.touch()
+        unlock(one.tree)
+        assert not any(lock.exists() for lock in locks)
+        outside = tmp_path / "outside"
+        ref.parent.rename(outside)
+        ref.parent.symlink_to(outside)
+        ref.touch()
+        unlock(one.tree)
+        assert (outside / ref.name).exists()
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_git_that_is_cancelled_leaves_no_lock_on_a_branch_and_takes_nobody_elses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
+) -> None:
+    """git was killed between its lock and its end; the lock of another one holds another commit."""
+    ground = ground_in(tmp_path)
+    lock, tip = ground.root / ".git/refs/heads/main.lock", ground.git("rev-parse", "main")
+    begun = trio.Event()
+
+    async def hangs(*_: object, **__: object) -> None:
+        lock.write_text(f"{tip if ours else 40 * '1'}\n")
+        begun.set()
+        await trio.sleep_forever()
+
+    async with launched(tmp_path) as launcher:
+        git = ProjectGit(tmp_path / "views", launcher=launcher, environ=ground.environ, own_bin=frozenset())
+        async with git.view(GitDirectory(str(ground.root / ".git"), str(ground.root / ".git"), "")) as view:
+            monkeypatch.setattr(GitCommand, "run", hangs)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(git.run, view, "update-ref", "refs/heads/main", tip, "")
+                await begun.wait()
+                nursery.cancel_scope.cancel()
+            assert lock.exists() != ours
+
+
+async def test_a_tree_that_is_removed_while_its_branch_is_read_is_read_where_it_came_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run has ended, and its trees go while it is merged."""
+    async with confined(tmp_path) as one:
+        one.do("echo 1 > n; git add n; git commit -qm one")
+        tip = await one.git.tip(one.tree, box=one.box)
+
+        async def goes(*_: object) -> str:
+            shutil.rmtree(one.tree.path)
+            raise Refused("setup_failed", "Unable to read current working directory")
+
+        monkeypatch.setattr(repository_module, "bring_back", goes)
+        assert (await one.git.tip(one.tree, box=one.box), one.branch()) == (tip, tip)

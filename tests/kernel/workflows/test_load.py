@@ -91,6 +91,7 @@ def test_a_ref_overrides_what_it_may_and_keeps_the_rest(catalog: Catalog) -> Non
 
 
 ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
+TREES = f"{ONE}workspace: {{git: worktree}}\n"
 
 
 @pytest.mark.promise("CF07", "CF08", "CF09", "CF10", "CF13", "CF14", "CF21", "P15")
@@ -112,6 +113,8 @@ ONE = "agents: {bob: {backend: mock, mock: [{text: x}]}}\n"
         ("agents:\n  bob: {ref: alice, maxsteps: 1}\n", "agents.bob.maxsteps", (2, 21), "unknown key", "max_steps?"),
         ("agents:\n  bob: {ref: alice, model: nope/x}\n", "agents.bob.model", (2, 21), "unknown provider 'nope'", ""),
         ("agents:\n  bob: {ref: alice, backend: mock}\n", "agents.bob.mock", (2, 8), "a mock needs a script", ""),
+        (TREES + "deliver: {into: awk/x}\n", "deliver.into", (3, 11), "is a branch of agents", "write the name of"),
+        (TREES + 'deliver: {into: "a\\u202Eb"}\n', "deliver.into", (3, 11), "is not the name of a branch", "main"),
         ("agents:\n  bob: {model: openai/x}\n", "agents.bob.prompt", (2, 8), "is missing", ""),
         (
             "agents:\n  b: {backend: mock, mock: [{text: x}], context: {dir: a}}\n",
