@@ -1,5 +1,7 @@
 """Agents as files beside a kernel that runs: edited, promoted, kept while they have work, deleted with their words."""
 
+import pytest
+
 from tests.project import Project
 
 
@@ -19,6 +21,7 @@ def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(shared_kern
     assert project.awk("ask", "mended", "hi").out == "mended\n"
 
 
+@pytest.mark.long("kernel/store, interface/test_agent_commands.py")
 def test_ephemeral_agents_become_files_and_lose_no_work(shared_kernel: Project) -> None:
     """agent create --from: the definition goes over; queued work is kept, under its own name or beside the file."""
     project = shared_kernel

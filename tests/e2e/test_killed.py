@@ -38,6 +38,7 @@ def test_a_kernel_told_to_stop_in_its_first_moments_ends_in_order(project: Proje
 
 
 @pytest.mark.promise("P1", "P7", "PF09")
+@pytest.mark.long("kernel/procs/test_sweep.py, crash/test_crash_points.py")
 def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Project) -> None:
     """Twenty workers with setsid grandchildren, kill -9, again and again."""
     mark = f"awk-test-{uuid.uuid4().hex}"

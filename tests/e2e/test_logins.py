@@ -110,6 +110,7 @@ def desk(project: Project, tmp_path: Path) -> Desk:
 
 
 @pytest.mark.promise("P18", "P35")
+@pytest.mark.long("test_without_consent_no_login_is_opened_and_nothing_runs")
 def test_without_the_key_no_login_is_opened(desk: Desk) -> None:
     """Its program works with a key, and nobody looks into what is at home."""
     desk.project.write(".agents/alice.yaml", AGENT.replace("login: true\n", ""))
@@ -161,6 +162,7 @@ def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
 
 
 @pytest.mark.promise("P35")
+@pytest.mark.long("kernel/services/test_logins.py")
 def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
     """The second begins when the first has given it back, with what that renewed."""
     for name in ("alice", "bob"):
@@ -184,6 +186,7 @@ def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
 
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("who", ["kernel", "worker"])
+@pytest.mark.long("kernel/services/test_logins.py")
 def test_a_kill_loses_nothing_that_was_renewed(desk: Desk, who: str) -> None:
     """SIGKILL of the kernel, or of the program, once its login is renewed and before anything came back."""
     desk.project.write(".agents/alice.yaml", AGENT)

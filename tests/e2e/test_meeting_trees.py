@@ -110,6 +110,7 @@ ENV = {"AGENT_WORKER_BWRAP": os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil
 
 
 @pytest.mark.skipif(not ENV["AGENT_WORKER_BWRAP"], reason="bubblewrap is not installed")
+@pytest.mark.long("test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw")
 def test_confined_agents_meet_as_well(project: Project) -> None:
     """The commit is made in the sandbox, and its branch comes back; the tester's clone is brought to it."""
     confined = TEAM.replace("backend: mock", "backend: mock\n    sandbox: on")
@@ -151,6 +152,7 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
     assert not (project.root / "one.txt").exists()
 
 
+@pytest.mark.long("interface/test_reads.py, kernel/workflows/test_repository.py")
 def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) -> None:
     """awk worktree list, rm, prune; clear takes along what nobody would miss."""
     repository(project, SHARED)
@@ -182,6 +184,7 @@ kickoff: "@coder go"
 
 
 @pytest.mark.promise("P1", "P32")
+@pytest.mark.long("kernel/services/test_tree_work.py")
 def test_a_kernel_that_dies_behind_the_commit_does_not_make_it_twice(project: Project) -> None:
     """SIGKILL between git's commit and the log: the next kernel finds it there, and says so."""
     repository(project, KILLED)

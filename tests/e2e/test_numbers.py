@@ -58,6 +58,7 @@ def sent(program: Project) -> dict[str, str]:
 
 @pytest.mark.promise("P10", "IF17")
 @pytest.mark.parametrize("name", WRONG)
+@pytest.mark.long("protocol/test_numbers.py")
 def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(
     program: Project, sent: dict[str, str], name: str
 ) -> None:

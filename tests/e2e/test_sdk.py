@@ -124,6 +124,7 @@ def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Projec
     assert len(api.requests) == 1
 
 
+@pytest.mark.long("kernel/policy/test_circuit_breaker.py")
 def test_a_key_that_the_kernel_has_not_got_is_told_and_a_new_kernel_has_it(project: Project) -> None:
     """Nobody was asked, so nobody refused: which key it is, and a way out that works."""
     trusts = {"AGENT_WORKER_TRUST": "1"}

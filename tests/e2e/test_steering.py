@@ -65,6 +65,7 @@ def test_work_is_paused_resumed_cancelled_and_tried_again(shared_kernel: Project
 
 
 @pytest.mark.promise("P5")
+@pytest.mark.long("test_work_is_paused_resumed_cancelled_and_tried_again")
 def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(shared_kernel: Project) -> None:
     """contracts 7: restart TARGET and restart --kernel: what runs goes on after its last entry."""
     project = shared_kernel

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.e2e.test_sdk import KEY, agent
 from tests.project import Project, Ran
 from tests.worker.scripted_api import Call, Fail, Say, ScriptedApi
@@ -40,6 +42,7 @@ def test_a_script_is_continued_and_then_cleared(project: Project) -> None:
     assert project.awk("peek", "alice").code == 0
 
 
+@pytest.mark.long("test_a_script_is_continued_and_then_cleared")
 def test_a_real_client_is_continued_with_the_prompt_it_began_with(project: Project) -> None:
     """The thread with its results, then the user's word; after an overflow it is tried once more."""
     assert project.awk("start", "--trust", env={"SCRIPTED_KEY": KEY}).code == 0

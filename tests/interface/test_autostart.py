@@ -98,6 +98,7 @@ def test_its_state_is_closed_to_others(cli: Cli, project: Project, behave: Calla
 
 
 @pytest.mark.promise("PF13")
+@pytest.mark.long("the other tests of this file")
 def test_fifty_at_once_start_exactly_one(cli: Cli, project: Project, behave: Callable[[str], None]) -> None:
     """One kernel, and all fifty attach to it."""
     behave("serve")

@@ -36,7 +36,9 @@ BATCH: Final = 10
 
 @pytest.mark.promise("P1", "P2", "P3", "P4", "P5", "P11", "P12", "P13", "P34", "PF28")
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+@pytest.mark.parametrize(
+    "first", [0, *(pytest.param(first, marks=pytest.mark.long("[0]")) for first in range(BATCH, SEEDS, BATCH))]
+)
 def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, ground: Ground) -> None:
     """Safety while faults are on, liveness once they are healed."""
     for seed in range(first, first + BATCH):
@@ -54,6 +56,7 @@ def test_the_same_seed_gives_the_same_run(ground: Ground) -> None:
     assert simulate(expand(4), ground).hash != first.hash
 
 
+@pytest.mark.long("test_the_same_seed_gives_the_same_run")
 def test_it_does_so_in_another_process_too(ground: Ground) -> None:
     """Nothing depends on how this process hashes or when it began."""
     environ = {**os.environ, "PYTHONHASHSEED": "7"}
@@ -105,6 +108,7 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
     assert "; hold " in texts
 
 
+@pytest.mark.long("test_the_seeds_meet_every_kind_of_fault")
 def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
     """Schedules wake, runs end in every way, budgets run out, questions are answered, threads are made shorter."""
     met: set[str] = set()

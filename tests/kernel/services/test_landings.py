@@ -477,6 +477,7 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("kernel/policy/test_landing.py")
 async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
     place: LandingGround, tmp_path: Path
 ) -> None:
@@ -499,6 +500,7 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
 ) -> None:

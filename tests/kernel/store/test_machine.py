@@ -32,11 +32,13 @@ def test_any_sequence_of_commits_agrees_with_the_model() -> None:
 
 
 @pytest.mark.promise("P1", "P2", "P3")
+@pytest.mark.long("test_any_sequence_of_commits_agrees_with_the_model")
 def test_it_does_so_in_a_file_that_is_closed_and_opened_again() -> None:
     """What is in the file is all there is."""
     run_state_machine_as_test(FileMachine, settings=settings(_SETTINGS, max_examples=10, stateful_step_count=60))
 
 
+@pytest.mark.long("test_any_sequence_of_commits_agrees_with_the_model")
 def test_a_long_trial_says_its_seed_which_gives_the_same_sequences_again(capsys: pytest.CaptureFixture[str]) -> None:
     """What a trial found is found again by whoever reads its output."""
     drawn: list[int] = []
