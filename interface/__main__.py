@@ -5,6 +5,8 @@ import signal
 import sys
 
 INTERRUPTED = 130
+UNWRITTEN = 120
+"""As Python says it where its output cannot be written at its end."""
 
 
 def main() -> int:
@@ -28,5 +30,15 @@ def main() -> int:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def leave(exit_code: int) -> None:
+    """End the process once all is written. To take apart what was imported takes a sixth of a command's CPU."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            exit_code = exit_code or UNWRITTEN
+    os._exit(exit_code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -176,4 +176,5 @@ if __name__ == "__main__":
     document, exit_code = main(sys.argv[1:], text_environment(os.environ)[0])
     sys.stdout.buffer.write(document + b"\n" * (not document.endswith(b"\n")))
     sys.stdout.buffer.flush()
-    sys.exit(exit_code)
+    sys.stderr.flush()
+    os._exit(exit_code)  # to take apart what was imported would take as long as most answers

@@ -36,7 +36,7 @@ def inner_tree(life: Life) -> tuple[psutil.Process, psutil.Process]:
 @pytest.mark.parametrize(
     "program", [KERNEL, ("-m", "interface", "awk", "", "start", "--foreground")], ids=["kernel", "awk"]
 )
-@pytest.mark.long("worker/test_keeper.py")
+@pytest.mark.long("tests/worker/test_keeper.py")
 def test_process_1_reaps_orphans_and_passes_signals_on(program: tuple[str, ...], project: Project) -> None:
     """No zombie stays, work is done, and SIGTERM to process 1 is a clean stop with code 0."""
     project.agent("alice", "text: from inside")

@@ -19,7 +19,7 @@ def wait_begun(project: Project, attempt: str) -> None:
 
 
 @pytest.mark.promise("P13")
-@pytest.mark.long("kernel/boot")
+@pytest.mark.long("tests/kernel/boot")
 def test_after_three_kernels_that_died_at_once_the_next_one_starts_no_work(project: Project) -> None:
     """API up, nothing leased, status says what to do; a stop and a start bring it back.
 

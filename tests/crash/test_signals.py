@@ -29,7 +29,7 @@ def wait_done(life: Life, instruction: str) -> None:
 
 
 @pytest.mark.promise("PF18", "PF19")
-@pytest.mark.long("e2e/test_foreground.py")
+@pytest.mark.long("tests/e2e/test_foreground.py")
 def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Project) -> None:
     """A worker that ignores SIGTERM; gone within 3 s, the file whole, the work goes on later."""
     project.agent("alice", "shell: 'touch begun; [ -e go ] || { trap \"\" TERM; sleep 600; }'", "text: finished")
@@ -54,7 +54,7 @@ def test_a_second_sigterm_waits_for_nobody_and_sighup_is_nothing(project: Projec
 
 
 @pytest.mark.promise("PF20")
-@pytest.mark.long("crash/test_crash_points.py")
+@pytest.mark.long("tests/crash/test_crash_points.py")
 def test_sigint_in_the_middle_of_a_commit_is_a_stop_like_any_other(project: Project) -> None:
     """The transaction is whole, and what it answered is there."""
     outcome = lineage(project, ("store.commit:9/SIGINT", "store.committed:14/SIGINT"))
@@ -63,7 +63,7 @@ def test_sigint_in_the_middle_of_a_commit_is_a_stop_like_any_other(project: Proj
 
 
 @pytest.mark.promise("PF24")
-@pytest.mark.long("e2e/test_killed.py")
+@pytest.mark.long("tests/e2e/test_killed.py")
 def test_a_worker_that_ends_its_kernel_ends_it_gently(project: Project) -> None:
     """SIGTERM is a stop, whoever sends it; the next kernel goes on with the worker's next step."""
     project.write(

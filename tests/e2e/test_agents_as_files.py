@@ -5,6 +5,7 @@ import pytest
 from tests.project import Project
 
 
+@pytest.mark.long("tests/kernel/agents/test_catalog.py")
 def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(shared_kernel: Project) -> None:
     """Live reload; a broken file is shown with its line, and what it said before stays in effect."""
     project = shared_kernel
@@ -21,7 +22,7 @@ def test_an_agent_may_come_break_and_be_mended_while_the_kernel_runs(shared_kern
     assert project.awk("ask", "mended", "hi").out == "mended\n"
 
 
-@pytest.mark.long("kernel/store, interface/test_agent_commands.py")
+@pytest.mark.long("tests/kernel/store, tests/interface/test_agent_commands.py")
 def test_ephemeral_agents_become_files_and_lose_no_work(shared_kernel: Project) -> None:
     """agent create --from: the definition goes over; queued work is kept, under its own name or beside the file."""
     project = shared_kernel

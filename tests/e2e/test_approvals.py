@@ -106,7 +106,7 @@ def test_three_approvals_are_granted_denied_and_expired_by_nobody_but_a_person(s
     ]  # fmt: skip
 
 
-@pytest.mark.long("kernel/store/test_approvals.py")
+@pytest.mark.long("tests/kernel/store/test_approvals.py")
 def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(shared_kernel: Project) -> None:
     """Kept over restarts: after kill -9 it is still pending; granted then, the tool runs exactly once."""
     project = shared_kernel

@@ -119,7 +119,7 @@ def failure(team: Project, agent: str) -> tuple[str, str, str]:
     return next((failed.out.strip(), row["cause"], row["class"]) for row in rows if row["agent"] == agent)
 
 
-@pytest.mark.long("worker/backends/test_contract.py")
+@pytest.mark.long("tests/worker/backends/test_contract.py")
 def test_a_program_that_never_came_for_its_tools_has_failed(team: Project) -> None:
     """Exit code 0 and "success" are not success without Daemon MCP; some programs say nothing of it."""
     words, cause, kind = failure(team, "claims")

@@ -147,7 +147,7 @@ def test_status_tells_that_no_kernel_runs_and_starts_none(project: Project) -> N
 
 
 @pytest.mark.promise("PF12", "HF27")
-@pytest.mark.long("interface/test_autostart.py")
+@pytest.mark.long("tests/interface/test_autostart.py")
 def test_a_stale_record_is_not_believed(shared_kernel: Project) -> None:
     """The kernel is gone and a stranger listens on its port; the token is never shown."""
     record = shared_kernel.record()
@@ -185,7 +185,7 @@ def test_a_stale_record_is_not_believed(shared_kernel: Project) -> None:
 
 
 @pytest.mark.promise("PF13", "P23")
-@pytest.mark.long("interface/test_autostart.py")
+@pytest.mark.long("tests/interface/test_autostart.py")
 def test_twenty_commands_at_once_start_exactly_one_kernel(project: Project) -> None:
     """Twenty commands at once start exactly one kernel."""
     project.agent("alice", "text: hi")
@@ -236,7 +236,7 @@ def test_an_untrusted_shell_is_refused_and_nothing_runs(shared_kernel: Project) 
 
 
 @pytest.mark.promise("SF21", "P1")
-@pytest.mark.long("kernel/store/test_database_path.py")
+@pytest.mark.long("tests/kernel/store/test_database_path.py")
 def test_a_database_that_was_removed_and_saved_is_told_of_and_can_be_put_back(kernel_process: Project) -> None:
     """The next kernel begins an empty one, and says where the other is, until it is back."""
     project, database = kernel_process, kernel_process.state / "agent-worker.db"

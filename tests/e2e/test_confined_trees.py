@@ -108,7 +108,7 @@ WAYS: Final = {
 
 
 @pytest.mark.promise("XF19")
-@pytest.mark.long("kernel/workflows/test_hostile_repository.py, test_clone.py")
+@pytest.mark.long("tests/kernel/workflows/test_hostile_repository.py, tests/kernel/workflows/test_clone.py")
 def test_what_a_confined_agent_writes_is_not_run_outside(project: Project) -> None:
     """While it is measured, by awk diff, by the sweep, and by the user's own git in the project and the tree.
 
@@ -198,7 +198,7 @@ def test_only_its_own_branch_moves_and_its_commits_come_back(project: Project) -
     assert (project.root / "n").read_text() == "x\n"
 
 
-@pytest.mark.long("kernel/workflows/test_clone.py")
+@pytest.mark.long("tests/kernel/workflows/test_clone.py")
 def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project: Project) -> None:
     """git clone --shared: what it borrows from is in no sandbox."""
     workflow(project, f"echo x > n; git add n; git {WHO} commit -qm mine; git log --oneline > seen")
@@ -214,7 +214,7 @@ def test_a_repository_that_borrows_objects_gives_a_confined_agent_a_copy(project
 
 
 @pytest.mark.promise("XF19")
-@pytest.mark.long("kernel/services/test_confinement.py")
+@pytest.mark.long("tests/kernel/services/test_confinement.py")
 def test_a_working_directory_that_became_a_link_is_not_worked_in(project: Project) -> None:
     """File tools are not in the sandbox; they keep to the directory, which has to be the one that was made."""
     inner = project.root / "app"

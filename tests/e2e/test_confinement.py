@@ -91,7 +91,7 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
 
 @pytest.mark.promise("P18", "XF19")
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
-@pytest.mark.long("kernel/services/test_confinement.py")
+@pytest.mark.long("tests/kernel/services/test_confinement.py")
 def test_a_project_that_is_the_home_is_not_worked_in_with_a_sandbox(project: Project) -> None:
     """The keys there would be open to the agent; validate says it at its place, a start is refused."""
     project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")
@@ -192,7 +192,7 @@ def watched_words(*secrets: str) -> Generator[list[str]]:
 
 
 @pytest.mark.promise("P18", "XF10", "XF22")
-@pytest.mark.long("kernel/agents/test_environment.py, worker/test_redaction.py")
+@pytest.mark.long("tests/kernel/agents/test_environment.py, tests/worker/test_redaction.py")
 def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> None:
     """Keys, tokens and what else the kernel's environment holds: not in argv, logs, rows or files."""
     (project.home / ".netrc").write_text(PLANTED)

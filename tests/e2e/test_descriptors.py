@@ -20,7 +20,7 @@ def quoted(command: str) -> str:
 
 
 @pytest.mark.promise("PF26")
-@pytest.mark.parametrize("launcher", ["fork", "exec"])
+@pytest.mark.parametrize("launcher", ["fork", pytest.param("exec", marks=pytest.mark.long("[fork]"))])
 def test_a_tool_inherits_none_of_our_descriptors_in_any_attempt_and_cannot_write_its_own_success(
     project: Project, tmp_path: Path, launcher: str
 ) -> None:

@@ -12,7 +12,7 @@ from tests.project import Project
 EXEC = {"AGENT_WORKER_LAUNCHER": "exec", "AGENT_WORKER_TRUST": "1"}
 
 
-@pytest.mark.long("kernel/procs/test_launchers.py")
+@pytest.mark.long("tests/kernel/procs/test_launchers.py")
 def test_a_message_is_answered_by_a_fresh_interpreter_and_with_every_optimisation_off(project: Project) -> None:
     """Exec launcher (so no zygote, keeper pool or standby); tools put the script on Trio instead of the poll."""
     project.agent("alice", "shell: 'echo hi > said'", "text: fresh")

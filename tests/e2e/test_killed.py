@@ -38,7 +38,7 @@ def test_a_kernel_told_to_stop_in_its_first_moments_ends_in_order(project: Proje
 
 
 @pytest.mark.promise("P1", "P7", "PF09")
-@pytest.mark.long("kernel/procs/test_sweep.py, crash/test_crash_points.py")
+@pytest.mark.long("tests/kernel/procs/test_sweep.py, tests/crash/test_crash_points.py")
 def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Project) -> None:
     """Twenty workers with setsid grandchildren, kill -9, again and again."""
     mark = f"awk-test-{uuid.uuid4().hex}"
@@ -81,6 +81,7 @@ def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> No
     assert (done["data"]["status"], project.ask("GET", "/ps")["agents"][0]["restarts"]) == ("done", 1)
 
 
+@pytest.mark.long("tests/kernel/procs/test_fork.py")
 def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
     """The zygote may die at any time and harms nobody; the next one serves the next message."""
     project = shared_kernel

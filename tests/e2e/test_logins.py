@@ -162,7 +162,7 @@ def test_with_consent_its_program_has_exactly_that_file(desk: Desk) -> None:
 
 
 @pytest.mark.promise("P35")
-@pytest.mark.long("kernel/services/test_logins.py")
+@pytest.mark.long("tests/kernel/services/test_logins.py")
 def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
     """The second begins when the first has given it back, with what that renewed."""
     for name in ("alice", "bob"):
@@ -186,7 +186,7 @@ def test_two_attempts_never_have_one_login_at_once(desk: Desk) -> None:
 
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("who", ["kernel", "worker"])
-@pytest.mark.long("kernel/services/test_logins.py")
+@pytest.mark.long("tests/kernel/services/test_logins.py")
 def test_a_kill_loses_nothing_that_was_renewed(desk: Desk, who: str) -> None:
     """SIGKILL of the kernel, or of the program, once its login is renewed and before anything came back."""
     desk.project.write(".agents/alice.yaml", AGENT)

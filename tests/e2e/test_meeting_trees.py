@@ -141,6 +141,7 @@ kickoff: "@one go"
 """
 
 
+@pytest.mark.long("tests/kernel/workflows/test_workspace.py")
 def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Project) -> None:
     """contracts 1: workspace.git: shared, with commits that are only made when somebody asks for one."""
     repository(project, SHARED)
@@ -152,7 +153,7 @@ def test_members_can_share_one_tree_which_is_not_the_users_checkout(project: Pro
     assert not (project.root / "one.txt").exists()
 
 
-@pytest.mark.long("interface/test_reads.py, kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/interface/test_reads.py, tests/kernel/workflows/test_repository.py")
 def test_trees_are_listed_and_work_in_them_goes_only_by_force(project: Project) -> None:
     """awk worktree list, rm, prune; clear takes along what nobody would miss."""
     repository(project, SHARED)
@@ -184,7 +185,7 @@ kickoff: "@coder go"
 
 
 @pytest.mark.promise("P1", "P32")
-@pytest.mark.long("kernel/services/test_tree_work.py")
+@pytest.mark.long("tests/kernel/services/test_tree_work.py")
 def test_a_kernel_that_dies_behind_the_commit_does_not_make_it_twice(project: Project) -> None:
     """SIGKILL between git's commit and the log: the next kernel finds it there, and says so."""
     repository(project, KILLED)

@@ -147,7 +147,7 @@ def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> 
 
 @pytest.mark.promise("P33")
 @pytest.mark.parametrize("place", ["checked", "moved"])
-@pytest.mark.long("kernel/services/test_landings.py")
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 def test_a_kernel_may_die_anywhere_over_a_merge(project: Project, place: str) -> None:
     """What was asked for is done by the next kernel, once; ref, index and files agree; no lock is left."""
     team(project)

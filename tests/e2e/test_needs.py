@@ -109,7 +109,7 @@ def asker(project: Project, name: str, command: str) -> None:
 
 
 @pytest.mark.promise("P16")
-@pytest.mark.long("interface/test_run.py")
+@pytest.mark.long("tests/interface/test_run.py")
 def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) -> None:
     """y once: the call is made and the run ends done; what the agent wrote moved no cursor."""
     asker(kernel_process, "writer", HOSTILE)
@@ -125,7 +125,7 @@ def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) 
 
 
 @pytest.mark.promise("P16")
-@pytest.mark.long("interface/test_top.py")
+@pytest.mark.long("tests/interface/test_top.py")
 def test_a_call_is_approved_in_top(kernel_process: Project) -> None:
     """a shows it whole and asks once; y grants it; q leaves."""
     asker(kernel_process, "typist", HOSTILE.replace("bad.log", "good.log"))

@@ -58,7 +58,7 @@ def sent(program: Project) -> dict[str, str]:
 
 @pytest.mark.promise("P10", "IF17")
 @pytest.mark.parametrize("name", WRONG)
-@pytest.mark.long("protocol/test_numbers.py")
+@pytest.mark.long("tests/protocol/test_numbers.py")
 def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(
     program: Project, sent: dict[str, str], name: str
 ) -> None:
@@ -69,6 +69,7 @@ def test_a_count_that_cannot_be_ends_the_attempt_and_is_not_booked(
     assert WRONG[name][1] in ended["text"]
 
 
+@pytest.mark.long("tests/protocol/test_numbers.py")
 def test_a_member_that_claims_the_most_there_is_ends_nobody_elses_work(program: Project) -> None:
     """It uses up its own budget, and what it has booked stays a number."""
     most = '"usage":{"input_tokens":9007199254740992,"output_tokens":9007199254740992,"cost_usd":9007199254740992}'

@@ -18,7 +18,7 @@ def make(folder: Path, name: bytes) -> None:
 
 
 @pytest.mark.promise("P9")
-@pytest.mark.long("kernel/agents/test_catalog.py")
+@pytest.mark.long("tests/kernel/agents/test_catalog.py")
 def test_a_file_of_any_name_ends_neither_the_kernel_nor_any_work(project: Project) -> None:
     """It is told as broken, on one line; whoever works goes on, also after a restart."""
     project.agent("alice", "text: hi")
@@ -61,7 +61,7 @@ def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -
     assert "environment.left_out LC_X" in (project.state / "kernel.log").read_text()
 
 
-@pytest.mark.long("kernel/agents/test_catalog.py")
+@pytest.mark.long("tests/kernel/agents/test_catalog.py")
 def test_a_folder_of_definitions_that_is_a_file_or_a_pipe_is_told(project: Project) -> None:
     """Else it looks as if there were no definitions, and nothing were wrong."""
     folders = (".agents", ".workflows")

@@ -82,7 +82,7 @@ def alice(team: Team, url: str) -> None:
 
 @pytest.mark.promise("P1", "P5", "P7")
 @LINUX
-@pytest.mark.long("worker/backends")
+@pytest.mark.long("tests/worker/backends")
 def test_a_session_outlives_its_kernel(team: Team) -> None:
     """Kill -9 in the middle. Its tree dies, its session is resumed, nothing is lost."""
     quiet = threading.Event()
@@ -113,7 +113,7 @@ def test_a_session_outlives_its_kernel(team: Team) -> None:
 
 @pytest.mark.promise("P4")
 @LINUX
-@pytest.mark.long("worker/backends")
+@pytest.mark.long("tests/worker/backends")
 def test_what_was_said_when_the_kernel_died_is_not_said_again(team: Team) -> None:
     """The call was carried out, its answer never came, and the model calls once more."""
     with ScriptedApi([Say(calls=(CALL,)), Say(calls=(CALL,))], otherwise=Say("Done at last.")) as api:

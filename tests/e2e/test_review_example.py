@@ -61,7 +61,7 @@ def test_the_reviewer_reads_the_diff_and_not_the_script(repository: Project) -> 
 
 
 @pytest.mark.promise("P19")
-@pytest.mark.long("e2e/test_trust.py")
+@pytest.mark.long("tests/e2e/test_trust.py")
 def test_the_setup_step_needs_consent(repository: Project) -> None:
     """A file of the repository runs nothing that nobody allowed (exit 7)."""
     ran = repository.awk("run", "review")

@@ -28,7 +28,7 @@ kickoff: "@alice @bob mind ${{ out }}"
 """
 
 
-@pytest.mark.long("kernel/store")
+@pytest.mark.long("tests/kernel/store")
 def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> None:
     """--continue, of run and of start; each run keeps its id."""
     project = shared_kernel

@@ -89,7 +89,7 @@ def test_a_model_calls_channel_send_and_wakes_a_colleague(sdk_project: Project, 
     assert "line 3" in json.dumps(api.requests[1].body["messages"])
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", "openai"])
+@pytest.mark.parametrize("dialect", ["anthropic", pytest.param("openai", marks=pytest.mark.long("[anthropic]"))])
 def test_the_kernel_retries_and_nobody_else(sdk_project: Project, dialect: str) -> None:
     """One owner of retries. 529 twice is three requests, not nine."""
     with ScriptedApi([Fail(529), Fail(529), Say(text="third time lucky")]) as api:
@@ -124,7 +124,7 @@ def test_a_refused_key_and_a_spent_account_wait_for_a_person(sdk_project: Projec
     assert len(api.requests) == 1
 
 
-@pytest.mark.long("kernel/policy/test_circuit_breaker.py")
+@pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
 def test_a_key_that_the_kernel_has_not_got_is_told_and_a_new_kernel_has_it(project: Project) -> None:
     """Nobody was asked, so nobody refused: which key it is, and a way out that works."""
     trusts = {"AGENT_WORKER_TRUST": "1"}

@@ -90,6 +90,7 @@ def test_an_agent_and_the_kernel_are_restarted_and_no_step_is_made_twice(shared_
 
 @pytest.mark.skipif("sys.platform != 'linux'", reason="whole trees need a subreaper")
 @pytest.mark.promise("P8")
+@pytest.mark.long("tests/kernel/api/test_steering.py")
 def test_stop_says_stopped_when_nothing_of_the_agent_runs_any_more(project: Project) -> None:
     """A program that never spoke, and takes its time over SIGTERM: stop returns after its end, and long before 10 s."""
     mark = f"stubborn-{project.root.name}"

@@ -19,6 +19,7 @@ def send(project: Project, to: str, text: str) -> tuple[Ran, dict[str, Any]]:
     return sent, result
 
 
+@pytest.mark.long("tests/kernel/store/test_threads.py")
 def test_a_script_is_continued_and_then_cleared(project: Project) -> None:
     """max_steps -> incomplete -> continue picks up from the saved thread; clear leaves no byte."""
     steps = [f'shell: "echo {number} >> steps.log"' for number in range(4)]

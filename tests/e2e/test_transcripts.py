@@ -90,7 +90,7 @@ def kill_kernel(project: Project) -> None:
 
 
 @pytest.mark.promise("P5", "P31")
-@pytest.mark.long("interface/test_reads.py")
+@pytest.mark.long("tests/interface/test_reads.py")
 def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> None:
     """Through killed workers and a killed kernel; a page at a time; and its usage is the instruction's."""
     chance = random.Random(SEED)

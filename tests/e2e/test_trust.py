@@ -40,7 +40,7 @@ def test_consent_is_kept_used_and_taken_back(shared_kernel: Project) -> None:
 
 
 @pytest.mark.promise("P19")
-@pytest.mark.long("kernel/services/test_timers.py")
+@pytest.mark.long("tests/kernel/services/test_timers.py")
 def test_a_schedule_spends_nothing_until_somebody_agreed_to_it(project: Project) -> None:
     """Told where people look, with what would let it run; a consent counts at once, and for nothing else."""
     ticker = "backend: mock\nmock: [{{text: hi}}]\nschedule: {{wakeup: {}, prompt: look around}}\n"
@@ -95,7 +95,7 @@ kickoff: "@carol take ${{ version }} from ${{ source.ref }}"
 
 
 @pytest.mark.promise("P19", "XF06")
-@pytest.mark.long("kernel/workflows/test_remote.py")
+@pytest.mark.long("tests/kernel/workflows/test_remote.py")
 def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project, tmp_path: Path) -> None:
     """Fetched, shown, refused; trusted, pinned and run; the tag moves, and nothing changes."""
     project.agent("alice", "text: ok")
@@ -121,7 +121,7 @@ def test_a_workflow_of_another_repository_runs_as_it_was_pinned(project: Project
 
 
 @pytest.mark.promise("P19")
-@pytest.mark.long("kernel/agents/test_project_rules.py")
+@pytest.mark.long("tests/kernel/agents/test_project_rules.py")
 def test_rules_of_the_project_are_told_with_consent_to_their_words(project: Project) -> None:
     """As part of the prompt, whatever runs the agent; changed words are asked about before anybody hears them."""
     project.agent("alice", "text: done", more="project_rules: true")

@@ -174,7 +174,7 @@ def test_ctrl_c_cancels_the_run_reaps_its_workers_and_still_reports(team: Projec
 
 
 @pytest.mark.promise("P1")
-@pytest.mark.long("crash/test_crash_points.py")
+@pytest.mark.long("tests/crash/test_crash_points.py")
 def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project) -> None:
     """Requeued and finished; the client learns of it."""
     team.agent("patient", "sleep: 1.5", "text: finished")

@@ -43,7 +43,7 @@ def kill(project: Project) -> None:
 
 
 @pytest.mark.promise("SF17", "CF16")
-@pytest.mark.long("kernel/services/test_mirror.py")
+@pytest.mark.long("tests/kernel/services/test_mirror.py")
 def test_a_workspace_in_files_tells_what_its_newest_run_said_even_after_a_crash(project: Project) -> None:
     """contracts 1 and 3: files, output of setup in its fence, output_schema; SIGKILL; then clear."""
     project.agent("alice", 'text: "@bob your turn"')

@@ -103,7 +103,7 @@ def test_each_agent_works_on_a_branch_of_its_own_and_what_it_did_is_kept(project
     assert project.awk("diff", "bob@review").code == 5
 
 
-@pytest.mark.long("kernel/workflows/test_start.py")
+@pytest.mark.long("tests/kernel/workflows/test_start.py")
 def test_a_tree_that_cannot_be_set_up_says_what_its_command_printed(project: Project) -> None:
     """contracts 1: whoever runs it reads why, on whichever stream it was said, and of no trees where none is left."""
     repository(project)
@@ -117,7 +117,7 @@ def test_a_tree_that_cannot_be_set_up_says_what_its_command_printed(project: Pro
 
 
 @pytest.mark.promise("P1", "P2")
-@pytest.mark.long("kernel/workflows/test_repository.py")
+@pytest.mark.long("tests/kernel/workflows/test_repository.py")
 def test_a_killed_kernel_loses_no_tree_and_a_started_run_goes_on_in_it(project: Project) -> None:
     """SIGKILL while an agent works: the same tree, the same branch, and what was done is there."""
     repository(project)

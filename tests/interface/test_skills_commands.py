@@ -57,6 +57,7 @@ def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> No
 
 
 @pytest.mark.promise("XF05")
+@pytest.mark.long("tests/interface/test_skills_commands.py")
 def test_a_skill_that_is_wrong_blocks_no_other(cli: Cli, tmp_path: Path) -> None:
     """A repository of others is as it is; what is left out is said where it matters."""
     with git_host(tmp_path / "host") as host:

@@ -147,7 +147,7 @@ def test_a_file_that_is_wrong_is_left_out_by_its_key_and_is_no_success(cli: Cli)
 
 
 @pytest.mark.promise("P19")
-@pytest.mark.long("kernel/workflows/test_remote.py")
+@pytest.mark.long("tests/kernel/workflows/test_remote.py")
 def test_a_workflow_of_another_repository_is_seen_and_trusted_before_it_ever_ran(cli: Cli, tmp_path: Path) -> None:
     """Fetched to be looked at, by commit and content; not pinned, nothing run, no kernel."""
     with git_host(tmp_path / "host") as host:

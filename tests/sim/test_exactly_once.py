@@ -56,6 +56,7 @@ def test_a_preempted_instruction_goes_on_after_its_last_entry(k: int, ground: Gr
 @pytest.mark.parametrize(
     ("fate", "durable"), [("killed before entry", False), ("killed after entry", None), ("silent exit", False)]
 )
+@pytest.mark.long("tests/sim/test_simulation.py")
 def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
     k: int, fate: Fate, durable: bool | None, ground: Ground, undisturbed: Story
 ) -> None:

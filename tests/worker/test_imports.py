@@ -26,7 +26,10 @@ def test_a_mock_worker_imports_neither_sdk_nor_event_loop() -> None:
     assert set(loaded.split()) <= ALLOWED
 
 
-@pytest.mark.parametrize(("dialect", "other"), [("anthropic", "openai"), ("openai", "anthropic")])
+@pytest.mark.parametrize(
+    ("dialect", "other"),
+    [pytest.param("anthropic", "openai", marks=pytest.mark.long("[openai-anthropic]")), ("openai", "anthropic")],
+)
 def test_warming_leaves_one_thread_and_loads_one_sdk(dialect: str, other: str) -> None:
     """A process that forks must have one thread; an SDK nobody uses is not paid for."""
     said = run_python(

@@ -477,7 +477,7 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("kernel/policy/test_landing.py")
+@pytest.mark.long("tests/kernel/policy/test_landing.py")
 async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
     place: LandingGround, tmp_path: Path
 ) -> None:
@@ -572,6 +572,7 @@ async def test_generated_histories_land_whole_and_lose_nothing(tmp_path: Path) -
     assert await try_all([3, 7, 11], tmp_path, found.__setitem__) == 0, found
 
 
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_the_judge_of_histories_sees_a_red_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same trial of a kernel that lands without a check must fail, or it proves nothing."""
 

@@ -278,6 +278,7 @@ def killed(folder: str) -> None:
 
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("point", POINTS)
+@pytest.mark.long("tests/kernel/services/test_login_document.py")
 def test_no_kill_loses_what_was_renewed(place: Place, point: str) -> None:
     """SIGKILL at any point; the next kernel brings it home, or finds it there, and leaves nothing behind."""
     words = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]
@@ -292,6 +293,7 @@ def test_no_kill_loses_what_was_renewed(place: Place, point: str) -> None:
 
 @pytest.mark.promise("P35")
 @pytest.mark.parametrize("point", ["lent", "safe", "beside", "home", "noted"])
+@pytest.mark.long("tests/kernel/services/test_login_document.py")
 def test_no_kill_loses_what_is_renewed_after_it(place: Place, point: str) -> None:
     """A tree outlives its kernel, and renews again: that is no login that somebody else put there meanwhile."""
     words = [sys.executable, "-c", f"from {__name__} import killed; killed({str(place.folder)!r})"]

@@ -189,7 +189,13 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(tmp_path: Path
 
 
 @pytest.mark.promise("SF10", "P25")
-@pytest.mark.parametrize("number", list(migrations()))
+@pytest.mark.parametrize(
+    "number",
+    [
+        *(pytest.param(number, marks=pytest.mark.long("[the newest]")) for number in list(migrations())[:-1]),
+        max(migrations()),
+    ],
+)
 def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -100,7 +100,7 @@ FINAL: Final[list[tuple[object, ...]]] = [
 
 
 @pytest.mark.promise("P24", "P4", "P1")
-@pytest.mark.long("kernel/store/test_voting.py")
+@pytest.mark.long("tests/kernel/store/test_voting.py")
 def test_a_kernel_may_die_at_any_write_of_a_vote(tmp_path: Path) -> None:
     """Killed before each write (the cache survives), and by a power cut at each sync.
 

@@ -85,6 +85,7 @@ async def confined_in(folder: Path, launcher: Launcher) -> Confined:
     )
 
 
+@pytest.mark.long("tests/e2e/test_confined_trees.py")
 async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path) -> None:
     """One, many at once, and a branch that was begun anew; the clone goes with the tree."""
     async with confined(tmp_path) as one:
