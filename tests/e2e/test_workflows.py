@@ -261,7 +261,7 @@ agents:
               title: "Which database?"
               options: [{ id: sqlite, label: SQLite }, { id: postgres, label: Postgres }]
               resolution: { tie_breaker: first }
-              timeout_seconds: 3
+              timeout_seconds: 6
           - { tool: team_vote, args: { proposal: database, choice: postgres } }
           - { text: "let us see" }
       - when: '\\[RESOLVED:database\\]'
