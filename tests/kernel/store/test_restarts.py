@@ -80,7 +80,8 @@ async def test_an_attempt_is_told_when_the_earlier_ones_crashed_and_of_no_other_
     await house.agents("alice")
     await house.said("dm:alice", "x")
     crashed: list[int] = []
-    for epoch, cause in enumerate((cause for cause, row in TABLE.items() if row.charge == "crash"), 1):
+    causes = [cause for cause, row in TABLE.items() if row.charge == "crash"]
+    for epoch, cause in enumerate(causes, 1):
         assert (await house.take("i1")).crashed_ms == tuple(reversed(crashed))
         parking = Requeue(status="queued", outcome=cause, cause=cause, charge="crash")
         await house.writer.commit(requeue, "i1", epoch, parking)
