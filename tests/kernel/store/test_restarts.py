@@ -8,6 +8,7 @@ from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.steering import retry
+from protocol.errors import Cause
 from protocol.names import AgentKey
 from tests.kernel.store.house import House
 
@@ -80,7 +81,7 @@ async def test_an_attempt_is_told_when_the_earlier_ones_crashed_and_of_no_other_
     await house.agents("alice")
     await house.said("dm:alice", "x")
     crashed: list[int] = []
-    causes = [cause for cause, row in TABLE.items() if row.charge == "crash"]
+    causes: list[Cause] = [cause for cause, row in TABLE.items() if row.charge == "crash"]
     for epoch, cause in enumerate(causes, 1):
         assert (await house.take("i1")).crashed_ms == tuple(reversed(crashed))
         parking = Requeue(status="queued", outcome=cause, cause=cause, charge="crash")
