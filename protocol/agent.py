@@ -96,16 +96,23 @@ class Retry(_Strict, frozen=True, kw_only=True):
 
 class Restart(_Strict, frozen=True, kw_only=True):
     """When the agent is started again after its worker died: by a signal, or without a word. What a provider answers is
-    no death (``retry``), and an instruction whose worker dies twice is dead, however often its agent is restarted."""
+    no death (``retry``). An instruction whose worker dies twice is dead, unless ``attempts`` says how often."""
 
     delay: Pause = 0.0
     """The pause after the first crash since the agent was well. After the next ones it is 2 s, 4 s, and so on."""
     max_delay: Pause = 30.0
     """The longest pause."""
-    attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
-    """So many crashes within ``window`` stop the agent (state ``error``) until ``awk reset``."""
+    attempts: Annotated[int, msgspec.Meta(ge=1, le=100)] | None = None
+    """So many crashes within ``window`` stop the agent (state ``error``) until ``awk reset``: 5, where unset. Where it
+    is set, so many (never fewer than 2) end one instruction as dead."""
     window: RestartWindow = 60.0
-    """Whatever it says, 20 crashes in an hour stop the agent, or ``attempts`` where that is more."""
+    """Whatever it says, 20 crashes in an hour stop the agent, or ``attempts`` where that is more; and so many, however
+    far apart, end an instruction."""
+
+    @property
+    def crashes(self) -> int:
+        """The crashes within ``window`` that stop the agent."""
+        return 5 if self.attempts is None else self.attempts
 
 
 class Schedule(_Strict, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ HOURLY: Final = 20
 
 def budget(restart: Restart) -> tuple[tuple[int, int], ...]:
     """Return crashes, and the milliseconds within which the last of so many stops the agent."""
-    return (restart.attempts, round(restart.window * 1000)), (max(HOURLY, restart.attempts), HOUR_MS)
+    return (restart.crashes, round(restart.window * 1000)), (max(HOURLY, restart.crashes), HOUR_MS)
 
 
 class CrashRecord(msgspec.Struct, frozen=True):

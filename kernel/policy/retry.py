@@ -1,7 +1,8 @@
 """The retry table: by its cause, a failed attempt is tried again, waits for somebody, or ends. Pure.
 
-One owner of retries: worker, SDKs and command lines retry nothing. It knows no breaker and no restart budget of the
-agent; their delays and this one are combined by max().
+One owner of retries: worker, SDKs and command lines retry nothing. It knows no breaker and not how often the agent
+itself has crashed; their delays and this one are combined by max(). Of ``restart:`` it takes only how many crashes end
+an instruction.
 """
 
 import math
@@ -11,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from protocol.agent import Retry
+from protocol.agent import Restart, Retry
 from protocol.errors import Cause
 from protocol.instruction import WaitReason
 
@@ -21,6 +22,8 @@ EndStatus = Literal["incomplete", "failed", "dead"]
 
 LONGEST_SECONDS: Final = 7 * 86_400.0
 """The latest a provider may tell us to come back; what says more is taken for this."""
+MOST_CRASHES: Final = 20
+"""However far apart they are: an instruction that met so many is dead, unless ``restart.attempts`` is more."""
 _MOST_DOUBLINGS: Final = 64
 """Clamped before the power is taken, so that no setting can overflow."""
 
@@ -35,7 +38,8 @@ class Failure(msgspec.Struct, frozen=True):
 class History(msgspec.Struct, frozen=True):
     """Earlier attempts of the instruction.
 
-    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those before this one.
+    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those before this one, and
+    ``crash_ages_seconds`` how long ago each of them was.
     ``throttled_seconds`` and ``overloaded_seconds`` have passed since the first such refusal without an entry in
     between; 0 for the first. ``unstarted`` counts spawns that failed for want of resources, before this one, in a row.
     """
@@ -46,6 +50,7 @@ class History(msgspec.Struct, frozen=True):
     overloaded_seconds: float = 0.0
     compacted: bool = False
     unstarted: int = 0
+    crash_ages_seconds: tuple[float, ...] = ()
 
 
 class Again(msgspec.Struct, frozen=True):
@@ -80,13 +85,15 @@ class RetryRule(msgspec.Struct, frozen=True):
     """The rule for one cause. The plain row ends the instruction as failed: nothing is tried again.
 
     ``tries`` bounds the charged tries (of all causes that share the counter), the first included; None: they are not
-    counted. ``capped``: the agent's ``retry.attempts`` lowers it. ``within_seconds`` ends it by time.
+    counted. ``capped``: the agent's ``retry.attempts`` lowers it. ``raised``: its ``restart.attempts`` allows more.
+    ``within_seconds`` ends it by time.
     """
 
     ends: EndStatus = "failed"
     tries: int | None = 1
     charge: Charge = "none"
     capped: bool = False
+    raised: bool = False
     pace: Pace = "none"
     least: float = 0.0
     most: float = 0.0
@@ -95,7 +102,8 @@ class RetryRule(msgspec.Struct, frozen=True):
     compact: bool = False
 
 
-_CRASH: Final = RetryRule("dead", tries=2, charge="crash")
+_UNSET: Final = Restart()
+_CRASH: Final = RetryRule("dead", tries=2, charge="crash", raised=True)
 """Its pause is the agent's (kernel.policy.restart): after the first crash since it was well there is none."""
 _TIMEOUT: Final = RetryRule("dead", tries=2, charge="attempt", capped=True, pace="between", least=5.0, most=5.0)
 _INCOMPLETE: Final = RetryRule("incomplete")
@@ -132,21 +140,23 @@ TABLE: Final[Mapping[Cause, RetryRule]] = MappingProxyType(
         "limit": _INCOMPLETE,
         "crash": _CRASH,
         "unresponsive": _CRASH,
-        "protocol": RetryRule("dead", tries=2, charge="crash", pace="between", least=1.0, most=1.0),
+        "protocol": RetryRule("dead", tries=2, charge="crash", raised=True, pace="between", least=1.0, most=1.0),
         "suspect_kernel_crash": RetryRule("dead"),
     }
 )
 """Every cause. ``failed`` says that the first attempt was the last; after a retry it is ``dead`` (contracts.md 9)."""
 
 
-def decide(failure: Failure, history: History, retry: Retry, jitter: float) -> Again | Wait | GiveUp:
+def decide(
+    failure: Failure, history: History, retry: Retry, jitter: float, restart: Restart = _UNSET
+) -> Again | Wait | GiveUp:
     """Return what to do after an attempt that ended with ``failure``.
 
     ``jitter`` is uniform in [0, 1). What the provider said (Retry-After) is a floor under every delay, cleaned of
-    nonsense. ``retry`` is the agent's.
+    nonsense. ``retry`` and ``restart`` are the agent's.
     """
     row = TABLE[failure.cause]
-    if _is_over(row, history, retry):
+    if _is_over(row, history, retry, restart):
         return GiveUp(_end(row, history))
     told = sensible_seconds(failure.retry_after_seconds)
     if row.waits is not None:
@@ -155,9 +165,9 @@ def decide(failure: Failure, history: History, retry: Retry, jitter: float) -> A
     return Again(delay, row.charge, compact=row.compact)
 
 
-def tries_left(cause: Cause, history: History, retry: Retry) -> int | None:
+def tries_left(cause: Cause, history: History, retry: Retry, restart: Restart = _UNSET) -> int | None:
     """Return how many more there may be after one that ended with ``cause``; None: they are not counted."""
-    return _left(TABLE[cause], history, retry)
+    return _left(TABLE[cause], history, retry, restart)
 
 
 def sensible_seconds(said: float | None) -> float | None:
@@ -167,20 +177,25 @@ def sensible_seconds(said: float | None) -> float | None:
     return min(max(said, 0.0), LONGEST_SECONDS)
 
 
-def _is_over(row: RetryRule, history: History, retry: Retry) -> bool:
+def _is_over(row: RetryRule, history: History, retry: Retry, restart: Restart) -> bool:
     if row.compact:
         return history.compacted
-    left = _left(row, history, retry)
+    left = _left(row, history, retry, restart)
     return _elapsed_seconds(row, history) >= row.within_seconds or (left is not None and left <= 0)
 
 
-def _left(row: RetryRule, history: History, retry: Retry) -> int | None:
+def _left(row: RetryRule, history: History, retry: Retry, restart: Restart) -> int | None:
     if row.tries is None:
         return None
     if row.charge == "none":
         return 0
     used = history.crashes + 1 if row.charge == "crash" else history.attempts
-    return (min(row.tries, retry.attempts) if row.capped else row.tries) - used
+    left = (min(row.tries, retry.attempts) if row.capped else row.tries) - used
+    if not row.raised or restart.attempts is None:
+        return left
+    # A time from another life of the clock counts as soon as it is near, before or after.
+    recent = 1 + sum(abs(age) <= restart.window for age in history.crash_ages_seconds)
+    return max(left, min(restart.attempts - recent, max(MOST_CRASHES, restart.attempts) - used))
 
 
 def _elapsed_seconds(row: RetryRule, history: History) -> float:

@@ -28,7 +28,7 @@ from kernel.store.transitions.close import EndStatus, close
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, Retried, requeue
 from kernel.store.writer import Writer
-from protocol.agent import Retry
+from protocol.agent import Restart, Retry
 from protocol.errors import BESIDE_THE_PROVIDER, CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import Usage
 from protocol.ipc import Error, Exited, Result
@@ -139,6 +139,7 @@ class AttemptResult(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of an attempt beside its ending. ``endpoint`` is None where it never learned whom to call."""
 
     retry: Retry = Retry()
+    restart: Restart = Restart()
     endpoint: Endpoint | None = None
     exited: Exited | None = None
     stderr: str = ""
@@ -196,7 +197,10 @@ class Completer:
 
     async def _after_failure(self, leased: Leased, ending: Ending, cause: Cause, result: AttemptResult) -> None:
         """Close the instruction, or have it tried again or wait, as the retry policy says."""
-        throttled_seconds = (self._now_ms() - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
+        now_ms = self._now_ms()
+        throttled_seconds = (now_ms - leased.throttled_ms) / 1000 if leased.throttled_ms else 0.0
+        # What the kernel itself does wrong it does not try as often as a file allows workers to die.
+        restart = Restart() if ending.ours else result.restart
         history = History(
             attempts=leased.attempts,
             crashes=leased.crashes,
@@ -204,8 +208,10 @@ class Completer:
             overloaded_seconds=throttled_seconds,
             compacted=leased.compacted,
             unstarted=self._unstarted,
+            crash_ages_seconds=tuple((now_ms - at) / 1000 for at in leased.crashed_ms),
         )
-        decision = decide(Failure(cause, ending.retry_after_seconds), history, result.retry, self._jitter())
+        failed = Failure(cause, ending.retry_after_seconds)
+        decision = decide(failed, history, result.retry, self._jitter(), restart)
         self._unstarted = history.unstarted + 1 if cause == "spawn_transient" else 0
         failure: ProviderFailure | None = None
         breaker = None if ending.ours or result.endpoint is None else key_for(cause, result.endpoint)
@@ -219,7 +225,7 @@ class Completer:
             status="queued",
             outcome=cause,
             cause=cause,
-            not_before_ms=0 if delay_seconds is None else self._now_ms() + math.ceil(delay_seconds * 1000),
+            not_before_ms=0 if delay_seconds is None else now_ms + math.ceil(delay_seconds * 1000),
             exit=_exit_text(result),
             stderr_tail=result.stderr or ending.text,
             throttled=cause in ("rate_limited", "overloaded"),
@@ -227,7 +233,7 @@ class Completer:
             trip=failure,
         )
         if isinstance(decision, Again):
-            left = tries_left(cause, msgspec.structs.replace(history, unstarted=self._unstarted), result.retry)
+            left = tries_left(cause, history, result.retry, restart)
             retried = Retried(n=leased.n, left=left, text=ending.text)
             back = msgspec.structs.replace(back, charge=decision.charge, compact=decision.compact, retry=retried)
         else:

@@ -45,7 +45,7 @@ from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from kernel.store.writer import Writer
-from protocol.agent import Retry
+from protocol.agent import Restart, Retry
 from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
@@ -191,7 +191,7 @@ class RunningAttempt:
     async def _run(self) -> None:
         """Find out whether it may begin, have a worker do it, and write what came of it."""
         services, leased = self._services, self.leased
-        retry, endpoint = Retry(), None
+        retry, restart, endpoint = Retry(), Restart(), None
         ending: Ending
         exited: Exited | None = None
         try:
@@ -200,7 +200,7 @@ class RunningAttempt:
                 await services.preparation.follow(leased)
             with services.in_flight(leased.instruction):
                 frame = await services.start_frames.build(leased, self._token)
-                retry, endpoint = frame.definition.retry, frame.endpoint
+                retry, restart, endpoint = frame.definition.retry, frame.definition.restart, frame.endpoint
                 admitted = await services.admission.admit(leased, frame)
             if isinstance(admitted, Requeue):
                 self.completing = True
@@ -225,7 +225,12 @@ class RunningAttempt:
         self.completing = True
         fault_point("attempt.settle")
         result = AttemptResult(
-            retry=retry, endpoint=endpoint, exited=exited, stderr=self._stderr.text, preempted=self._preempted
+            retry=retry,
+            restart=restart,
+            endpoint=endpoint,
+            exited=exited,
+            stderr=self._stderr.text,
+            preempted=self._preempted,
         )
         if self._place.replied:
             self._place.leave()

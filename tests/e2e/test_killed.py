@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from protocol.state_paths import RECORD
-from tests.e2e.processes import marked, survivors, wait_for_mark, zygote_of
+from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until, zygote_of
 from tests.project import Project
 
 ROUNDS = int(os.environ.get("AWK_TEST_KILL_ROUNDS", "3"))
@@ -60,18 +60,30 @@ def test_no_tree_outlives_its_kernel_and_no_accepted_message_is_lost(project: Pr
     assert marked(mark) == []
 
 
+HOLD = "sh -c 'while [ ! -e go ]; do sleep 0.02; done' {}"
+"""A shell action that the worker waits for until the file is there."""
+
+
+def kill_worker(project: Project, attempt: str, mark: str) -> None:
+    """Wait until ``attempt`` is in its tool, which carries ``mark``, and kill its worker."""
+    project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == attempt)
+
+    def workers() -> list[psutil.Process]:
+        parents = (parent for tool in marked(mark) for parent in tool.parents())
+        return [one for one in parents if f"worker {attempt}" in " ".join(one.cmdline())]
+
+    wait_until(lambda: bool(workers()))
+    workers()[0].send_signal(signal.SIGKILL)
+
+
 @pytest.mark.promise("PF01")
 def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> None:
     """The first crash of an agent that was well costs no pause: ``restart.delay`` is 0 unless its file says more."""
     mark = f"awk-test-{uuid.uuid4().hex}"
-    script = f"shell: \"sh -c 'while [ ! -e go ]; do sleep 0.02; done' {mark}\""
-    project.agent("alice", script, "text: finished")
+    project.agent("alice", f'shell: "{HOLD.format(mark)}"', "text: finished")
     assert project.awk("start", "--trust").code == 0
-    instruction = project.ask("POST", "/messages", {"to": "alice", "text": "x"})["instruction_ids"][0]
-    tool, *_ = wait_for_mark(mark, 1)
-    project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == f"{instruction}-1")
-    (worker,) = (process for process in tool.parents() if f"worker {instruction}-1" in " ".join(process.cmdline()))
-    worker.send_signal(signal.SIGKILL)
+    instruction = project.send("alice")
+    kill_worker(project, f"{instruction}-1", mark)
     begun = project.until("attempt.started", holds=lambda event: event["data"]["attempt"] == f"{instruction}-2")
     ended = project.until("instruction.queued", holds=lambda event: event.get("data", {}).get("cause") == "crash")
     assert ended["data"]["not_before"] is None or ended["data"]["not_before"] <= ended["at"]
@@ -79,6 +91,33 @@ def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> No
     (project.root / "go").touch()
     done = project.until("instruction.ended", holds=lambda event: event["instruction"] == instruction)
     assert (done["data"]["status"], project.ask("GET", "/ps")["agents"][0]["restarts"]) == ("done", 1)
+
+
+@pytest.mark.promise("PF01", "P13")
+@pytest.mark.parametrize(
+    ("restart", "kills", "ends"),
+    [
+        ("restart: { max_delay: 0s }", 2, ("dead", "idle", 2)),
+        ("restart: { attempts: 5, max_delay: 0s }", 4, ("done", "idle", 4)),
+        ("restart: { attempts: 3, max_delay: 0s }", 3, ("dead", "error", 2)),
+    ],
+)
+def test_workers_of_one_instruction_may_be_killed_as_often_as_the_file_says(
+    project: Project, restart: str, kills: int, ends: tuple[str, str, int]
+) -> None:
+    """Once again where it says nothing of it. The crash that stops the agent ends what it met, too."""
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    holds = [f'shell: "{HOLD.format(mark)}"' for _ in range(kills + 1)]  # one that broke off is not run again
+    project.agent("alice", *holds, "text: finished", more=restart)
+    assert project.awk("start", "--trust").code == 0
+    instruction = project.send("alice")
+    for n in range(1, kills + 1):
+        kill_worker(project, f"{instruction}-{n}", mark)
+    if ends[0] == "done":
+        (project.root / "go").touch()
+    ended = project.ended(instruction)
+    (alice,) = project.ask("GET", "/ps")["agents"]
+    assert (ended["status"], alice["state"], alice["restarts"]) == ends
 
 
 @pytest.mark.long("tests/kernel/procs/test_fork.py")

@@ -135,7 +135,7 @@ def agent_info_lines(body: bytes, screen: Screen) -> list[str]:
     facts["limits"] = ", ".join(filter(None, said)) or "none"
     restart = msgspec.convert(info["definition"].get("restart") or {}, Restart)
     again = f"after {restart.delay:g} s" if restart.delay else "at once"
-    facts["restart"] = f"{again}; stopped by {restart.attempts} crashes within {restart.window:g} s"
+    facts["restart"] = f"{again}; stopped by {restart.crashes} crashes within {restart.window:g} s"
     counts = info.get("context")
     if counts is not None:
         kept = ", ".join(f"{count} {tier}" for tier, count in counts["memory"].items() if count)

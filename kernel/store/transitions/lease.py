@@ -21,7 +21,8 @@ from protocol.names import (
 class Leased(AgentInSpace, frozen=True, kw_only=True):
     """An attempt. ``n`` counts the tries that are charged, ``epoch`` all leases.
 
-    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
+    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did, at
+    ``crashed_ms``.
     ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it. Mentions that joined
     the instruction while it was queued are in both.
     """
@@ -32,6 +33,7 @@ class Leased(AgentInSpace, frozen=True, kw_only=True):
     n: int
     attempts: int
     crashes: int
+    crashed_ms: tuple[int, ...] = ()
     text: str
     source_text: str
     sender: str
@@ -91,6 +93,12 @@ WHERE d.instruction = ? ORDER BY m.seq
 
 DELIVERIES: Final = delivery_sql("UPDATE deliveries SET state = {lease} WHERE instruction = ? AND state {before lease}")
 
+# Those that count: somebody who has it tried again forgets what was before.
+CRASHED: Final = """
+SELECT ended_ms FROM attempts WHERE instruction = ? AND outcome IN ('crash', 'unresponsive', 'protocol')
+ORDER BY epoch DESC LIMIT ?
+"""
+
 INSERT_ATTEMPT: Final = """
 INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, ?, ?, ?, ?)
 """
@@ -138,6 +146,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     messages = cast("list[tuple[int, str, str]]", found.fetchall()) or [_NOTHING]
     tx.conn.execute(DELIVERIES, (number,))
     n = row.attempts + row.crashes
+    crashed = tx.conn.execute(CRASHED, (number, row.crashes)).fetchall() if row.crashes else ()
     tx.conn.execute(INSERT_ATTEMPT, (number, row.epoch, n, token_hash, tx.now_ms))
     text = "\n\n".join(one[1] for one in messages)
     leased = Leased(
@@ -147,6 +156,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         n=n,
         attempts=row.attempts,
         crashes=row.crashes,
+        crashed_ms=tuple(int(cast("int", at)) for (at,) in crashed),
         agent=row.agent,
         name=row.name,
         space=row.space,

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kernel.policy.retry import (
     LONGEST_SECONDS,
+    MOST_CRASHES,
     TABLE,
     Again,
     Failure,
@@ -19,7 +20,7 @@ from kernel.policy.retry import (
     sensible_seconds,
     tries_left,
 )
-from protocol.agent import Retry
+from protocol.agent import Restart, Retry
 from protocol.errors import CLASS_OF_CAUSE, Cause
 
 DEFAULT = Retry()
@@ -150,7 +151,74 @@ def test_a_crash_is_tried_once_more_and_then_dead(cause: Cause, least: float, mo
     assert decide(Failure(cause), History(1, 0, 0), DEFAULT, 0.0) == Again(least, "crash")
     last = decide(Failure(cause), History(1, 0, 0), Retry(attempts=1), 0.999999)
     assert isinstance(last, Again) and last.delay_seconds == pytest.approx(most, rel=1e-3)
-    assert decide(Failure(cause), History(0, 1, 0), DEFAULT, 0.0) == GiveUp("dead")
+    for restart in (Restart(), Restart(delay=1.0, window=1.0), Restart(attempts=1), Restart(attempts=2)):
+        history = History(0, 1, 0, crash_ages_seconds=(0.5,))
+        assert decide(Failure(cause), history, DEFAULT, 0.0, restart) == GiveUp("dead")
+
+
+def crashes_until_dead(cause: Cause, gaps: list[float], restart: Restart) -> list[float]:
+    """Let the worker of an instruction crash after each of ``gaps`` seconds, the last of them for ever again: when."""
+    now, times = 0.0, list[float]()
+    while True:
+        now += gaps[min(len(times), len(gaps) - 1)]
+        history = History(0, len(times), 0, crash_ages_seconds=tuple(now - at for at in times))
+        left = tries_left(cause, history, DEFAULT, restart)
+        times.append(now)
+        decision = decide(Failure(cause), history, DEFAULT, 0.5, restart)
+        if not isinstance(decision, Again):
+            assert (decision, left is not None and left <= 0) == (GiveUp("dead"), True)
+            return times
+        assert left is not None and left > 0
+
+
+crash_causes = st.sampled_from([cause for cause, row in TABLE.items() if row.charge == "crash"])
+gaps = st.lists(st.floats(0, 10_000), min_size=1, max_size=60)
+restarts = st.builds(Restart, attempts=st.integers(1, 100), window=st.floats(1, 3600))
+
+
+@pytest.mark.promise("PF01", "P13")
+@settings(max_examples=3 * settings.get_profile("untimed").max_examples, deadline=None)
+@given(crash_causes, gaps, restarts)
+def test_an_instruction_meets_as_many_crashes_as_its_agents_file_allows_within_the_window(
+    cause: Cause, gaps: list[float], restart: Restart
+) -> None:
+    """Dead by the first that is the last of ``attempts`` in a window, or of 20 (or more) in all; by no other."""
+    assert restart.attempts is not None
+    times = crashes_until_dead(cause, gaps, restart)
+    assert 2 <= len(times) <= max(MOST_CRASHES, restart.attempts), "a poison message ends"
+    full = [sum(at - one <= restart.window for one in times[: n + 1]) >= restart.attempts for n, at in enumerate(times)]
+    assert not any(full[1:-1])
+    assert full[-1] or len(times) == max(MOST_CRASHES, restart.attempts)
+
+
+@pytest.mark.promise("PF01")
+@pytest.mark.parametrize(
+    ("gap", "restart", "crashes"),
+    [
+        (0.0, Restart(attempts=5), 5),
+        (0.0, Restart(attempts=100), 100),
+        (60.0, Restart(attempts=2), 2),
+        (61.0, Restart(attempts=2), 20),
+        (61.0, Restart(attempts=40), 40),
+        (15.0, Restart(attempts=5, window=60), 5),
+        (15.1, Restart(attempts=5, window=60), 20),
+    ],
+)
+def test_crashes_far_apart_end_an_instruction_later_and_never_not_at_all(
+    gap: float, restart: Restart, crashes: int
+) -> None:
+    """The window's last moment counts; what crashes now and then for ever is ended all the same."""
+    assert len(crashes_until_dead("crash", [gap], restart)) == crashes
+
+
+@given(causes, histories, retries, st.builds(Restart, attempts=st.integers(1, 100)), jitters)
+def test_how_often_workers_may_die_changes_nothing_for_other_failures(
+    cause: Cause, history: History, retry: Retry, restart: Restart, jitter: float
+) -> None:
+    """A provider's refusal, a limit or a kernel's death is judged as without ``restart:``."""
+    if TABLE[cause].charge != "crash":
+        said = Failure(cause)
+        assert decide(said, history, retry, jitter, restart) == decide(said, history, retry, jitter)
 
 
 @given(st.lists(jitters, min_size=200, max_size=200))

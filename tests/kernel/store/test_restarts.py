@@ -2,9 +2,13 @@
 
 import pytest
 
+from kernel.policy.retry import TABLE
 from kernel.store import agents, instructions
 from kernel.store.agents import AgentSpec, put_agent
+from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.steering import retry
+from protocol.errors import Cause
 from protocol.names import AgentKey
 from tests.kernel.store.house import House
 
@@ -69,3 +73,27 @@ async def test_the_fifth_crash_within_a_minute_stops_the_agent_and_keeps_its_que
     assert [one.status for one in house.reader.now(instructions.results, ["i1", "i2"])] == ["queued", "queued"]
     bob = house.reader.now(agents.row, "bob")
     assert bob is not None and bob.state == "active"
+
+
+@pytest.mark.promise("P13")
+async def test_an_attempt_is_told_when_the_earlier_ones_crashed_and_of_no_other_end(house: House) -> None:
+    """Of whatever kind the crash was; somebody who has it tried again forgets them."""
+    await house.agents("alice")
+    await house.said("dm:alice", "x")
+    crashed: list[int] = []
+    causes: list[Cause] = [cause for cause, row in TABLE.items() if row.charge == "crash"]
+    for epoch, cause in enumerate(causes, 1):
+        assert (await house.take("i1")).crashed_ms == tuple(reversed(crashed))
+        parking = Requeue(status="queued", outcome=cause, cause=cause, charge="crash")
+        await house.writer.commit(requeue, "i1", epoch, parking)
+        crashed.append(house.clock.now_ms)
+        house.clock.now_ms += 9_000
+    await house.take("i1")
+    await house.writer.commit(requeue, "i1", len(crashed) + 1, Requeue(status="yielded", outcome="yielded"))
+    house.clock.now_ms += 1
+    leased = await house.take("i1")
+    assert (leased.crashes, leased.crashed_ms) == (len(crashed), tuple(reversed(crashed)))
+    await house.writer.commit(close, "i1", leased.epoch, status="dead", text="", outcome="crash")
+    house.clock.now_ms += 1
+    await house.writer.commit(retry, "i1")
+    assert (await house.take("i1")).crashed_ms == ()
