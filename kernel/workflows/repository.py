@@ -28,9 +28,17 @@ from kernel.workflows.clone import (
     shared_objects,
     unmerged,
 )
-from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory
+from kernel.workflows.git_directory import (
+    GitDirectory,
+    NoRepository,
+    branch_in,
+    check_not_locked,
+    find_git_directory,
+    link_tree,
+    linked_trees,
+    unlink_tree,
+)
 from kernel.workflows.git_view import Manner, View
-from kernel.workflows.linked_tree import branch_in, check_not_locked, link_tree, linked_trees, unlink_tree
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.tree_commits import WritableTree
 from protocol.errors import Refused

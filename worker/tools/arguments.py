@@ -23,7 +23,7 @@ class BadArguments(Exception):
         self.outcome = Outcome(f"the arguments of {name} do not fit: {error}", True)
 
 
-def read(kind: type[A], name: str, args: dict[str, Any]) -> A:
+def read_arguments(kind: type[A], name: str, args: dict[str, Any]) -> A:
     """``args`` of the tool ``name`` as a ``kind``. Raises BadArguments."""
     try:
         return msgspec.convert(args, kind)

@@ -10,7 +10,7 @@ import msgspec
 from protocol.tools import BUILT_IN
 from worker.subprocesses import Subprocesses
 from worker.tool import BACKGROUND, BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read, spec
+from worker.tools.arguments import Arguments, BadArguments, read_arguments, spec
 from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Command, run
 
 DEFAULT_SECONDS: Final = 120.0
@@ -46,7 +46,7 @@ class Bash:
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Run one. Cancellation kills its group, unless it was to stay in the background."""
         try:
-            asked = read(BashArguments, name, args)
+            asked = read_arguments(BashArguments, name, args)
         except BadArguments as error:
             return error.outcome
         words = (self._shell, "-c", asked.command)

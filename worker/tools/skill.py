@@ -10,10 +10,10 @@ import trio
 
 from protocol.tools import BUILT_IN, Skill
 from worker.tool import BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read, spec
+from worker.tools.arguments import Arguments, BadArguments, read_arguments, spec
 from worker.tools.confined_files import ConfinedDir, NotAllowed, Parts, is_binary, shown
 from worker.tools.confined_files import read as read_file
-from worker.tools.directory_walk import Walk
+from worker.tools.file_search import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
 LIST_CHARACTERS: Final = 20_000
@@ -42,7 +42,7 @@ class SkillReader:
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Read the instructions of one, or a file."""
         try:
-            asked = read(SkillArguments, name, args)
+            asked = read_arguments(SkillArguments, name, args)
         except BadArguments as error:
             return error.outcome
         found = self._skills.get(asked.name)
