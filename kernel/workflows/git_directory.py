@@ -115,6 +115,12 @@ def mode_of(path: Path | str) -> int:
 _BRANCH: Final = "ref: refs/heads/"
 
 
+def folder_in(root: str, directory: GitDirectory) -> str:
+    """The folder ``root`` as seen from the top of its repository; "": it is that. Blocks."""
+    folder = os.path.relpath(os.path.realpath(root), directory.top)
+    return "" if folder == os.curdir else folder
+
+
 def linked_trees(common: str) -> Iterator[tuple[str, str, str]]:
     """Of each linked tree: its own directory in the repository, where it is, and its branch ("": none)."""
     with suppress(FileNotFoundError), os.scandir(f"{common}/worktrees") as entries:

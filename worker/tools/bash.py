@@ -9,8 +9,7 @@ import msgspec
 
 from protocol.tools import BUILT_IN
 from worker.subprocesses import Subprocesses
-from worker.tool import BACKGROUND, BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read_arguments, spec
+from worker.tool import BACKGROUND, Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
 from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Command, run
 
 DEFAULT_SECONDS: Final = 120.0
@@ -70,4 +69,4 @@ def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
         "what it leaves in the background ends with it: a server that later calls need is started by background: true."
     )
     hand = Bash(programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds)
-    return BuiltinTool(hand=hand, spec=spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)
+    return BuiltinTool(hand=hand, spec=tool_spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)

@@ -18,8 +18,7 @@ import trio
 
 from protocol.tools import BUILT_IN
 from worker.entry_limits import clean
-from worker.tool import BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read_arguments, spec
+from worker.tool import Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
 from worker.tools.confined_files import (
     LIMIT_BYTES,
     ConfinedDir,
@@ -55,7 +54,7 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         """The tool, for the files of ``place``."""
         read_only = BUILT_IN[self.name].read_only
         hand = _FileToolRunner(self, place, leaves=read_only)
-        return BuiltinTool(hand=hand, spec=spec(self.name, self.about, self.asks), read_only=read_only)
+        return BuiltinTool(hand=hand, spec=tool_spec(self.name, self.about, self.asks), read_only=read_only)
 
 
 class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):

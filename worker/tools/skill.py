@@ -9,8 +9,7 @@ import msgspec
 import trio
 
 from protocol.tools import BUILT_IN, Skill
-from worker.tool import BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read_arguments, spec
+from worker.tool import Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
 from worker.tools.confined_files import ConfinedDir, NotAllowed, Parts, is_binary, shown
 from worker.tools.confined_files import read as read_file
 from worker.tools.file_search import Walk
@@ -62,7 +61,7 @@ def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
     lines = [f"- {one.name}: {' '.join(one.description.split())[:room]}" for one in skills]
     about = "\n".join([_ABOUT, *lines])
     return BuiltinTool(
-        hand=SkillReader(skills), spec=spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only
+        hand=SkillReader(skills), spec=tool_spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only
     )
 
 

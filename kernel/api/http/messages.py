@@ -28,7 +28,7 @@ from kernel.api.responses import Response
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature
-from kernel.store import agents, feedback, instructions, messages, workflows
+from kernel.store import agents, instructions, messages, workflows
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
 from kernel.store.instructions import all_missing_credentials
@@ -264,7 +264,7 @@ def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) 
 
 async def list_feedback(call: Request[None], store: StoreAccess) -> FeedbackList:
     """GET /feedback?limit=&before=: the newest, oldest first."""
-    return await store.reader.read(feedback.listing, page_of(call, "before", "f"))
+    return await store.reader.read(messages.feedback_list, page_of(call, "before", "f"))
 
 
 async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) -> Response:
@@ -274,6 +274,6 @@ async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) ->
         raise Refused("bad_request", "the text is empty")
 
     def change(tx: Transaction) -> FeedbackAdded:
-        return FeedbackAdded(feedback=feedback.add_feedback(tx, text))
+        return FeedbackAdded(feedback=messages.add_feedback(tx, text))
 
     return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
