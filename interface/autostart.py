@@ -24,7 +24,7 @@ from interface.discovery import (
     reject_reason,
 )
 from interface.failure import Failure, Unreachable
-from protocol.state_paths import LOG
+from protocol.discovery import LOG
 
 START_SECONDS: Final = 30.0
 _FIRST_PAUSE_SECONDS: Final = 0.005

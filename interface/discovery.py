@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
-from protocol.proof import is_proof
-from protocol.state_paths import PROJECT_MARKS, RECORD, project_state, state_home
+from protocol.discovery import PROJECT_MARKS, RECORD, is_proof, project_state, state_home
 
 URL: Final = "AGENT_WORKER_URL"
 TOKEN: Final = "AGENT_WORKER_TOKEN"

@@ -21,7 +21,7 @@ from kernel.boot.log_file import start_logging
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
-from protocol.state_paths import DATABASE, LOCK, LOG, RECORD
+from protocol.discovery import DATABASE, LOCK, LOG, RECORD
 from protocol.version import VERSION
 
 logger = logging.getLogger("kernel.app")

@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from kernel.agents.preload import sdks_for
+from kernel.agents.providers import sdks_for
 from kernel.api.context import Services
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc

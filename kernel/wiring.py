@@ -30,7 +30,6 @@ from kernel.api.context import (
     TreeServices,
 )
 from kernel.api.resource_usage import ResourceSampler
-from kernel.api.single_flight import SingleFlight
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.discovery_record import boot_id
@@ -51,7 +50,6 @@ from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import MirrorFiles
-from kernel.services.placeholders import Placeholders
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.running_attempt import AttemptServices
@@ -60,10 +58,11 @@ from kernel.services.shutdown import ShutdownRequest
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.tree_work import AttemptPreparation, TreeWork
-from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement
+from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
 from kernel.store.feed import Feed
+from kernel.store.idempotency import SingleFlight
 from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
@@ -72,9 +71,9 @@ from kernel.workflows.branches import Branches
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
+from protocol.discovery import IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
-from protocol.state_paths import IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
 from protocol.text import text_environment
 
 logger = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import psutil
 
-from protocol.state_paths import LOCK, RECORD, project_state
+from protocol.discovery import LOCK, RECORD, project_state
 from tests.e2e.processes import survivors, wait_until
 
 AWK: Final = Path(sys.executable).parent / "awk"

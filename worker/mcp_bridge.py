@@ -21,8 +21,7 @@ import trio
 
 from protocol.text import encode_json
 from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
-from worker.daemon_mcp import CALL_KEY, refusal
-from worker.http_connection import Connection, request_with_retry
+from worker.daemon_mcp import CALL_KEY, Connection, refusal, request_with_retry
 from worker.io.trio_io import TrioIO
 from worker.models.errors import Failed
 

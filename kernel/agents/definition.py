@@ -1,11 +1,12 @@
 """Makes an agent's definition of a tree of nodes: conversion, and the rules between its keys.
 
 Used for ``.agents/<name>.yaml``, for inline agents of workflows and for agents made over REST: where the tree came from
-is not known here. Keys that are known and not supported yet are refused with a reason, never accepted and ignored. Of
-an agent with mistakes in some keys, the rules between the others are checked at the same time.
+is not known here. Keys that are known and not supported yet are refused with a reason, never accepted and ignored: an
+agent that was to think hard and does not is not noticed. Of an agent with mistakes in some keys, the rules between the
+others are checked at the same time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Final
@@ -15,10 +16,10 @@ import msgspec
 from kernel.agents.environment import name_fault
 from kernel.agents.mcp_servers import full_servers, read_only_faults, server_faults
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
-from kernel.agents.model_options import untaken
 from kernel.agents.providers import (
     MOCK,
     ModelRejected,
+    Route,
     calls_models,
     check_backend,
     check_login,
@@ -32,10 +33,64 @@ from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.scalars import show_duration
 from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
-from protocol.agent import Action, AgentDefinition, Approval, Prompt, Rule
+from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault
 from protocol.backends import BACKENDS, EXEC
 from protocol.project import ProjectDefinition
+
+EFFORT: Final = "effort"
+THINKING: Final = "thinking"
+TEMPERATURE: Final = "temperature"
+_ALL: Final = frozenset({EFFORT, THINKING, TEMPERATURE})
+
+TAKEN: Final[Mapping[tuple[Backend, str], frozenset[str]]] = MappingProxyType(
+    {
+        ("sdk", "anthropic"): _ALL,
+        ("sdk", "openai"): frozenset({EFFORT, TEMPERATURE}),
+        ("claude", "anthropic"): frozenset({EFFORT, THINKING}),
+        ("codex", "openai"): frozenset({EFFORT}),
+        ("opencode", "anthropic"): _ALL,
+        ("opencode", "openai"): frozenset({EFFORT, TEMPERATURE}),
+    }
+)
+"""Backend and dialect -> what can be told there."""
+_TAKES_ALL: Final = frozenset({"exec", "mock"})
+"""Backends that get them in their start frame, or stand for any other; so does a model that is a mock's."""
+_MOCK: Final = "mock"
+_WARMEST: Final[Mapping[str, float]] = MappingProxyType({"anthropic": 1.0})
+"""The highest temperature of a dialect, where that is not 2."""
+
+
+class Untaken(msgspec.Struct, frozen=True):
+    """A key that cannot be told, why, and what to do."""
+
+    key: str
+    message: str
+    hint: str
+
+
+def untaken(definition: AgentDefinition, way: Route) -> Iterator[Untaken]:
+    """The options that ``definition`` sets and its backend, or the provider at the end of ``way``, does not take."""
+    if definition.backend in _TAKES_ALL or way.dialect == _MOCK:
+        return
+    taken = TAKEN.get((definition.backend, way.dialect), frozenset())
+    asked = [key for key in (EFFORT, THINKING, TEMPERATURE) if getattr(definition, key) is not None]
+    for key in asked:
+        if key not in taken:
+            able = ", ".join(sorted(taken)) or "none of effort, thinking, temperature"
+            who = f"backend {definition.backend} with a model of {way.name}"
+            yield Untaken(key, f"is not taken by {who}", f"remove it; taken here: {able}")
+    if {THINKING, TEMPERATURE} <= set(asked) <= taken and way.dialect == "anthropic":
+        yield Untaken(TEMPERATURE, "is not taken together with thinking", "keep one of them")
+    warmest = _WARMEST.get(way.dialect)
+    if TEMPERATURE in taken and definition.temperature is not None and warmest and definition.temperature > warmest:
+        yield Untaken(TEMPERATURE, f"{definition.temperature:g} is too high: {way.name} takes 0 to 1", "lower it")
+    if definition.thinking is not None and THINKING in taken:
+        tokens = definition.thinking.budget_tokens
+        if tokens >= definition.max_tokens:
+            text = f"{tokens} is not below max_tokens, of which it is a part ({definition.max_tokens})"
+            yield Untaken(f"{THINKING}.budget_tokens", text, "raise max_tokens, or lower it")
+
 
 _MEANT: Final[Mapping[str, Approval]] = MappingProxyType({"never": "auto", "reads": "ask"})
 """never: nobody is asked. reads: what only reads goes without."""

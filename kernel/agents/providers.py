@@ -2,11 +2,13 @@
 
 ``provider/name`` is split once. A key goes only where it belongs: an endpoint with a base_url of its own gets the
 key that is named beside it, or none. A login goes to its own vendor; it is looked for here, and not opened.
+
+And what a project's workers import for it, once for all of them: model SDKs, tools, the MCP client.
 """
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -15,7 +17,7 @@ import msgspec
 
 from kernel.source.diagnostics import nearest
 from protocol.agent import AgentDefinition, Endpoint, OpenAIApi
-from protocol.backends import BACKENDS, LoginSpec
+from protocol.backends import BACKENDS, CLIS, EXEC, LoginSpec
 from protocol.errors import Cause
 from protocol.ipc import Provider
 from protocol.project import ProjectDefinition, ProviderEntry
@@ -339,3 +341,41 @@ def login_demand(definition: AgentDefinition) -> str | None:
         f"{definition.name} uses your login of {BACKENDS[definition.backend].title} "
         f"(~/{spec.folder}/{spec.file}{other}): it works on your account, can read the login, and renews it"
     )
+
+
+SDKS: Final = frozenset({"anthropic", "openai"})
+PROGRAM: Final = "program"
+"""Stands for what it takes to run another program in a worker's place."""
+TOOLS: Final = "tools"
+"""Stands for the worker's own tools."""
+SERVERS: Final = "servers"
+"""Stands for the client of an agent's own MCP servers."""
+
+
+def sdks_for(definitions: Iterable[AgentDefinition], project: ProjectDefinition) -> frozenset[str]:
+    """The imports that ``definitions`` need to reach their models, and to run tools.
+
+    A model that is wrong needs nothing.
+    """
+    return frozenset(need for one in definitions for need in _needs(one, project))
+
+
+def _needs(definition: AgentDefinition, project: ProjectDefinition) -> Iterator[str]:
+    if definition.backend in CLIS:
+        yield PROGRAM
+        return
+    if definition.backend == EXEC:
+        return
+    if definition.backend == MOCK or not definition.model:
+        dialect = MOCK
+    else:
+        try:
+            dialect = route(definition, project).dialect
+        except ModelRejected:
+            dialect = MOCK
+    if dialect in SDKS:
+        yield dialect
+    if definition.tools or definition.skills:
+        yield TOOLS
+    if definition.mcp_servers:
+        yield SERVERS

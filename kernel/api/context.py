@@ -16,13 +16,12 @@ import trio
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
-from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft
 from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
-from kernel.store.idempotency import RequestKey
+from kernel.store.idempotency import RequestKey, SingleFlight
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
 from kernel.store.transitions.landings import MergePlan

@@ -9,14 +9,28 @@ from typing import Final, Protocol
 
 import trio
 
-from kernel.api.asgi import App, Fields, Receive, Scope, Send, header_fields
-from kernel.api.authentication import Admin, Authenticator, Principal, Worker, holder_of
 from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, ReceiveQueue
 from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
 from kernel.api.http.route import Stream
 from kernel.api.http.routes import ROUTES
-from kernel.api.request_body import Bodies, ClientGone, check_no_body, replay
+from kernel.api.requests import (
+    Admin,
+    App,
+    Authenticator,
+    Bodies,
+    ClientGone,
+    Fields,
+    Principal,
+    Receive,
+    Scope,
+    Send,
+    Worker,
+    check_no_body,
+    header_fields,
+    holder_of,
+    replay,
+)
 from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
 from kernel.store.attempts import Identity
 from protocol.errors import Refused

@@ -8,7 +8,7 @@ import msgspec
 import trio
 
 from kernel.agents.trust import Untrusted
-from kernel.api.asgi import Receive, Send
+from kernel.api.requests import Receive, Send
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.errors import StorageFailed
 from protocol.api.document import Problem

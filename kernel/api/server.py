@@ -17,14 +17,13 @@ from hypercorn.config import Config
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.utils import wrap_app
 
-from kernel.api.asgi import App, Receive, Scope, Send
-from kernel.api.authentication import ADMIN_NAME, Authenticator
 from kernel.api.connection import Connection
 from kernel.api.context import Services
 from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.http.events import goodbye
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
+from kernel.api.requests import ADMIN_NAME, App, Authenticator, Receive, Scope, Send
 from kernel.policy.connections import STRANGER, Shares, gives_way, shares
 
 logger = logging.getLogger(__name__)

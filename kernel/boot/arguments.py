@@ -8,7 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from protocol.state_paths import project_state, state_home
+from protocol.discovery import project_state, state_home
 
 
 class Arguments(NamedTuple):

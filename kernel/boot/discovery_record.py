@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kernel.boot.arguments import Boot
 from kernel.fault_injection import fault_point
-from protocol.state_paths import RECORD
+from protocol.discovery import RECORD
 
 
 def publish(boot: Boot) -> None:

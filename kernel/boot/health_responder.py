@@ -14,7 +14,7 @@ import time
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from protocol.proof import prove
+from protocol.discovery import prove
 
 REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5

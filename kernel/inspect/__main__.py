@@ -136,7 +136,7 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             document = skill_list(args.project)
         case "fetch-skills":
-            from kernel.inspect.fetch_skills import fetch_skills
+            from kernel.inspect.fetch import fetch_skills
 
             document = fetch_skills(args.asked, environ)
         case "schema":
@@ -167,7 +167,7 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":
     if not is_remote(asked):
         return None
-    from kernel.inspect.fetch_readonly import fetch_readonly
+    from kernel.inspect.fetch import fetch_readonly
 
     return fetch_readonly(args.project, args.state, asked, environ)
 

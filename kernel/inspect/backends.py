@@ -10,7 +10,7 @@ import trio
 
 from kernel.agents.backends import probe_backends
 from kernel.agents.environment import worker_environment
-from kernel.inspect.fetch_readonly import open_launcher
+from kernel.inspect.fetch import open_launcher
 from kernel.procs.command import VersionProbes
 from protocol.api.kernel import BackendList
 

@@ -7,10 +7,9 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.providers import CauseError, calls_models, resolve, route
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import load_workflow
-from kernel.workflows.params import parse_params
 from kernel.workflows.prepare import check_asked, credential_faults, workflow_demands
 from kernel.workflows.templates import expand
-from kernel.workflows.variables import ENV, FOLDER, environment_names, start_values
+from kernel.workflows.variables import ENV, FOLDER, environment_names, parse_params, start_values
 from kernel.workflows.workspace import workspace_settings
 from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget

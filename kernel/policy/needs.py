@@ -30,16 +30,21 @@ CANCELLED_AT_ONCE: Final = 20
 """Of what waits for a key, so that a command stays one that can be read."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """An open request for approval."""
+class OpenItem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of the agent ``name`` that a person has to settle, by its id and since when."""
 
     id: str
     name: str
     space: str
     run: int | None
+    since: str
+
+
+class Request(OpenItem, frozen=True, kw_only=True):
+    """An open request for approval."""
+
     instruction: int
     tool: str
-    since: str
 
 
 class Elector(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,18 +123,13 @@ class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
     by: str
 
 
-class DeadInstruction(msgspec.Struct, frozen=True, kw_only=True):
+class DeadInstruction(OpenItem, frozen=True, kw_only=True):
     """An instruction that failed for good and was not dismissed. ``retriable``: its agent and its place are there."""
 
-    id: str
-    name: str
-    space: str
-    run: int | None
     status: Status
     cause: str | None
     text: str
     retriable: bool
-    since: str
 
 
 class Untrusted(msgspec.Struct, frozen=True, kw_only=True):

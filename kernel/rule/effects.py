@@ -1,13 +1,16 @@
-"""Effects: all that a proposal can do. A closed union; each is one row of one table."""
+"""Rules, and their effects: all that a rule can do. A closed union; each is one row of one table."""
 
+from collections.abc import Callable
 from typing import Literal, final
 
 import msgspec
 
 from kernel.policy.approvals import Decision
 from kernel.policy.voting import ProposalOpened
-from kernel.rule.draft import ApprovalAsked, Draft, MemberSpec, ProposalEnded, RunSpec
+from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, ProposalEnded, RunSpec
+from kernel.rule.view import View
 from protocol.instruction import Lane, WaitReason
+from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName
 from protocol.workflow import RunLimits
 
@@ -184,3 +187,14 @@ class Refuse(msgspec.Struct, frozen=True):
 
 
 Effect = Append | Deliver | Assign | WriteRow | Refuse
+
+
+Decide = Callable[[Fact, View], tuple[Effect, ...]]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule. ``decide`` may ask the view and must not change anything."""
+
+    name: str
+    kinds: frozenset[MessageKind]
+    decide: Decide

@@ -9,8 +9,7 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 from kernel.rule.draft import Draft, Fact
-from kernel.rule.effects import Append, Assign, Deliver, Refuse, WriteRow
-from kernel.rule.rule import Rule
+from kernel.rule.effects import Append, Assign, Deliver, Refuse, Rule, WriteRow
 from kernel.rule.rules.approvals import APPROVAL
 from kernel.rule.rules.routing import FAILURE, REPLY, ROUTING
 from kernel.rule.rules.voting import VOTING

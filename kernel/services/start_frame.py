@@ -19,9 +19,8 @@ from kernel.agents.backends import command_of
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
-from kernel.agents.preload import sdks_for
 from kernel.agents.prompt import Prompt, prior_work
-from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve
+from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
@@ -32,8 +31,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.instruction_prompt import instruction_prompt
-from kernel.workflows.member_definition import definition_for
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt
 from protocol.agent import AgentDefinition
 from protocol.backends import BACKENDS, CLIS
 from protocol.errors import Cause, Refused

@@ -259,14 +259,10 @@ def _info(conn: apsw.Connection, row: ProposalRow) -> BallotInfo:
     votes = _votes(conn, row.number)
     choices = {vote.voter: vote.choice for vote in votes}
     stands = tally(counting, choices, row.created_ms) if row.state == "open" else None
-    assigned: dict[str, tuple[str, ...]]
-    if terms.type != "assignment" or row.state != "resolved":
-        assigned = {}
-    else:
-        options = [option.id for option in terms.options]
-        assigned = {
-            option: tuple(sorted(voter for voter, choice in choices.items() if choice == option)) for option in options
-        }
+    assigned: dict[str, tuple[str, ...]] = {}
+    if terms.type == "assignment" and row.state == "resolved":
+        for option in terms.options:
+            assigned[option.id] = tuple(sorted(voter for voter, choice in choices.items() if choice == option.id))
     return BallotInfo(
         id=row.opened.name,
         space=place_of(row.space),
@@ -371,11 +367,8 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
                 verdict = run_outcomes.expected(tx.conn, run).verdict
                 if decides and row.ended.winner in (YES, NO) and verdict is not None and verdict.id == name:
                     tx.conn.execute(IS_VERDICT, (row.ended.winner, run))  # the run's own: it outlives what was said
-                tx.emit(
-                    "proposal.ended",
-                    space=space,
-                    data={"id": name, "state": row.ended.state, "winner": row.ended.winner},
-                )
+                ended = {"id": name, "state": row.ended.state, "winner": row.ended.winner}
+                tx.emit("proposal.ended", space=space, data=ended)
 
 
 INSERT: Final = """

@@ -17,10 +17,16 @@ import msgspec
 import trio
 
 from kernel.fault_injection import fault_point
-from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory, first_line
+from kernel.workflows.git_directory import (
+    GitDirectory,
+    NoRepository,
+    branch_in,
+    find_git_directory,
+    first_line,
+    linked_trees,
+)
 from kernel.workflows.git_view import View
 from kernel.workflows.landing import FILES_SHOWN, Merging, NotMoved
-from kernel.workflows.linked_tree import branch_in, linked_trees
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.tree_commits import named
 

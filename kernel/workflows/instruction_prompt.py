@@ -1,18 +1,27 @@
-"""Today's prompt for an instruction: its messages, what was said before them, and who is there."""
+"""Today's prompt for an instruction, and the definition of its agent, as they are where it works now.
+
+The prompt: its messages, what was said before them, and who is there. The definition: the agent's file as it stands,
+with what the workflow overrides (CF18).
+"""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
+import msgspec
+
 from kernel.agents.catalog import Catalog
 from kernel.agents.project_rules import RulesFile
 from kernel.agents.prompt import Prompt, PromptContext, TreeContext, assemble
-from kernel.store import agents, messages, run_outcomes, worktrees
+from kernel.source.diagnostics import BadDefinition
+from kernel.store import agents, messages, run_outcomes, workflows, worktrees
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
+from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, place_of
+from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
     {
@@ -111,3 +120,30 @@ def _tree(source: PromptSource, reader: Reader) -> TreeContext | None:
         note=own.note,
         colleagues=tuple((tree.name, tree.branch, tree.head, tree.ahead) for tree in trees if tree is not own),
     )
+
+
+_agent: Final = msgspec.json.Decoder(AgentDefinition)
+_workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
+
+
+def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> AgentDefinition:
+    """The definition that the next attempt of agent ``key`` in ``space`` runs on.
+
+    An agent with a file is read anew; where that became wrong, what it said before stays in effect. An inline or
+    ephemeral one is what the store keeps. Raises Refused(unknown_agent) where the file is gone, BadDefinition where it
+    is wrong and never was right.
+    """
+    record = reader.now(agents.row, key)
+    if record is not None and record.origin != "file" and record.definition is not None:
+        return _agent.decode(record.definition)
+    try:
+        definition = catalog.agent(key).definition
+    except BadDefinition:
+        if record is None or record.definition is None:
+            raise
+        definition = _agent.decode(record.definition)
+    run = None if is_personal(space) else reader.now(workflows.by_space, space)
+    source = None if run is None else reader.now(workflows.source, run.id)
+    entries = () if source is None else _workflow.decode(source.definition).agents.values()
+    ref = next((entry for entry in entries if isinstance(entry, Ref) and entry.ref == key), None)
+    return definition if ref is None else effective(definition, ref)

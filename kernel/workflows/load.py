@@ -35,8 +35,7 @@ from kernel.workflows.checkouts import Checkout
 from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow, workflow_names
 from kernel.workflows.members import Member, effective
 from kernel.workflows.output_schema import check_output
-from kernel.workflows.params import check_params, text_defaults
-from kernel.workflows.variables import check_texts
+from kernel.workflows.variables import check_params, check_texts, text_defaults
 from kernel.workflows.workspace import check_deliver, check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError

@@ -20,8 +20,7 @@ from kernel.source.diagnostics import BadDefinition, suggest
 from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
-from kernel.workflows.params import Value, parse_params
-from kernel.workflows.variables import FOLDER, environment_names, start_values
+from kernel.workflows.variables import FOLDER, Value, environment_names, parse_params, start_values
 from kernel.workflows.workspace import delivery_demands, tree_demands, workspace_settings
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions

@@ -28,9 +28,18 @@ from kernel.workflows.clone import (
     shared_objects,
     unmerged,
 )
-from kernel.workflows.git_directory import GitDirectory, NoRepository, find_git_directory
+from kernel.workflows.git_directory import (
+    GitDirectory,
+    NoRepository,
+    branch_in,
+    check_not_locked,
+    find_git_directory,
+    folder_in,
+    link_tree,
+    linked_trees,
+    unlink_tree,
+)
 from kernel.workflows.git_view import Manner, View
-from kernel.workflows.linked_tree import branch_in, check_not_locked, link_tree, linked_trees, unlink_tree
 from kernel.workflows.project_git import ProjectGit, failed, unusable
 from kernel.workflows.tree_commits import WritableTree
 from protocol.errors import Refused
@@ -101,7 +110,7 @@ class Repository:
     async def base(self) -> Base:
         """The start of trees that are made now. Raises Refused (bad_definition) where none can be made."""
         directory = await self._directory()
-        folder = _folder_in(self._root, directory.top)
+        folder = folder_in(self._root, directory)
         async with self.git.view(directory) as view:
             head = await self.git.run(view, "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
             if not head.ok:
@@ -342,12 +351,6 @@ def unlock(tree: Worktree) -> None:
 def left_refs(tree: Worktree) -> str:
     """Refs below it keep what the tree was reset away from: on no branch, but in the repository as long as it is."""
     return f"refs/awk/left/{run_id(tree.run)}/{tree.name}"
-
-
-def _folder_in(root: str, top: str) -> str:
-    """The project as seen from the top of its repository; "": it is that."""
-    folder = os.path.relpath(os.path.realpath(root), top)
-    return "" if folder == os.curdir else folder
 
 
 def _outside(tree: Worktree) -> GitDirectory:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import apsw
 
-from protocol.state_paths import DATABASE
+from protocol.discovery import DATABASE
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.load import Connection, rate
 from scripts.benchmarks.running_kernel import MeasuredProject, running

@@ -17,8 +17,8 @@ from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.due import next_due_ms
 from kernel.store.writer import Writer
+from protocol.discovery import DATABASE
 from protocol.names import AgentKey
-from protocol.state_paths import DATABASE
 from scripts.benchmarks.figure import Figure, p50
 from scripts.benchmarks.load import Connection, timed
 from scripts.benchmarks.running_kernel import empty_project

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from interface.cli.command_table import BY_WORD
+from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit
-from interface.cli.help import commands_page
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page

@@ -27,13 +27,13 @@ from kernel.api.context import (
 )
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
-from kernel.api.single_flight import SingleFlight
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.services.reload import Reload
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
+from kernel.store.idempotency import SingleFlight
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close

@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from protocol.state_paths import DATABASE
+from protocol.discovery import DATABASE
 from tests.crash.life import KERNEL, Life
 from tests.crash.oracle import judge
 from tests.e2e.processes import wait_until, zygote_of

@@ -7,7 +7,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from protocol.state_paths import DATABASE
+from protocol.discovery import DATABASE
 from tests.crash.oracle import judge
 from tests.crash.points import SAMPLES, every, names
 from tests.crash.scenario import STEPS

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from protocol.state_paths import DATABASE
+from protocol.discovery import DATABASE
 from tests.crash.life import Life
 from tests.crash.oracle import integrity, judge
 from tests.crash.trial import lineage

@@ -10,7 +10,7 @@ from typing import Final
 
 import apsw
 
-from protocol.state_paths import DATABASE
+from protocol.discovery import DATABASE
 from tests.crash.life import KERNEL, Gone, Life
 from tests.crash.oracle import judge
 from tests.crash.scenario import STEPS, Client, approve_all, furnish

@@ -8,7 +8,7 @@ import uuid
 import psutil
 import pytest
 
-from protocol.state_paths import RECORD
+from protocol.discovery import RECORD
 from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until, zygote_of
 from tests.project import Project
 

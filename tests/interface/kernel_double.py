@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
-from protocol.state_paths import project_state
+from protocol.discovery import project_state
 from protocol.version import VERSION
 
 TOKEN: Final = "token-of-the-test"

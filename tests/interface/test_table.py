@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD, COMMANDS, Command
+from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit, of_failure
-from interface.cli.help import commands_page
 from interface.cli.parsing import plain_arguments
 from protocol.errors import REFUSALS
 from tests.interface.conftest import Cli

@@ -8,7 +8,7 @@ import pytest
 
 from interface.cli.output import Screen
 from interface.cli.prompts import unit_lines
-from protocol.state_paths import project_state
+from protocol.discovery import project_state
 from protocol.trust import digest_of
 from tests.git_host import SERVED, git_host
 from tests.interface.conftest import Cli

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.proof import digest, is_proof, prove
-from protocol.state_paths import project_slug, project_state, state_home
+from protocol.discovery import digest, is_proof, project_slug, project_state, prove, state_home
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=150)
 

@@ -167,7 +167,7 @@ async def test_what_is_no_request_is_passed_over(daemon: FakeDaemon) -> None:
 
 async def test_a_kernel_that_is_gone_is_said(daemon: FakeDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer in any case: a client that waits for one would wait for ever."""
-    monkeypatch.setattr("worker.http_connection.RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr("worker.daemon_mcp.RETRY_SECONDS", (0.0,))
     daemon.refuse = [503, 503]
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "channel_send", message="x"))

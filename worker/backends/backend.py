@@ -158,6 +158,15 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
         return self.code == 0 or self.pushed
 
 
+class StreamLine(msgspec.Struct, frozen=True):
+    """What a line says alike where a program writes Claude Code's ``stream-json``, as others do as well."""
+
+    subtype: str = ""
+    session_id: str = ""
+    is_error: bool = False
+    result: str | None = None
+
+
 class CliBackend(Protocol):
     """One attempt of one program. Its file makes it with a function ``open(job: Job) -> Program`` (raises Failed)."""
 

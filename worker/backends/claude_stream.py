@@ -11,7 +11,7 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.backend import ActivityChanged, Event, ReplyText, ToolEnded, Turn
+from worker.backends.backend import ActivityChanged, Event, ReplyText, StreamLine, ToolEnded, Turn
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -75,12 +75,10 @@ class Raw(msgspec.Struct, frozen=True):
     usage: Count = Count()
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(StreamLine, frozen=True, kw_only=True):
     """Any line: the fields of all kinds that we read."""
 
     type: str
-    subtype: str = ""
-    session_id: str = ""
     parent_tool_use_id: str | None = None
     mcp_servers: tuple[Server, ...] = ()
     message: Message | str = Message()
@@ -91,8 +89,6 @@ class Line(msgspec.Struct, frozen=True):
     api_error_type: str | None = None
     api_error_status: int | None = None
     terminal_reason: str | None = None
-    is_error: bool = False
-    result: str | None = None
     errors: tuple[str, ...] = ()
     tool_name: str = ""
     model_usage_since_last_result: dict[str, ModelCount] = {}

@@ -21,8 +21,7 @@ from protocol.ipc import Result, Start
 from protocol.tools import EVERY_TOOL, OFFERED_TO, TO_MODEL, server_and_tool
 from worker.backends import private_files
 from worker.backends.backend import BackendJob, CliBackend, Ended, Event, Launch, unfinished_result, unserved
-from worker.backends.codex_session import TokenCount, turn_failure
-from worker.backends.codex_stream import Thread, parse
+from worker.backends.codex_stream import Thread, TokenCount, parse, turn_failure
 from worker.backends.private_files import STARTUP_SECONDS, codex_servers
 from worker.models.errors import Failed
 

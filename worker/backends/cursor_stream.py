@@ -11,7 +11,16 @@ import msgspec
 
 from protocol.instruction import Usage
 from protocol.ipc import NULL, Json, ToolCall
-from worker.backends.backend import ActivityChanged, DaemonConnected, Event, ReplyText, Spent, ToolEnded, Turn
+from worker.backends.backend import (
+    ActivityChanged,
+    DaemonConnected,
+    Event,
+    ReplyText,
+    Spent,
+    StreamLine,
+    ToolEnded,
+    Turn,
+)
 
 DAEMON: Final = "daemon"
 """What our MCP server is called there."""
@@ -48,17 +57,13 @@ class Count(msgspec.Struct, frozen=True, rename="camel"):
     cache_write_tokens: int = 0
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(StreamLine, frozen=True):
     """An event, as far as it matters here."""
 
     type: str = ""
-    subtype: str = ""
-    session_id: str = ""
     message: Message = Message()
     call_id: str = ""
     tool_call: dict[str, Json] = {}
-    is_error: bool = False
-    result: str | None = None
     usage: Count | None = None
 
 

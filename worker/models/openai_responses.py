@@ -1,14 +1,132 @@
-"""OpenAI's Responses API through the real SDK, streaming: for models that are served there and nowhere else."""
+"""OpenAI's Responses API through the real SDK, streaming: for models that are served there and nowhere else.
 
+A reply's native form is the list of output items as they came. Reasoning is among them, encrypted: the API keeps
+nothing for us (``store`` is false), and wants it back unchanged to go on thinking where it was.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
-from protocol.ipc import Start
+import msgspec
+
+from protocol.instruction import Usage
+from protocol.ipc import Start, ToolCall
 from worker.conversation import Conversation
-from worker.models import responses_wire as wire
+from worker.entry_limits import clean
 from worker.models.errors import Failed, cause_in, codes_in, message_in
-from worker.models.model import ListTools, Reply, StreamSink
+from worker.models.model import CUT, ListTools, Reply, Stop, StreamSink, native_of, to_native
 from worker.models.openai_client import OpenAIClient
 from worker.models.sdk_client import max_tokens, say, unfinished
+from worker.tool import ToolSpec, arguments_json
+
+DIALECT: Final = "openai-responses"
+INCOMPLETE: Final[Mapping[str, Stop]] = MappingProxyType(
+    {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+)
+"""Every documented reason of a response that is not complete."""
+_ENDED: Final = frozenset({"response.completed", "response.incomplete"})
+_FAILED: Final = frozenset({"response.failed", "error"})
+_CALL: Final = "function_call"
+Item = dict[str, Any]
+
+
+def tools(specs: Iterable[ToolSpec]) -> list[Item]:
+    """Tools as the API takes them."""
+    return [
+        {
+            "type": "function",
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": msgspec.json.decode(spec.input_schema),
+            "strict": False,
+        }
+        for spec in specs
+    ]
+
+
+def items(conversation: Conversation) -> list[Item]:
+    """The conversation as input items. The system prompt is not among them: it is the request's ``instructions``."""
+    out: list[Item] = [{"role": turn.role, "content": turn.text} for turn in conversation.opening]
+    for step in conversation.shown:
+        reply = step.reply
+        said: list[Item]
+        native: list[Item] | None = native_of(reply, DIALECT)
+        if native is not None and reply.stop_reason not in CUT:
+            said = native
+        else:
+            # What was cut off (half a call, a thought without what it led to) would be refused.
+            text: list[Item] = [{"role": "assistant", "content": reply.text}] if reply.text.strip() else []
+            calls = (
+                {"type": _CALL, "call_id": call.id, "name": call.name, "arguments": bytes(call.args).decode()}
+                for call in reply.calls
+            )
+            said = [*text, *calls]
+        out += said
+        out += [{"type": "function_call_output", "call_id": one.call_id, "output": one.text} for one in step.results]
+        out += [{"role": "user", "content": note.text} for note in step.notes]
+    return out
+
+
+class Draft:
+    """A reply while its events come in."""
+
+    def __init__(self) -> None:
+        self._items: dict[int, Item] = {}
+        self._response: Mapping[str, Any] = {}
+        self.ended = False
+        self.error: Mapping[str, Any] | None = None
+        """What the API says about its own failure, once it has."""
+
+    def take(self, event: Mapping[str, Any]) -> str:
+        """Take in one event; the text it adds to what people see."""
+        kind = event.get("type", "")
+        if kind in ("response.output_text.delta", "response.refusal.delta"):
+            return str(event.get("delta") or "")
+        if kind == "response.output_item.done":
+            self._items[event.get("output_index", len(self._items))] = dict(event.get("item") or {})
+        elif kind in _ENDED:
+            self._response, self.ended = event.get("response") or {}, True
+        elif kind in _FAILED:
+            self.error = (event.get("response") or event).get("error") or event
+        return ""
+
+    def reply(self, k: int) -> Reply:
+        """The whole reply, to be entry ``k``. Call once it has ended."""
+        native = [item for _, item in sorted(self._items.items())]
+        calls = tuple(_tool_call(k, index, item) for index, item in enumerate(native) if item.get("type") == _CALL)
+        text, refusal = _parts(native, "output_text", "text"), _parts(native, "refusal", "refusal")
+        if self._response.get("status") == "incomplete":
+            reason = str((self._response.get("incomplete_details") or {}).get("reason") or "incomplete")
+            stop = INCOMPLETE.get(reason, reason)
+        else:
+            stop = "tool_use" if calls else "refusal" if refusal and not text else "end_turn"
+        # What was read from the cache is counted apart; input_tokens holds both.
+        usage: Mapping[str, Any] = self._response.get("usage") or {}
+        cached = (usage.get("input_tokens_details") or {}).get("cached_tokens") or 0
+        return Reply(
+            stop=stop,
+            text=clean(text or refusal),
+            calls=() if stop in CUT else calls,
+            native=to_native(DIALECT, native),
+            usage=Usage(
+                input_tokens=max(0, (usage.get("input_tokens") or 0) - cached),
+                output_tokens=usage.get("output_tokens") or 0,
+                cache_read_tokens=cached,
+            ),
+        )
+
+
+def _tool_call(k: int, index: int, item: Item) -> ToolCall:
+    item["call_id"] = item.get("call_id") or f"call-{k}-{index}"
+    name, arguments = str(item.get("name") or ""), str(item.get("arguments") or "")
+    return ToolCall(id=clean(item["call_id"]), name=clean(name), args=arguments_json(arguments))
+
+
+def _parts(native: Iterable[Item], kind: str, key: str) -> str:
+    contents = (item.get("content") or () for item in native if item.get("type") == "message")
+    return "".join(str(part.get(key) or "") for content in contents for part in content if part.get("type") == kind)
+
 
 _LEAST_TOKENS: Final = 16
 """The API refuses a smaller limit."""
@@ -20,8 +138,8 @@ class ResponsesModel(OpenAIClient):
     async def reply(self, conversation: Conversation, allowance: int | None, live: StreamSink) -> Reply:
         """Ask once, streaming. Raises Failed."""
         await live.progress("asking the model")
-        draft = wire.Draft()
-        request = _request(self.start, conversation, allowance, wire.tools(await self.list_tools()))
+        draft = Draft()
+        request = _request(self.start, conversation, allowance, tools(await self.list_tools()))
         await self.hear(self.client.responses.create(stream=True, **request), draft, live)
         if draft.error is not None:
             codes, text = codes_in(draft.error), message_in(draft.error) or "the response failed"
@@ -42,7 +160,7 @@ def _request(
 ) -> dict[str, Any]:
     return {
         "model": start.model,
-        "input": wire.items(conversation),
+        "input": items(conversation),
         "max_output_tokens": max(_LEAST_TOKENS, max_tokens(start.limits, allowance)),
         "store": False,
         "include": ["reasoning.encrypted_content"],

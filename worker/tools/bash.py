@@ -9,8 +9,7 @@ import msgspec
 
 from protocol.tools import BUILT_IN
 from worker.subprocesses import Subprocesses
-from worker.tool import BACKGROUND, BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read, spec
+from worker.tool import BACKGROUND, Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
 from worker.tools.command import HEAD_BYTES, TAIL_BYTES, Command, run
 
 DEFAULT_SECONDS: Final = 120.0
@@ -46,7 +45,7 @@ class Bash:
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Run one. Cancellation kills its group, unless it was to stay in the background."""
         try:
-            asked = read(BashArguments, name, args)
+            asked = read_arguments(BashArguments, name, args)
         except BadArguments as error:
             return error.outcome
         words = (self._shell, "-c", asked.command)
@@ -70,4 +69,4 @@ def bash(programs: Subprocesses, *, idempotency_key: str, longest_seconds: float
         "what it leaves in the background ends with it: a server that later calls need is started by background: true."
     )
     hand = Bash(programs, idempotency_key=idempotency_key, longest_seconds=longest_seconds)
-    return BuiltinTool(hand=hand, spec=spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)
+    return BuiltinTool(hand=hand, spec=tool_spec("bash", about, BashArguments), read_only=BUILT_IN["bash"].read_only)

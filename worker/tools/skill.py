@@ -9,11 +9,10 @@ import msgspec
 import trio
 
 from protocol.tools import BUILT_IN, Skill
-from worker.tool import BuiltinTool, Outcome
-from worker.tools.arguments import Arguments, BadArguments, read, spec
+from worker.tool import Arguments, BadArguments, BuiltinTool, Outcome, read_arguments, tool_spec
 from worker.tools.confined_files import ConfinedDir, NotAllowed, Parts, is_binary, shown
 from worker.tools.confined_files import read as read_file
-from worker.tools.directory_walk import Walk
+from worker.tools.file_search import Walk
 
 INSTRUCTIONS: Final = "SKILL.md"
 LIST_CHARACTERS: Final = 20_000
@@ -42,7 +41,7 @@ class SkillReader:
     async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
         """Read the instructions of one, or a file."""
         try:
-            asked = read(SkillArguments, name, args)
+            asked = read_arguments(SkillArguments, name, args)
         except BadArguments as error:
             return error.outcome
         found = self._skills.get(asked.name)
@@ -62,7 +61,7 @@ def skill(skills: tuple[Skill, ...]) -> BuiltinTool:
     lines = [f"- {one.name}: {' '.join(one.description.split())[:room]}" for one in skills]
     about = "\n".join([_ABOUT, *lines])
     return BuiltinTool(
-        hand=SkillReader(skills), spec=spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only
+        hand=SkillReader(skills), spec=tool_spec("skill", about, SkillArguments), read_only=BUILT_IN["skill"].read_only
     )
 
 

@@ -1,18 +1,95 @@
 """``awk help`` and ``awk version``: the overview, a command's own help or a topic, and the version of this command.
 
-That of the kernel is in ``awk status``.
+All of it, and the page docs/reference/commands.md, is made from the table of commands. ``awk status`` has the version
+of the kernel.
 """
 
 import argparse
 import json
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, cast
 
 from interface.cli.command_parser import parser_for
-from interface.cli.command_table import BY_WORD, COMMANDS, meant_command
+from interface.cli.command_table import BY_WORD, COMMANDS, Command, meant_command
 from interface.cli.context import Context
-from interface.cli.help import TOPICS, overview
+from interface.cli.exits import MEANINGS
 from interface.cli.parsing import json_flag
 from interface.failure import Failure
 from protocol.version import VERSION
+
+TARGETS: Final = "alice (direct message)   @review[:tag] (a workflow's channel)   alice@review[:tag] (alice in it)"
+
+TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "targets": (
+            "What a message or a command is for:",
+            "  alice               the agent alice, in a direct message; she keeps that conversation",
+            "  @review             the channel of the workflow review, instance main",
+            "  @review:pr-7        the channel of its instance pr-7 (run and start: --tag pr-7)",
+            "  alice@review:pr-7   the agent alice as a member of it",
+            "Within a text, @alice gives the message to her as work.",
+        ),
+        "exit-codes": (
+            "What a command's exit code says:",
+            *(f"  {int(code):<5} {text}" for code, text in MEANINGS.items()),
+        ),
+        "environment": (
+            "Variables that are read:",
+            "  AGENT_WORKER_HOME    where the state of projects is kept (default: ~/.agent-worker)",
+            "  AGENT_WORKER_URL     a kernel that runs elsewhere, with AGENT_WORKER_TOKEN",
+            "  AGENT_WORKER_TRUST   1 lets files run what they name, as --trust does, without keeping the consent",
+            "  NO_COLOR             no colours; COLUMNS sets the width of tables",
+            "  CI                   nobody is there to answer a question; GITHUB_ACTIONS, GITLAB_CI, TF_BUILD:",
+            "                       what agents write cannot give the runner a command",
+            "Keys of model providers: awk providers lists their names.",
+        ),
+    }
+)
+"""What ``help`` explains besides commands."""
+
+
+def overview(commands: Iterable[Command], program: str, system_awk: str) -> list[str]:
+    """The text of ``--help``: the commands by group, the targets, and, under the name awk, where the system's is."""
+    lines = [f"usage: {program} COMMAND [ARGUMENT...] [FLAG...]", ""]
+    group = ""
+    for command in commands:
+        if command.group != group:
+            lines += [""] * bool(group) + [f"{command.group}:"]
+            group = command.group
+        lines.append(f"  {command.word:<10} {command.help}")
+    lines += ["", f"Targets: {TARGETS}", f"More: {program} help COMMAND, {program} help {'|'.join(TOPICS)}"]
+    if program == "awk":
+        which = system_awk or "and there is none on PATH"
+        lines.append(f"Anything else goes to the system awk ({which}).")
+    return lines
+
+
+def commands_page(program: str = "agent-worker") -> str:
+    """docs/reference/commands.md: every command with its usage and arguments, from the table and the parsers."""
+    parts = ["# Commands", "", f"`awk` is the same program as `{program}`. Targets: {TARGETS}", ""]
+    for command in COMMANDS:
+        configure, _ = command.load()
+        parser = parser_for(command, program, configure)
+        parts += [f"## {command.word}", "", str(parser.description), *_arguments(parser), ""]
+        # The second words of a command that has some, each with its parser.
+        choices = (action.choices for action in parser._actions)  # noqa: SLF001  (as below)
+        for word, verb in next(
+            (cast("Mapping[str, argparse.ArgumentParser]", one) for one in choices if isinstance(one, Mapping)), {}
+        ).items():
+            parts += [f"### {command.word} {word}", "", str(verb.description), *_arguments(verb), ""]
+    return "\n".join(parts)
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Sequence[str]:
+    """A table of what the command takes; argparse's own layout differs between Python versions."""
+    lines = ["", "| argument | |", "|---|---|"]
+    for action in parser._actions:  # noqa: SLF001  (argparse has no public way to list arguments)
+        if action.help is not argparse.SUPPRESS:
+            words = ", ".join(action.option_strings) or str(action.metavar or action.dest)
+            name = words.replace("|", "\\|")  # a bar would end the cell
+            lines.append(f"| `{name}` | {(action.help or '') % {'default': ''}} |")
+    return lines
 
 
 def configure_help(parser: argparse.ArgumentParser) -> None:

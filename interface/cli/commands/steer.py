@@ -1,11 +1,14 @@
 """Commands that steer work: each posts one action for what it names, and prints the state that this led to.
 
 ``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` and ``restart`` an agent, ``cancel``,
-``retry`` and ``promote`` instructions. ``stop`` takes any of the former, or the kernel, as ``restart --kernel`` does.
+``retry`` and ``promote`` instructions. ``stop`` takes any of the former, or the kernel, as ``restart --kernel`` does:
+these wait until its process is gone, not only its port, so that nothing of it runs when they return.
 """
 
 import argparse
 import json
+import os
+import select
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -19,10 +22,51 @@ from interface.cli.parsing import json_flag, target_argument, trust_flag
 from interface.cli.prompts import can_ask
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
-from interface.exit_wait import ExitWait
+from interface.clock import Clock
+from interface.discovery import Endpoint, prove
 from interface.failure import Failure, Unreachable
 from protocol.names import number_of
 from protocol.target import Target
+
+_PAUSE_SECONDS: Final = 0.02
+
+
+class ExitWait:
+    """Made while the kernel has just proved itself, so the pid is its own; then told to wait.
+
+    On Linux a pidfd names the process itself: it cannot come to mean another (fault PF12). Elsewhere, and for a
+    kernel that only the environment names, the end of its answers has to do.
+    """
+
+    def __init__(self, endpoint: Endpoint, clock: Clock) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        if endpoint.pid <= 0 or not hasattr(os, "pidfd_open"):
+            self._process = None
+        else:
+            try:
+                self._process = os.pidfd_open(endpoint.pid)
+            except OSError:
+                self._process = None
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether it was gone within ``seconds``."""
+        if self._process is None:
+            deadline = self._clock.now() + seconds
+            while self._clock.now() < deadline:
+                try:
+                    prove(self._endpoint).connection.close()
+                except Unreachable:
+                    return True
+                self._clock.pause(_PAUSE_SECONDS)
+            return False
+        try:
+            poll = select.poll()
+            poll.register(self._process, select.POLLIN)
+            return bool(poll.poll(seconds * 1000))
+        finally:
+            os.close(self._process)
+
 
 DEFAULT_GRACE_SECONDS: Final = 10.0
 LADDER_SECONDS: Final = 25.0

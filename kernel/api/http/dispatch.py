@@ -10,10 +10,9 @@ from urllib.parse import parse_qsl
 import msgspec
 import trio
 
-from kernel.api.asgi import Fields
-from kernel.api.authentication import ADMIN_NAME
 from kernel.api.context import Services
 from kernel.api.http.route import Request, Route, Stream
+from kernel.api.requests import ADMIN_NAME, Fields
 from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
 from kernel.fault_injection import fault_point
 from kernel.store.idempotency import RequestKey

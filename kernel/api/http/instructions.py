@@ -14,8 +14,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
-from kernel.workflows.instruction_prompt import instruction_prompt
-from kernel.workflows.member_definition import definition_for
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt
 from protocol.api.instructions import (
     Dead,
     DeadCleared,

@@ -1,4 +1,4 @@
-"""Messages: sent to an agent or a workspace, and shown with their receipts.
+"""Messages: sent to an agent or a workspace, and shown with their receipts. And feedback, which wakes nobody.
 
 A message may set an agent to work, and what the agent's file would run needs trust (promise P19). A definition is kept
 for exactly the files it was read from, and an edit, however small, has them read again: without that, every message
@@ -20,10 +20,11 @@ from kernel.agents.project import PROJECT_FILES
 from kernel.agents.registration import file_spec
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import TrustRequest, agent_units, demands
-from kernel.api.authentication import ADMIN_NAME
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request
+from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.workflows import not_running
+from kernel.api.requests import ADMIN_NAME
+from kernel.api.responses import Response
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import Signature, signature
@@ -32,12 +33,16 @@ from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.idempotency import RequestKey
 from kernel.store.instructions import all_missing_credentials
 from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Appended, append_all
 from protocol.agent import AgentDefinition
 from protocol.api.messages import (
     BatchMessage,
     BatchOutcome,
     BatchReceipt,
+    FeedbackAdded,
+    FeedbackList,
+    FeedbackRequest,
     MessageReport,
     Refusal,
     SendReceipt,
@@ -255,3 +260,20 @@ def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) 
         to=to,
         vouched=grant,
     )
+
+
+async def list_feedback(call: Request[None], store: StoreAccess) -> FeedbackList:
+    """GET /feedback?limit=&before=: the newest, oldest first."""
+    return await store.reader.read(messages.feedback_list, page_of(call, "before", "f"))
+
+
+async def create_feedback(call: Request[FeedbackRequest], store: StoreAccess) -> Response:
+    """POST /feedback: the user's own."""
+    text = call.body.text.strip()
+    if not text:
+        raise Refused("bad_request", "the text is empty")
+
+    def change(tx: Transaction) -> FeedbackAdded:
+        return FeedbackAdded(feedback=messages.add_feedback(tx, text))
+
+    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))

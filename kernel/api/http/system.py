@@ -33,9 +33,9 @@ from protocol.api.kernel import (
     StatusReport,
     UsageReport,
 )
+from protocol.discovery import prove
 from protocol.errors import Refused
 from protocol.names import place_of
-from protocol.proof import prove
 from protocol.trust import TrustList
 
 NONCE_LIMIT: Final = 200

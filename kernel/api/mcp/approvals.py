@@ -17,15 +17,15 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 import trio
 
-from kernel.api.asgi import Fields, Receive, Send
 from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
+from kernel.api.requests import Fields, Receive, Send
 from kernel.api.responses import COMMON, Response, send_reply
 from kernel.policy.approvals import AT_ONCE
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals
 from kernel.store.transitions import approvals as transitions
-from kernel.workflows.member_definition import definition_for
+from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
 from protocol.errors import Refused
 from protocol.events import Event

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, cast
 
 import trio
 
-from kernel.api.asgi import Fields, Message, Receive, Scope, Send
 from kernel.api.http.dispatch import check_json
 from kernel.api.mcp import fast_path
 from kernel.api.mcp.approvals import send_or_stream
 from kernel.api.mcp.calls import ToolDispatcher, failed
 from kernel.api.mcp.fast_path import IDENTITY, DirectCall, reply_to
 from kernel.api.mcp.tool import Caller
-from kernel.api.request_body import replay
+from kernel.api.requests import Fields, Message, Receive, Scope, Send, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
 from kernel.store.attempts import Identity
 from protocol.errors import Refused

@@ -11,8 +11,7 @@ from kernel.api.context import StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes
-from kernel.store.feedback import add_feedback
-from kernel.store.messages import acknowledge
+from kernel.store.messages import acknowledge, add_feedback
 from kernel.store.rows import Page
 from kernel.store.transitions.append import append
 from protocol.api.messages import InboxRow

@@ -8,8 +8,7 @@ from typing import Final
 
 from kernel.policy.approvals import covering, matches
 from kernel.rule.draft import ApprovalAsked, ApprovalDecided, Fact
-from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule, Effect, Refuse, WriteRow
-from kernel.rule.rule import Rule
+from kernel.rule.effects import ApprovalDecision, ApprovalRequest, ApprovalRule, Effect, Refuse, Rule, WriteRow
 from kernel.rule.view import PendingApproval, View
 from protocol.names import approval_id
 

@@ -23,8 +23,7 @@ from kernel.rule.assignment import (
     refusal,
 )
 from kernel.rule.draft import Draft, Fact, InstructionOutcome
-from kernel.rule.effects import Append, Deliver, Effect, Refuse
-from kernel.rule.rule import Rule
+from kernel.rule.effects import Append, Deliver, Effect, Refuse, Rule
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Status, WaitReason
 from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, USER

@@ -32,9 +32,9 @@ from kernel.rule.effects import (
     RecordTie,
     RecordVote,
     Refuse,
+    Rule,
     WriteRow,
 )
-from kernel.rule.rule import Rule
 from kernel.rule.view import ProposalView, View, Workspace
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, place_of, split_space

@@ -18,11 +18,11 @@ from kernel.rule.effects import (
     EndRun,
     LimitRun,
     Refuse,
+    Rule,
     SetMembers,
     StartRun,
     WriteRow,
 )
-from kernel.rule.rule import Rule
 from kernel.rule.view import View
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space, workflow_space

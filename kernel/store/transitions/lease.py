@@ -18,32 +18,19 @@ from protocol.names import (
 )
 
 
-class Leased(AgentInSpace, frozen=True, kw_only=True):
-    """An attempt. ``n`` counts the tries that are charged, ``epoch`` all leases.
+class LeaseColumns(AgentInSpace, frozen=True, kw_only=True):
+    """An instruction that is leased, and how it stands. ``epoch`` counts all its leases.
 
-    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did, at
-    ``crashed_ms``.
-    ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it. Mentions that joined
-    the instruction while it was queued are in both.
+    ``attempts`` are the charged ones that did not crash, with this one; ``crashes`` those that did.
     """
 
-    instruction: InstructionId
-    attempt: AttemptId
     epoch: int
-    n: int
     attempts: int
     crashes: int
-    crashed_ms: tuple[int, ...] = ()
-    text: str
-    source_text: str
-    sender: str
     lane: Lane
     hops: int
-    message_seq: int
     entries: int
     run: int | None = None
-    joined: tuple[int, ...] = ()
-    """Further messages it was made of, by their numbers."""
     throttled_ms: int = 0
     """Since when a provider refuses it for its rate, without an entry in between; 0: it does not."""
     promoted: bool = False
@@ -52,12 +39,32 @@ class Leased(AgentInSpace, frozen=True, kw_only=True):
     compacted: bool = False
     carried_steps: int = 0
     continues: int | None = None
-    vouched: frozenset[str] = frozenset()
-    """What the message, or the start of the workflow, was trusted to have done."""
     approval: Approval | None = None
     """Whether somebody is asked before a tool runs, where its run was started with that."""
     interrupted: bool = False
     """An attempt broke off since the last entry, or what is gone on with did: what came next may have begun."""
+
+
+class Leased(LeaseColumns, frozen=True, kw_only=True):
+    """An attempt. ``n`` counts the tries that are charged.
+
+    ``text`` is what the agent is told, ``source_text`` the message as sent; ``sender`` wrote it. Mentions that joined
+    the instruction while it was queued are in both.
+    """
+
+    instruction: InstructionId
+    attempt: AttemptId
+    n: int
+    text: str
+    source_text: str
+    sender: str
+    message_seq: int
+    joined: tuple[int, ...] = ()
+    """Further messages it was made of, by their numbers."""
+    crashed_ms: tuple[int, ...] = ()
+    """The times at which its workers crashed."""
+    vouched: frozenset[str] = frozenset()
+    """What the message, or the start of the workflow, was trusted to have done."""
 
 
 LEASE: Final = instruction_sql("""
@@ -104,30 +111,16 @@ INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, 
 """
 
 
-class _Row(AgentInSpace, frozen=True):
+class _Row(LeaseColumns, frozen=True, kw_only=True):
     """A row of LEASE."""
 
-    epoch: int
-    attempts: int
-    crashes: int
-    lane: int
-    hops: int
     message: int
-    entries: int
-    run: int | None
-    throttled_ms: int
-    promoted: int
-    preempted: int
-    compacted: int
-    carried_steps: int
-    continues: int | None
     by_mention: int
-    interrupted: int
     vouched: bytes | None
     run_vouched: bytes | None
-    approval: Approval | None
 
 
+_FLAGS: Final = {"promoted": bool, "compacted": bool, "interrupted": bool}
 _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 _NOTHING: Final = (0, "", "")
 
@@ -138,7 +131,9 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     None: it is no longer queued, or its agent has a live one, is paused, held back or waits to be restarted.
     """
     number = number_of(instruction, "i")
-    row = rows.one(tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}), LEASE, _Row)
+    row = rows.one(
+        tx.conn.execute(LEASE, {"id": number, "now": tx.now_ms}), LEASE, _Row, lane=LANES.__getitem__, **_FLAGS
+    )
     if row is None or number is None:
         return None
     # What the instruction was made of, oldest first; never empty.
@@ -150,36 +145,19 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     tx.conn.execute(INSERT_ATTEMPT, (number, row.epoch, n, token_hash, tx.now_ms))
     text = "\n\n".join(one[1] for one in messages)
     leased = Leased(
+        **{field: getattr(row, field) for field in LeaseColumns.__struct_fields__},
         instruction=InstructionId(instruction),
         attempt=attempt_id(instruction, row.epoch),
-        epoch=row.epoch,
         n=n,
-        attempts=row.attempts,
-        crashes=row.crashes,
         crashed_ms=tuple(int(cast("int", at)) for (at,) in crashed),
-        agent=row.agent,
-        name=row.name,
-        space=row.space,
         text=text,
         source_text=text,
         sender=messages[0][2],
-        lane=LANES[row.lane],
-        hops=row.hops,
         message_seq=row.message,
         joined=tuple(one[0] for one in messages[1:]),
-        entries=row.entries,
-        run=row.run,
-        throttled_ms=row.throttled_ms,
-        promoted=bool(row.promoted),
-        preempted=row.preempted,
-        compacted=bool(row.compacted),
-        carried_steps=row.carried_steps,
-        continues=row.continues,
         vouched=frozenset(
             one for blob in (row.vouched, row.run_vouched) if blob is not None for one in _vouched.decode(blob)
         ),
-        approval=row.approval,
-        interrupted=bool(row.interrupted),
     )
     data = {"attempt": leased.attempt, "epoch": row.epoch, "n": n}
     tx.emit("instruction.leased", space=row.space, agent=row.name, instruction=number, data=data)

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.schedule import Every, ScheduleRejected, parse_wakeup
-from kernel.source.cron import Cron
+from kernel.agents.schedule import Cron, Every, ScheduleRejected, parse_wakeup
 from kernel.source.diagnostics import BadDefinition
 from kernel.workflows.load import load_workflow
 from protocol.agent import Schedule

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from kernel.api import request_body
+from kernel.api import requests
 from kernel.api.server import HttpServer
 from kernel.policy import connections
 from tests.builders.api import TOKEN, ServedKernel, serve_kernel
@@ -149,7 +149,7 @@ async def half_sent(kernel: ServedKernel, wire: Wire, token: str, size: int) -> 
     """Announce a body of the largest size, and send so much of it."""
     path = "/messages" if token == TOKEN else "/mcp"
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
-    await wire.stream.send_all(f"{head}Content-Length: {request_body.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
+    await wire.stream.send_all(f"{head}Content-Length: {requests.LIMIT_BYTES}\r\n\r\n".encode() + b"x" * size)
 
 
 @pytest.mark.promise("P10")
@@ -157,7 +157,7 @@ async def test_unfinished_bodies_take_a_bounded_amount_of_memory(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The one too many is told to come back; small ones pass, and what was given up is free again."""
-    monkeypatch.setattr(request_body, "ADMIN_BYTES", 1024 * 1024)
+    monkeypatch.setattr(requests, "ADMIN_BYTES", 1024 * 1024)
     with trio.fail_after(10):
         async with crowd(kernel, 3) as wires:
             await half_sent(kernel, wires[0], TOKEN, 600_000)
@@ -186,7 +186,7 @@ async def test_an_attempts_bodies_do_not_keep_out_the_owners(
     kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each side has its own bytes."""
-    monkeypatch.setattr(request_body, "ATTEMPTS_BYTES", 1024 * 1024)
+    monkeypatch.setattr(requests, "ATTEMPTS_BYTES", 1024 * 1024)
     await kernel.attempt(token="worker")
     with trio.fail_after(10):
         async with crowd(kernel, 2) as wires:
@@ -207,5 +207,5 @@ async def test_bodies_without_a_valid_token_are_not_waited_for(
     head = f"POST {path} HTTP/1.1\r\nHost: {kernel.host}\r\nAuthorization: Bearer {token}\r\n"
     with trio.fail_after(5):
         async with connected(kernel.port) as wire:
-            await wire.stream.send_all(f"{head}Content-Length: {request_body.LIMIT_BYTES}\r\n\r\nx".encode())
+            await wire.stream.send_all(f"{head}Content-Length: {requests.LIMIT_BYTES}\r\n\r\nx".encode())
             assert (await wire.stream.receive_some(100)).startswith(b"HTTP/1.1 " + status)

@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 import trio
 
-from kernel.api import request_body as body_module
+from kernel.api import requests as body_module
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.client import connected
 

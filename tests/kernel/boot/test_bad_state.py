@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir
-from protocol.state_paths import DATABASE
+from protocol.discovery import DATABASE
 from tests.crash.life import Gone, Life
 from tests.project import Project
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from kernel.boot.health_responder import HealthResponder
-from protocol.proof import prove
+from protocol.discovery import prove
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from protocol.state_paths import LOCK, RECORD, project_state
+from protocol.discovery import LOCK, RECORD, project_state
 
 
 @pytest.mark.parametrize("name", [RECORD, LOCK])

@@ -4,9 +4,8 @@ import msgspec
 import pytest
 
 from kernel.rule.draft import Draft, Fact, InstructionOutcome, MemberSpec, RunSpec, WorkflowStopped
-from kernel.rule.effects import Append, Effect, WriteRow
+from kernel.rule.effects import Append, Effect, Rule, WriteRow
 from kernel.rule.evaluate import CORE, CORE_TABLE, MAX_DEPTH, EvaluationOverrun, by_kind, evaluate
-from kernel.rule.rule import Rule
 from kernel.rule.view import View
 from protocol.errors import Refused
 from protocol.instruction import Status

@@ -11,8 +11,7 @@ import trio
 from kernel.agents.providers import CauseError
 from kernel.agents.sandbox import RUN_OUTSIDE, home_fault
 from kernel.procs.exec import ExecLauncher
-from kernel.services.placeholders import Placeholders
-from kernel.services.working_directory import Confinement, WorkingDirectory
+from kernel.services.working_directory import Confinement, Placeholders, WorkingDirectory
 from kernel.store.worktrees import Worktree
 from protocol.agent import AgentDefinition
 from protocol.ipc import Sandbox, Start

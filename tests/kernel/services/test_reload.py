@@ -15,8 +15,8 @@ from kernel.services import reload
 from kernel.services.reload import CannotWatch, DirectoryWatch, Reload, watch_directories
 from kernel.store import agents
 from kernel.store.agents import AgentSpec, put_agents
+from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.load import definitions
-from kernel.workflows.member_definition import definition_for
 from protocol.agent import AgentDefinition
 from protocol.events import Event
 from protocol.names import AgentKey

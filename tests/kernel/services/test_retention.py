@@ -10,8 +10,8 @@ import trio
 from kernel.services.retention import Retention
 from kernel.source.diagnostics import fail
 from kernel.store import entries, feed, messages
-from kernel.store.feedback import add_feedback, listing
 from kernel.store.idempotency import RequestKey, record_response
+from kernel.store.messages import add_feedback, feedback_list
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
@@ -122,7 +122,7 @@ async def test_feedback_goes_after_the_same_time(house: House) -> None:
     house.clock.now_ms += 31 * DAY_MS
     await house.writer.commit(add_feedback, "they do no more")
     await retention(house).sweep()
-    assert [row.text for row in house.reader.now(listing).feedback] == ["they do no more"]
+    assert [row.text for row in house.reader.now(feedback_list).feedback] == ["they do no more"]
 
 
 @pytest.mark.promise("P21")

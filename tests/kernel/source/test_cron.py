@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.source.cron import NEVER_MS, Cron, CronRejected, ZoneRejected, find_zone, local_zone
+from kernel.agents.schedule import NEVER_MS, Cron, CronRejected, ZoneRejected, find_zone, local_zone
 
 ZONES = ("Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "America/St_Johns", "Africa/Casablanca", "UTC")
 DAY = timedelta(days=1)

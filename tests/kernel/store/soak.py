@@ -37,7 +37,7 @@ def run(machine: type[RuleBasedStateMachine], examples: int, number: int) -> Non
 
 
 def main(argv: list[str]) -> int:
-    """Run ``COUNT`` sequences in memory and a tenth of that in files."""
+    """Run ``FEEDBACK_COUNT`` sequences in memory and a tenth of that in files."""
     parser = argparse.ArgumentParser(prog="tests.kernel.store.soak", description="Try sequences of commits.")
     parser.add_argument("count", type=int, nargs="?", default=COUNT, help="how many sequences in memory")
     parser.add_argument("--seed", type=int, help="of an earlier run, to have its sequences again")

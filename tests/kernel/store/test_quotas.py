@@ -9,7 +9,7 @@ import trio
 
 from kernel.rule.draft import Author, Draft
 from kernel.store.agents import AgentSpec, put_agents
-from kernel.store.feedback import add_feedback
+from kernel.store.messages import add_feedback
 from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.transitions.append import append
 from kernel.store.transitions.approvals import Call, ask

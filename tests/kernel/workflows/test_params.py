@@ -2,7 +2,7 @@
 
 import pytest
 
-from kernel.workflows.params import Value, parse_params, show_value
+from kernel.workflows.variables import Value, parse_params, show_value
 from protocol.errors import Refused
 from protocol.workflow import Param
 

@@ -14,7 +14,7 @@ from kernel.procs.launcher import Launcher
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import messages, spending, workflows, worktrees
 from kernel.store.transitions.runs import StartedRun
-from kernel.workflows.member_definition import definition_for
+from kernel.workflows.instruction_prompt import definition_for
 from kernel.workflows.prepare import Prepared, prepare
 from kernel.workflows.repository import Repository
 from kernel.workflows.start import start

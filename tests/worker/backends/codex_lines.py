@@ -6,8 +6,7 @@ from typing import Any
 
 from protocol.instruction import Usage
 from worker.backends.backend import Event, Turn
-from worker.backends.codex_session import Count
-from worker.backends.codex_stream import Thread, parse
+from worker.backends.codex_stream import Count, Thread, parse
 
 Counted = Callable[[str], Count | None]
 

@@ -21,8 +21,7 @@ from worker.backends.backend import (
     ToolEnded,
     Turn,
 )
-from worker.backends.codex_session import Count, TokenCount, turn_failure
-from worker.backends.codex_stream import Thread, parse
+from worker.backends.codex_stream import Count, Thread, TokenCount, parse, turn_failure
 
 
 def test_calls_that_run_at_once_are_one_reply() -> None:

@@ -14,7 +14,7 @@ from tests.worker.backends.subject_codex import CODEX
 from tests.worker.backends.subject_cursor import CURSOR
 from tests.worker.backends.subject_opencode import OPENCODE
 from tests.worker.backends.subjects_within import MOCK, SDK
-from worker import http_connection
+from worker import daemon_mcp
 from worker.backends import process
 
 PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR)
@@ -49,7 +49,7 @@ async def test_a_backend_keeps_its_contract(
             pytest.skip(f"{subject.name} is not installed: AGENT_WORKER_TEST_CLIS")
         if RECORD:
             subject.recordings.mkdir(parents=True, exist_ok=True)
-    monkeypatch.setattr(http_connection, "RETRY_SECONDS", (0.0,))
+    monkeypatch.setattr(daemon_mcp, "RETRY_SECONDS", (0.0,))
     monkeypatch.setattr(process, "LEAVE_SECONDS", process.LEAVE_SECONDS if where == "real" else 0.3)
     lacking = pytest.raises(AssertionError) if scenario.name in subject.lacks else contextlib.nullcontext()
     async with made(subject, where, scenario.name, tmp_path) as bed:

@@ -10,9 +10,8 @@ import pytest
 from tests.worker.tools.conftest import use
 from worker.tool import Outcome
 from worker.tools.confined_files import LIMIT_BYTES, ConfinedDir, NotAllowed
-from worker.tools.directory_walk import LIMIT_DEPTH
+from worker.tools.file_search import LIMIT_DEPTH, BadPattern, Glob
 from worker.tools.files import FILES
-from worker.tools.patterns import BadPattern, Glob
 
 SECRET = "nobody's business"
 

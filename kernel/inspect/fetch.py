@@ -1,23 +1,62 @@
-"""Skills out of a repository: one commit is fetched, and what is in it is told. Nothing of it is run, or written here.
+"""Fetches workflows and skills of other repositories to look at them: as a kernel would, and kept where it would.
 
-git runs as for remote workflows, in a keeper of its own and in a folder that goes when it is done.
+Nothing of what is fetched is run or believed, and nothing is pinned: that comes with the first run. git is launched
+without a kernel, in keepers of this process, for as long as something is looked up. Skills are told and kept nowhere.
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path, PurePath
 
 import trio
 
 from kernel.agents.environment import worker_environment
 from kernel.agents.skills import INSTRUCTIONS, read_skill
-from kernel.inspect.fetch_readonly import open_launcher
+from kernel.procs.exec import ExecLauncher
 from kernel.source.files import MAX_BYTES, MAX_FILES, FolderFile
+from kernel.workflows.checkouts import Checkout
 from kernel.workflows.git import Git
 from kernel.workflows.git_objects import BadObjects, File, files_of, parse_objects
+from kernel.workflows.remote import Remotes
 from protocol.errors import Refused
-from protocol.remote_ref import Remote, RemoteRejected, is_commit, parse_remote_folder, repository_url
+from protocol.remote_ref import Remote, RemoteRejected, is_commit, is_remote, parse_remote_folder, repository_url
 from protocol.tool_documents import FetchedSkill, FetchedSkills, SkillFile
+
+
+@asynccontextmanager
+async def open_launcher(run_dir: Path, environ: Mapping[str, str]) -> AsyncGenerator[ExecLauncher]:
+    """A launcher that works in ``run_dir``. What is refused meanwhile is raised as it is, and in no group."""
+    refused: Refused | None = None
+    async with trio.open_nursery() as nursery:
+        launcher = ExecLauncher(run_dir=run_dir, environ=environ)
+        await nursery.start(launcher.run)
+        try:
+            yield launcher
+        except Refused as error:
+            refused = error
+        nursery.cancel_scope.cancel()
+    if refused is not None:
+        raise refused
+
+
+def fetch_readonly(root: Path, state: Path | None, asked: str, environ: Mapping[str, str]) -> Checkout | None:
+    """The files that ``asked`` names, in the state directory ``state``; None where it names something of the project.
+
+    Raises Refused (bad_request, fetch_failed), BadDefinition for a lock that is wrong.
+    """
+    if not is_remote(asked):
+        return None
+    if state is None:
+        raise Refused("bad_request", f"{asked[:100]} is not here", "say where to keep it: --state DIR")
+    return trio.run(_fetch, root, state, asked, environ)
+
+
+async def _fetch(root: Path, state: Path, asked: str, environ: Mapping[str, str]) -> Checkout:
+    with tempfile.TemporaryDirectory(prefix="awk-fetch-") as run_dir:
+        async with open_launcher(Path(run_dir), environ) as launcher:
+            remotes = Remotes(state, root, launcher=launcher, environ=environ, own_bin=frozenset())
+            return await remotes.checkout(asked)
 
 
 def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
@@ -30,7 +69,7 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
         url = repository_url(remote, environ)
     except RemoteRejected as error:
         raise Refused("bad_request", str(error), error.hint) from error
-    commit, files = trio.run(_fetch, remote, url, environ)
+    commit, files = trio.run(_fetch_commit, remote, url, environ)
     skills: list[FetchedSkill] = []
     wrong: list[Refused] = []  # nobody may have asked for those
     for path, own in _folders(remote, files).items():
@@ -60,7 +99,7 @@ def fetch_skills(asked: str, environ: Mapping[str, str]) -> FetchedSkills:
     return FetchedSkills(source=str(remote), commit=commit, skills=tuple(skills), skipped=skipped)
 
 
-async def _fetch(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[str, tuple[File, ...]]:
+async def _fetch_commit(remote: Remote, url: str, environ: Mapping[str, str]) -> tuple[str, tuple[File, ...]]:
     with tempfile.TemporaryDirectory(prefix="agent-worker-") as name:
         folder = Path(name)
         (folder / "git").mkdir()

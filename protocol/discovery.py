@@ -1,0 +1,70 @@
+"""Finding a project's kernel: the paths of its state, and the proof of identity it gives before it is shown the token.
+
+``$AGENT_WORKER_HOME`` (default ``~/.agent-worker``) ``/projects/<slug>-<hash>/`` (contracts 3). Pure functions of the
+root, on which kernel and clients must agree; nothing here touches the disk.
+
+Standard library only, and little of it, for ``awk ps``: ``pathlib`` takes a tenth of its time. ``hmac`` and ``hashlib``
+load OpenSSL, which takes a sixth; the interpreter has SHA-256 of its own, and what ``hmac`` compares with where there
+is no OpenSSL.
+"""
+
+import re
+from _operator import _compare_digest  # pyright: ignore[reportPrivateUsage]
+from typing import Final
+
+try:
+    from _sha256 import sha256  # type: ignore[import-not-found]  # the stubs have public modules only
+except ImportError:  # Python 3.12 calls it by another name; some distributions leave it out
+    from hashlib import sha256
+
+_BLOCK_BYTES: Final = 64
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
+
+
+def digest(data: bytes) -> str:
+    """SHA-256 of ``data``, in hex."""
+    return str(sha256(data).hexdigest())
+
+
+def prove(token: str, nonce: str) -> str:
+    """HMAC-SHA256 (RFC 2104) of ``nonce`` under ``token``, in hex: what only the holder of the token can say."""
+    key = token.encode()
+    key = (sha256(key).digest() if len(key) > _BLOCK_BYTES else key).ljust(_BLOCK_BYTES, b"\0")
+    inner = sha256(key.translate(_INNER) + nonce.encode()).digest()
+    return digest(key.translate(_OUTER) + inner)
+
+
+def is_proof(proof: str, token: str, nonce: str) -> bool:
+    """Return whether ``proof`` is what ``prove`` says, compared in constant time."""
+    return _compare_digest(proof.encode(), prove(token, nonce).encode())
+
+
+RECORD: Final = "daemon.json"
+LOCK: Final = "daemon.lock"
+DATABASE: Final = "agent-worker.db"
+LOG: Final = "kernel.log"
+IN_FLIGHT: Final = "in-flight"
+PLACEHOLDERS: Final = "placeholders.json"
+RUN: Final = "run"
+SESSIONS: Final = "sessions"
+WORKTREES: Final = "worktrees"
+
+PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
+"""A directory that holds one of these is a project's root; the nearest parent of the working directory wins."""
+
+
+def project_slug(root: str) -> str:
+    """The folder name for the project at ``root``, which must be a real, absolute path."""
+    words = re.sub(r"[^a-z0-9]+", "-", root.rpartition("/")[2].lower()).strip("-")[:40] or "project"
+    return f"{words}-{digest(root.encode('utf-8', 'surrogateescape'))[:10]}"
+
+
+def state_home(environ_home: str | None, user_home: str) -> str:
+    """The state directory of all projects: ``AGENT_WORKER_HOME``, or ``.agent-worker`` in the user's home."""
+    return environ_home or f"{user_home.rstrip('/')}/.agent-worker"
+
+
+def project_state(home: str, root: str) -> str:
+    """The state directory of the project at ``root``."""
+    return f"{home.rstrip('/')}/projects/{project_slug(root)}"
