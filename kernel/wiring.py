@@ -398,6 +398,10 @@ def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts, q
             hold=attempts.hold,
             until_gone=attempts.until_gone,
             reached=attempts.reached_mcp,
+            kept=lambda: {
+                agent: AttemptActivity(pid=kept.worker.handle.pid, doing=kept.doing)
+                for agent, kept in attempts.kept.waiting.items()
+            },
         ),
         runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
         single_flight=SingleFlight(),

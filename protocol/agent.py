@@ -39,6 +39,7 @@ Quota = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
+Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
@@ -318,6 +319,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """What happens after transient failures."""
     restart: Restart = Restart()
     """What happens after its worker died."""
+    reuse: Reuse = 1
+    """How many instructions one worker process serves, one after the other. Of backends ``sdk`` and ``mock``."""
     budget: AgentBudget = AgentBudget()
     """What it may cost."""
     schedule: Schedule | None = None

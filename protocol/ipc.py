@@ -13,7 +13,7 @@ from protocol.errors import Cause
 from protocol.instruction import Amount, Count, Usage
 from protocol.tools import ProjectTool, Skill
 
-PROTOCOL: Final = (1, 0)
+PROTOCOL: Final = (1, 1)
 """(major, minor). A worker with another major is refused at ``ready``."""
 
 Json = msgspec.Raw
@@ -216,6 +216,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """Folders that hold the kernel's secrets."""
     budget_usd: float | None = None
     """What may be spent yet, for a program that counts for itself; tokens come with each ``go``."""
+    reuse: bool = False
+    """After ``result{done}`` stay, if nothing of this is left in you: say ``ready`` again, for another ``start``."""
     entries_follow: int = 0
     """How many more entries come as ``entry`` frames of their own, because ``entries`` would not fit into a line."""
 
@@ -253,7 +255,7 @@ KernelFrame = Start | Entry | Go | Yield | Stop | Ping
 
 
 class Ready(_Frame, frozen=True, kw_only=True, tag="ready"):
-    """The first frame of a worker, sent before ``start`` is read."""
+    """The first frame of a worker, before it reads ``start``; and of one that stays (``reuse``), before each other."""
 
     pid: Count
     version: str
@@ -400,5 +402,15 @@ class Kill(_Frame, frozen=True, kw_only=True, tag="kill"):
     after_seconds: float = 0.0
 
 
-KeeperFrame = Started | Exited
+class Census(_Frame, frozen=True, kw_only=True, tag="census"):
+    """Kernel to keeper: tell how many processes there are."""
+
+
+class Counted(_Frame, frozen=True, kw_only=True, tag="counted"):
+    """Keeper to kernel: the processes below it, the child among them; 0 where the system shows none."""
+
+    processes: Count
+
+
+KeeperFrame = Started | Exited | Counted
 ZygoteFrame = Fork | Retire | Ping

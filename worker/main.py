@@ -4,8 +4,11 @@ All input and output is frames: nothing is printed, and standard error holds not
 Until it is started it needs no event loop, and a script needs none at all.
 """
 
+import gc
 import os
+import sys
 from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Set as AbstractSet
 from functools import partial
 from importlib import import_module
 from typing import Final
@@ -30,29 +33,69 @@ EXIT_DONE: Final = 0
 """The terminal frame was sent."""
 EXIT_LOST: Final = 1
 """The kernel hung up before."""
+_IDLE_THREAD: Final = "Trio thread "
+"""The name of a thread of Trio's that has nothing to do; one at work is called after its work."""
 
 Die = Callable[[MockExit], None]
-Leave = Callable[[bool], None]
-"""Told whether the kernel was lost, when all has been said."""
+Told = Result | Error | None
+"""The terminal frame; None where the kernel did not hear it."""
+Leave = Callable[[Told], None]
+"""What ends a worker, when all has been said."""
 
 
 def main(stdin_fd: int, stdout_fd: int, cookie: str | None) -> int:
     """Be a worker on these two descriptors (they become ours) until the work ends. Does not return.
 
+    One that may stay (``Start.reuse``) takes up more of its agent's work, as long as nothing of the last is left in it.
+
     Commands that tools run inherit what the start frame gives, and nothing of this process's environment.
     """
-    serve(
-        stdin_fd,
-        stdout_fd,
-        os.environ,  # noqa: TID251  (the entry point)
-        cookie=cookie,
-        # To take an event loop or an interpreter down in order costs a worker a tenth of its CPU, and nothing is left
-        # in standard error, which keeps no line back.
-        leave=lambda lost: os._exit(EXIT_LOST if lost else EXIT_DONE),
-        # A standby worker did not know its attempt when it was forked.
-        started=lambda start: set_title("worker", start.attempt),
-    )
-    raise AssertionError("a worker ends without returning")
+    while True:
+        told = serve(
+            stdin_fd,
+            stdout_fd,
+            os.environ,  # noqa: TID251  (the entry point)
+            cookie=cookie,
+            # To take an event loop or an interpreter down in order costs a worker a tenth of its CPU, and nothing is
+            # left in standard error, which keeps no line back.
+            leave=_exit,
+            # A standby worker did not know its attempt when it was forked.
+            started=lambda start: set_title("worker", start.attempt),
+        )
+        if not (isinstance(told, Result) and told.status == "done") or anything_left({stdin_fd, stdout_fd}):
+            _exit(told)
+
+
+def _exit(told: Told) -> None:
+    os._exit(EXIT_LOST if told is None else EXIT_DONE)
+
+
+def anything_left(own: AbstractSet[int]) -> bool:
+    """Return whether an attempt left a thread at work, or a descriptor that is neither standard nor ``own``.
+
+    The keeper sees processes, of which some are nobody's child here: the kernel asks it before it sends another start.
+    What nobody holds any more, in circles as well, is freed.
+    """
+    gc.collect()
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        others = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+        if not all(name.startswith(_IDLE_THREAD) for name in others):
+            return True
+    try:
+        found = {int(name) for name in os.listdir("/dev/fd")}
+    except OSError:  # then nobody can tell
+        return True
+    return any(_is_open(fd) for fd in found - own - {0, 1, 2})
+
+
+def _is_open(fd: int) -> bool:
+    """Return whether ``fd`` is open: the one by which they were listed is not any more."""
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 def serve(
@@ -64,9 +107,11 @@ def serve(
     die: Die = kill_self,
     connect: Connect | None = None,
     started: Callable[[Start], None] = lambda _start: None,
-    leave: Leave = lambda _lost: None,
-) -> None:
-    """Run one attempt over the link on these descriptors, which are closed then.
+    leave: Leave = lambda _told: None,
+) -> Told:
+    """Run one attempt over the link on these descriptors, which are closed then, and ``leave``.
+
+    One whose start says ``reuse`` leaves nothing but its terminal frame: the descriptors stay open.
 
     Processes that tools start have the start frame's variables and ``cookie``, by which a keeper knows the processes
     of its tree. A model's client looks at the environment itself: for one, ``environ`` becomes the same; a script is
@@ -82,13 +127,17 @@ def serve(
         start = desk.start()
     except (LinkLost, Stopped):
         start = None
+    stays: list[Told] = []
     if start is not None:
         started(start)
+        if start.reuse:
+            leave = stays.append
     if start is None or (connect is None and is_script(start) and not _has_tools(start)):
         _play(start, desk, cookie, die, leave)
-        os.close(stdin_fd)
-        os.close(stdout_fd)
-        return
+        if not stays:
+            os.close(stdin_fd)
+            os.close(stdout_fd)
+        return stays[0] if stays else None
     environ.clear()
     environ.update(_env(start, cookie))
     from worker.io import trio_io  # noqa: PLC0415  (a worker that plays a script needs no event loop)
@@ -98,7 +147,12 @@ def serve(
         if start.backend in CLIS
         else _attempt(start, connect or partial(_adapter, die=die), _env(start, cookie))
     )
-    trio_io.run(hearing, stdin_fd, stdout_fd, work, leave)
+    if not start.reuse:
+        trio_io.run(hearing, stdin_fd, stdout_fd, work, leave)
+        return None
+    trio_io.run(hearing, os.dup(stdin_fd), os.dup(stdout_fd), work, leave)
+    environ.clear()
+    return stays[0]
 
 
 def _env(start: Start, cookie: str | None) -> dict[str, str]:
@@ -146,7 +200,7 @@ def _play(start: Start | None, desk: PollIO, cookie: str | None, die: Die, leave
         ended = Error(cause="cancelled", text=f"stopped: {hearing.stop.reason}")
     if ended is not None:
         run_blocking(link.finish(ended))
-    leave(link.lost or ended is None)
+    leave(None if link.lost else ended)
 
 
 def _script(start: Start, _list_tools: ListTools, *, desk: PollIO, die: Die) -> Model:

@@ -35,7 +35,7 @@ from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault
-from protocol.backends import BACKENDS, EXEC
+from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.project import ProjectDefinition
 
 EFFORT: Final = "effort"
@@ -163,7 +163,7 @@ def convert_agent(
 def check_agent(
     definition: AgentDefinition, node: Node, project: ProjectDefinition, problems: Diagnostics, where: str = ""
 ) -> None:
-    """Note what is wrong between the keys of ``definition``: model, prompt, context, mock, env, schedule, restart."""
+    """Note what is wrong between the keys of ``definition``: a model without a route, a mock without a script."""
     check = _Check(definition, node, problems, where)
     check.model(project)
     check.prompt()
@@ -175,6 +175,7 @@ def check_agent(
     check.login(project)
     check.schedule()
     check.restart()
+    check.reuse()
     check.worktree()
 
 
@@ -295,6 +296,16 @@ class _Check:
             shown = show_duration(restart.max_delay)
             message = f"is longer than the longest pause, max_delay, which is {shown}"
             self._bad("restart.delay", message, "shorten it, or raise restart.max_delay")
+
+    def reuse(self) -> None:
+        if self._agent.reuse == 1:
+            return
+        if self._agent.backend in {*CLIS, EXEC}:
+            message = f"is for our own loop, and backend {self._agent.backend} is a program, which ends with its work"
+            self._bad("reuse", message, "leave it out, or write backend: sdk")
+        elif self._agent.sandbox == "on":
+            message = "cannot be with sandbox: on, which confines one attempt: files in its /tmp would be another's"
+            self._bad("reuse", message, "leave one of the two out")
 
     def _bad(self, key: str, message: str, hint: str | None, suffix: str = "") -> None:
         self._problems.add(place_at(self._node, key), _join(self._where, key) + suffix, message, hint)

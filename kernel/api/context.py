@@ -36,6 +36,7 @@ from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
+from protocol.names import AgentKey
 
 
 class ConversationMirror(Protocol):
@@ -163,7 +164,7 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
 
     activity: Callable[[], Mapping[str, AttemptActivity]]
     """All of them, by instruction id."""
-    interrupt: Callable[[str], bool]
+    interrupt: Callable[[AgentKey], bool]
     """Stop what an agent (its key) does; its instruction goes back to its lane. Returns whether it did something."""
     hold: Callable[[str], AbstractContextManager[None]]
     """While the block lasts the attempt of an instruction waits for a person: its silence is no fault."""
@@ -171,6 +172,8 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for the end of the attempts that are named so, trees and all."""
     reached: Callable[[str], None]
     """The attempt of an instruction has come to Daemon MCP."""
+    kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
+    """The workers that wait for another attempt of their agent."""
 
 
 class MergePreview(Protocol):

@@ -38,6 +38,10 @@ class AttemptDir(msgspec.Struct, frozen=True):
         os.rename(self.path, path)
         return AttemptDir(path, self.spares)
 
+    def is_bare(self) -> bool:
+        """Return whether there is nothing in it but the lock."""
+        return os.listdir(self.path) == [LOCK_FILE]
+
     def remove(self) -> None:
         """Delete the directory, or let it be used again if it is empty; what is gone already is fine."""
         try:  # as a rule the lock is all there is, and rmtree takes 20 system calls to find that out

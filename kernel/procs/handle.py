@@ -16,7 +16,7 @@ from kernel.procs.attempt_dir import AttemptDir
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Pipe
-from protocol.ipc import Bound, Exited, Kill
+from protocol.ipc import Bound, Census, Counted, Exited, Kill
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +75,10 @@ class Handle:
         """Return whether nothing has been heard of its end."""
         return self._exited is None and self._link.is_quiet()
 
+    def is_bare(self) -> bool:
+        """Return whether there is nothing in the run directory but what is ours."""
+        return self._directory.is_bare()
+
     def assign(self, attempt: str) -> None:
         """Make this the run of ``attempt``. Raises FileExistsError if that is in use."""
         self._directory = self._directory.rename(attempt)
@@ -88,20 +92,36 @@ class Handle:
         """
         async with self._waiting:
             while self._exited is None:
-                frame = await self._link.receive()
-                if isinstance(frame, Exited):
-                    self._exited = frame
-                    self._tree_seen_gone = True
-                elif frame is None:
-                    with trio.CancelScope(shield=True):
-                        left = await procfs.end(self._processes, {self.cookie})
-                        self.survivors = tuple(sorted(process.pid for process in left))
-                    if self.survivors:
-                        logger.error(
-                            "procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors
-                        )
-                    self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)
+                await self._hear()
         return self._exited
+
+    async def count(self) -> int:
+        """Return how many processes its tree has; 0 where it has ended, or nobody can tell. One task asks."""
+        async with self._waiting:
+            if self._exited is None:
+                await self._link.send(Census())
+            while self._exited is None:
+                counted = await self._hear()
+                if counted is not None:
+                    return counted.processes
+        return 0
+
+    async def _hear(self) -> Counted | None:
+        """Take in the keeper's next report. ``_waiting`` is held."""
+        frame = await self._link.receive()
+        if isinstance(frame, Exited):
+            self._exited = frame
+            self._tree_seen_gone = True
+        elif frame is None:
+            with trio.CancelScope(shield=True):
+                left = await procfs.end(self._processes, {self.cookie})
+                self.survivors = tuple(sorted(process.pid for process in left))
+            if self.survivors:
+                logger.error(
+                    "procs.leak %s: %s would not die; the next kernel tries again", self.attempt, self.survivors
+                )
+            self._exited = Exited(signal=signal.SIGKILL, killed=self._kill_sent)
+        return frame if isinstance(frame, Counted) else None
 
     async def kill(self, after_seconds: float = 0.0) -> None:
         """SIGTERM to the tree, and SIGKILL ``after_seconds`` later until nothing is left. Does not wait for it.

@@ -10,7 +10,7 @@ from contextlib import suppress
 import trio
 
 from kernel.procs.spec import PipeEnds
-from protocol.ipc import Bound, Exited, Fork, KeeperFrame, Kill, Started
+from protocol.ipc import Bound, Census, Counted, Exited, Fork, KeeperFrame, Kill, Started
 from protocol.ndjson import FrameReader, encode
 
 
@@ -39,11 +39,11 @@ class KeeperLink:
             if not chunk:
                 return None
             self._arrived.extend(
-                frame for frame in self._frames.feed(bytes(chunk)) if isinstance(frame, Started | Exited)
+                frame for frame in self._frames.feed(bytes(chunk)) if isinstance(frame, Started | Counted | Exited)
             )
         return self._arrived.popleft()
 
-    async def send(self, frame: Fork | Kill | Bound) -> None:
+    async def send(self, frame: Fork | Kill | Bound | Census) -> None:
         """Tell the keeper; one that is gone needs no telling, its end is seen by ``receive``."""
         try:
             async with self._sending:

@@ -15,7 +15,7 @@ from kernel.procs.handle import Handle
 from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import TRANSIENT, TRANSIENT_NAMES, KeeperLost, Pipe, PipeEnds, SpawnTransient, Spec, open_pipes
-from protocol.ipc import Exited, Fork, Started
+from protocol.ipc import Counted, Exited, Fork, Started
 
 Deliver = Callable[[Fork, PipeEnds], Awaitable[KeeperLink]]
 """Give the order and the child's ends to a keeper, or to what becomes one. The ends are closed by the caller."""
@@ -92,7 +92,7 @@ async def _first_word(link: KeeperLink, attempt: str) -> Started | Exited:
             first = await link.receive()
     except trio.TooSlowError as error:
         raise SpawnTransient(f"cannot start {attempt}: no answer in {ANSWER_SECONDS:.0f} s") from error
-    if first is None:
+    if first is None or isinstance(first, Counted):  # which nobody asked for yet
         raise KeeperLost(f"cannot start {attempt}: the keeper went away")
     if isinstance(first, Exited) and (first.failed or "").partition(":")[0] in TRANSIENT_NAMES:
         raise SpawnTransient(f"cannot start {attempt}: {first.failed}")

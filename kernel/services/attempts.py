@@ -10,10 +10,12 @@ import trio
 
 from kernel.fault_injection import fault_point
 from kernel.rule.draft import Draft
-from kernel.services.running_attempt import AttemptServices, Place, RunningAttempt, StopReason
+from kernel.services.kept_workers import KeptWorkers, Place
+from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
 from kernel.store.transitions.lease import Leased, lease
+from protocol.names import AgentKey
 
 
 def _new_token() -> tuple[str, bytes]:
@@ -29,6 +31,7 @@ class Attempts:
         self._services = services
         self.running: dict[str, RunningAttempt] = {}
         """By instruction id."""
+        self.kept = KeptWorkers(services.launcher)
         self._leasing: set[trio.Event] = set()
         """Set when a lease that is being committed is."""
         self._closing_grace_seconds: float | None = None
@@ -77,7 +80,7 @@ class Attempts:
 
     def _attempt(self, leased: Leased, token: str, place: Place) -> RunningAttempt:
         fault_point("attempt.leased")
-        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services, place)
+        attempt = self.running[leased.instruction] = RunningAttempt(leased, token, self._services, place, self.kept)
         return attempt
 
     async def run(self, attempt: RunningAttempt) -> None:
@@ -96,12 +99,14 @@ class Attempts:
     def stop_all(self, grace_seconds: float) -> None:
         """Stop every attempt, also those whose lease is being committed."""
         self._closing_grace_seconds = grace_seconds
+        self.kept.close()
         for attempt in self.running.values():
             attempt.stop("shutdown", grace_seconds)
 
-    def stop_agent(self, agent: str, reason: StopReason, grace_seconds: float) -> bool:
+    def stop_agent(self, agent: AgentKey, reason: StopReason, grace_seconds: float) -> bool:
         """Stop the attempt of ``agent`` (its key); its instruction goes back to its lane. Returns False without one."""
         found = [one for one in self.running.values() if one.leased.agent == agent and not one.completing]
+        self.kept.dismiss(agent)
         for attempt in found:
             attempt.stop(reason, grace_seconds)
         return bool(found)
@@ -112,6 +117,7 @@ class Attempts:
             await committed.wait()
         for attempt in [one for one in self.running.values() if of(one.leased)]:
             await attempt.gone.wait()
+        await self.kept.end(of)
 
     def hold(self, instruction: str) -> AbstractContextManager[None]:
         """Let the deadline of ``instruction``'s attempt, if it has one, stand still while the block lasts."""

@@ -15,7 +15,8 @@ import trio
 from kernel.policy.scheduling import Limits, choose
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
-from kernel.services.running_attempt import Place, RunningAttempt
+from kernel.services.kept_workers import Place
+from kernel.services.running_attempt import RunningAttempt
 from kernel.store import instructions
 from kernel.store.feed import Wake
 from kernel.store.idempotency import RequestKey
@@ -194,8 +195,12 @@ class Dispatcher:
             logger.exception("attempt.lost %s", what)
             await trio.sleep(REFUSED_PAUSE_SECONDS)
         finally:
-            await place.free()
-            place.leave()
+            try:
+                await place.free()
+                place.leave()
+            finally:
+                if place.kept is not None:
+                    await self._attempts.kept.watch(place.kept)
 
     def _stop_orphaned(self) -> None:
         """Stop attempts whose instruction was ended by somebody else (a stopped workflow, a cancel)."""

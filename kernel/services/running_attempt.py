@@ -24,11 +24,12 @@ from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.scheduling import may_yield
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.launcher import Launcher
-from kernel.procs.spec import SpawnTransient, Spec
+from kernel.procs.spec import SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import AttemptResult, Completer, Ending, commit_with_retry, of_bug, of_exit, of_result
+from kernel.services.kept_workers import KeptWorkers, Place, Worker
 from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import PausableDeadline, WorkerSession
@@ -50,7 +51,7 @@ from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.ipc import Delta, Entry, Exited, Go, Log, Progress, Ready, Result, Start, Stop, Yield
-from protocol.names import AgentKey, place_of
+from protocol.names import place_of
 from protocol.ndjson import LineTooLong
 
 logger = logging.getLogger(__name__)
@@ -80,36 +81,6 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     """A block of it is around whatever the kernel itself does for an instruction."""
 
 
-class Place:
-    """The place of an agent's one worker: taken when its work is chosen, left when none of its processes is there.
-
-    Once a worker has replied, the next one may take its place, and begins when it has left.
-    """
-
-    def __init__(
-        self, agent: AgentKey, provider: str, before: "Place | None", on_left: Callable[["Place"], None]
-    ) -> None:
-        """``before``: the one that has to be left first. ``on_left`` is called once."""
-        self.agent = agent
-        self.provider = provider
-        self.before = before
-        self.replied = False
-        self.left = trio.Event()
-        self._on_left = on_left
-
-    async def free(self) -> None:
-        """Wait until who had it before has left."""
-        if self.before is not None:
-            await self.before.left.wait()
-            self.before = None
-
-    def leave(self) -> None:
-        """Note that nothing is left of its worker."""
-        if not self.left.is_set():
-            self.left.set()
-            self._on_left(self)
-
-
 class RunningAttempt:
     """One attempt of one instruction, from its lease until its ending is written. ``run`` is its whole life.
 
@@ -123,7 +94,7 @@ class RunningAttempt:
     _path_warnings: PathWarnings
     """These five are set once the worker is spawned, before anything it says is handled."""
 
-    def __init__(self, leased: Leased, token: str, services: AttemptServices, place: Place) -> None:
+    def __init__(self, leased: Leased, token: str, services: AttemptServices, place: Place, kept: KeptWorkers) -> None:
         self.leased = leased
         self.pid: int | None = None
         """Of its worker, once that is ready."""
@@ -141,6 +112,7 @@ class RunningAttempt:
         self._token = token
         self._services = services
         self._place = place
+        self._kept = kept
         self._grace_seconds = 0.0
         self._spawning = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
@@ -212,12 +184,12 @@ class RunningAttempt:
             else:
                 await self._claim_probes(frame.endpoint)
                 services.launcher.need(frame.sdks)
-                handle = await self._spawn(frame)
-                if handle is None:
+                worker = await self._spawn(frame)
+                if worker is None:
                     ending = Ending("stopped", str(self.stop_reason))
                 else:
-                    async with handle:
-                        ending, exited = await self._supervise(frame, handle, admitted)
+                    async with worker:
+                        ending, exited = await self._supervise(frame, worker, admitted)
         except (CannotStart, CauseError) as error:
             ending = Ending("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
@@ -250,14 +222,13 @@ class RunningAttempt:
         if len(self._probing) < len(probed):
             await commit_with_retry(self._services.writer, move_probe, self.leased.agent, keys)
 
-    async def _spawn(self, frame: StartFrame) -> Handle | None:
-        """Start the worker's process; None where the attempt was stopped before it was there.
+    async def _spawn(self, frame: StartFrame) -> Worker | None:
+        """Have a worker's process; None where the attempt was stopped before it was there.
 
-        With backend exec it is the program that the agent's file names. Raises SpawnTransient; CauseError where the
-        working directory cannot be prepared.
+        Raises SpawnTransient; CauseError where the working directory cannot be prepared.
         """
-        start, limits = frame.start, frame.definition.limits
-        handle: Handle | None = None
+        start = frame.start
+        worker: Worker | None = None
         with self._spawning:
             if self.stop_reason is None:
                 await self._place.free()
@@ -265,23 +236,25 @@ class RunningAttempt:
                 if start.command and start.pinned:
                     await trio.to_thread.run_sync(check_trusted_files, frame.definition, start)
                 self.doing = STARTING
-                spec = Spec(attempt=start.attempt)
-                if start.backend == EXEC:
-                    spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
-                handle = await self._services.launcher.spawn(spec)
+                worker = await self._kept.begin(self.leased, frame)
                 self.doing = ""
-        if handle is not None and (limits.memory, limits.processes) != (None, None):
-            await handle.bound(memory_bytes=limits.memory, processes=limits.processes)
-        return handle
+        return worker
 
-    async def _supervise(self, frame: StartFrame, handle: Handle, allowance: Allowance) -> tuple[Ending, Exited]:
-        """Talk with the worker to its end, and see it leave. Cancellation kills its tree (``handle``, as a context)."""
-        instruction = self.leased.instruction
+    async def _supervise(self, frame: StartFrame, worker: Worker, allowance: Allowance) -> tuple[Ending, Exited | None]:
+        """Talk with the worker to its end, and see it leave, unless it is kept: then nothing has exited.
+
+        Cancellation kills its tree (``worker``, as a context).
+        """
+        instruction, limits = self.leased.instruction, frame.definition.limits
+        if (limits.memory, limits.processes) != (None, None):
+            await worker.handle.bound(memory_bytes=limits.memory, processes=limits.processes)
         usd_left = self._services.budgets.usd_left(instruction)
-        start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left)
-        self._frame, self._handle = frame, handle
+        reuse = worker.served + 1 < frame.definition.reuse
+        start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
+        handle = worker.handle
+        self._frame, self._handle, self._link = frame, handle, worker.link
         self._path_warnings = PathWarnings(frame.beside, start.cwd)
-        self._link = Link(handle, partial(self._services.in_flight, instruction))
+        self._link.working = partial(self._services.in_flight, instruction)
         async with trio.open_nursery() as nursery:
             self._deltas = DeltaBatch(self._publish, nursery.start_soon)
             nursery.start_soon(self._stderr.drain, handle.stderr)
@@ -297,23 +270,41 @@ class RunningAttempt:
                         ending = Ending("failed", refused.text, cause="protocol")
                 await self.on_at_work()
                 fault_point("attempt.result")
-                leaves = ending is None or ending.leaves or self.stop_reason is not None
-                exited = await stop(handle, grace_seconds=LEAVE_SECONDS if leaves else 0.0)
-                if not self._stderr.ended.is_set():
-                    with trio.move_on_after(LEAVE_SECONDS):
-                        await self._stderr.ended.wait()
+                done = start.reuse and ending is not None and ending.ended_as == "done"
+                if done and self.stop_reason is None and await worker.stays():
+                    exited = None
+                else:
+                    leaves = ending is None or ending.leaves or self.stop_reason is not None
+                    exited = await self._left(handle, LEAVE_SECONDS if leaves else 0.0)
             finally:
                 self._nursery = None
             nursery.cancel_scope.cancel()
+        if exited is None and self.stop_reason is None and not self._stderr.text:  # nothing but bugs of ours is there
+            self._place.kept = self._kept.keep(worker, self.leased, frame.definition.reuse)
+        if exited is None and self._place.kept is None:
+            exited = await stop(handle, grace_seconds=0.0)
+        return self._judged(ending, exited, start), exited
+
+    async def _left(self, handle: Handle, grace_seconds: float) -> Exited:
+        """See the worker leave, and its standard error end."""
+        exited = await stop(handle, grace_seconds=grace_seconds)
+        if not self._stderr.ended.is_set():
+            with trio.move_on_after(LEAVE_SECONDS):
+                await self._stderr.ended.wait()
+        return exited
+
+    def _judged(self, ending: Ending | None, exited: Exited | None, start: Start) -> Ending:
+        """Return the ending that counts, of what the worker said and how it left."""
         if ending is None or ending.ended_as == "failed":
             if self.stop_reason is not None:
-                return Ending("stopped", self.stop_reason), exited
-            return of_exit(exited) if ending is None or exited.exceeded is not None else ending, exited
+                return Ending("stopped", self.stop_reason)
+            assert exited is not None, "only one that has done its work is kept"
+            return of_exit(exited) if ending is None or exited.exceeded is not None else ending
         if ending.ended_as == "done" and start.backend in CLIS and not self.reached_mcp:
             # A CLI that never came to Daemon MCP has not done its work, whatever it says; some say nothing of it.
             text = f"{BACKENDS[start.backend].title} never connected to Daemon MCP, so what it says is not believed"
-            return Ending("failed", text, cause="network", ours=True), exited
-        return ending, exited
+            return Ending("failed", text, cause="network", ours=True)
+        return ending
 
     async def _converse(self, start: Start) -> Ending | None:
         """Hold the session, within the budgets of time. Returns the ending that the worker or a limit gave it."""

@@ -13,7 +13,7 @@ from typing import Final
 import trio
 
 from kernel.procs.handle import Handle
-from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Progress, Result, WorkerFrame
+from protocol.ipc import COUNTS, Delta, Entry, KernelFrame, Pong, Progress, Ready, Result, WorkerFrame
 from protocol.ndjson import FrameReader, Noise, encode
 
 WRITE_DEADLINE_SECONDS: Final = 30.0
@@ -85,6 +85,18 @@ class Link:
             if not self._arrived and not self._reader.pending:
                 await trio.sleep(DROPPED_PAUSE_SECONDS)
         return self._arrived.popleft()
+
+    async def ready_again(self) -> bool:
+        """Return whether the worker, which has said how it ended, says ``ready`` and no more; the next start hears it.
+
+        A ping may have crossed its last word. Cancellation loses nothing.
+        """
+        while (frame := await self.receive()) is not None:
+            if not isinstance(frame, Pong):
+                silent = not self._arrived and not self._reader.pending
+                self._arrived.appendleft(frame)
+                return isinstance(frame, Ready) and silent
+        return False
 
     async def ask_for_dump(self) -> None:
         """Have the worker write to its stderr where each of its threads stands. It need not be able to hear."""

@@ -2,6 +2,8 @@
 
 import json
 import signal
+import subprocess
+import sys
 from typing import Any
 
 import msgspec
@@ -289,3 +291,30 @@ def test_calls_of_one_reply_are_told_apart_by_place() -> None:
     assert talk.last is not None
     assert talk.last.pending is None
     assert len(set(keys)) == 2
+
+
+LEFTOVERS = """
+import os, threading
+from worker.main import anything_left
+
+own = {int(name) for name in os.listdir("/dev/fd")} - {3}
+found = [anything_left(own)]
+with open(os.devnull):
+    found.append(anything_left(own))
+done = threading.Event()
+for name in ("download", "Trio thread 7"):
+    thread = threading.Thread(target=done.wait, name=name)
+    thread.start()
+    found.append(anything_left(own))
+    done.set()
+    thread.join()
+    done.clear()
+print(found)
+"""
+
+
+@pytest.mark.promise("P36")
+def test_a_worker_sees_what_an_attempt_left_in_it() -> None:
+    """An open file, and a thread that is still at work; what is idle or its own is none."""
+    ran = subprocess.run([sys.executable, "-c", LEFTOVERS], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[False, True, True, False]"

@@ -1,8 +1,9 @@
 """The keeper: starts a child, owns its process tree, and sees that nothing of it is left. Then it may serve again.
 
 There is one for each attempt. It talks to the kernel over one socket, its lifeline: ``started``, then ``exited`` once
-the tree is gone; ``kill`` and ``bound`` come back. End of file means that the kernel is gone, and so must be the tree.
-The lock it holds is the proof for the next kernel. It knows nothing of the child, and never reads its output.
+the tree is gone; ``kill``, ``bound`` and ``census`` come back. End of file means that the kernel is gone, and so must
+be the tree. The lock it holds is the proof for the next kernel. It knows nothing of the child, and never reads its
+output.
 """
 
 import fcntl
@@ -14,7 +15,7 @@ import sys
 import time
 from typing import Final
 
-from protocol.ipc import Bound, Exited, Fork, Kill, Rusage, Started
+from protocol.ipc import Bound, Census, Counted, Exited, Fork, Kill, Rusage, Started
 from protocol.ndjson import FrameReader, encode
 from worker import process_tree
 from worker.fork.child import NotStarted, Stdio, Work, start
@@ -29,7 +30,7 @@ _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 _DESCRIPTORS: Final = 3
 _ORDER_BYTES: Final = 65536
 
-_FRAMES: Final[FrameReader[Kill | Bound | Fork]] = FrameReader(Kill | Bound | Fork)
+_FRAMES: Final[FrameReader[Kill | Bound | Census | Fork]] = FrameReader(Kill | Bound | Census | Fork)
 """Of the one lifeline that a process can hold."""
 
 
@@ -45,7 +46,7 @@ class KernelSocket:
         self.fd = fd
         self.open = True
 
-    def send(self, frame: Started | Exited) -> None:
+    def send(self, frame: Started | Counted | Exited) -> None:
         """Report; a kernel that is gone is not told."""
         try:
             self._socket.sendall(encode(frame))
@@ -62,7 +63,7 @@ class KernelSocket:
             self.requests()
         return self.open
 
-    def requests(self) -> list[Kill | Bound]:
+    def requests(self) -> list[Kill | Bound | Census]:
         """Read the kernel's requests. At the end of the stream ``open`` turns False."""
         try:
             chunk = self._socket.recv(_ORDER_BYTES, socket.MSG_DONTWAIT)
@@ -71,7 +72,7 @@ class KernelSocket:
         except OSError:
             chunk = b""
         self.open = bool(chunk)
-        return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill | Bound)]
+        return [frame for frame in _FRAMES.feed(chunk) if isinstance(frame, Kill | Bound | Census)]
 
     def next_order(self) -> tuple[Fork, Stdio] | None:
         """Wait for another order; None once the kernel wants no more. A ``kill`` that came too late is passed over."""
@@ -102,6 +103,8 @@ class TreeWatch:
         self._kill_at: float | None = None
         self._killed = False
         self._bound: Bound | None = None
+        self._asked = False
+        """The kernel wants to know how many there are: told when those that ended are reaped."""
         self._exceeded: str | None = None
 
     def wait(self) -> Exited:
@@ -119,6 +122,9 @@ class TreeWatch:
                 self._exceeded = process_tree.exceeded(self._bound)
             if self._must_kill():
                 process_tree.signal_tree(self._child, signal.SIGKILL)
+            if self._asked:
+                self._asked = False
+                self._lifeline.send(Counted(processes=len(process_tree.descendants())))
             self._poll_once()
         code = os.waitstatus_to_exitcode(self._status or 0)
         return Exited(
@@ -153,6 +159,8 @@ class TreeWatch:
                 for asked in self._lifeline.requests():
                     if isinstance(asked, Bound):
                         self._bound = asked
+                    elif isinstance(asked, Census):
+                        self._asked = True
                     else:
                         self._killed = self._killed or self._status is None
                         if asked.after_seconds > 0 and self._kill_at is None:

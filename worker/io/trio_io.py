@@ -16,18 +16,16 @@ from worker.kernel_link import WRITE_SECONDS, ControlChannel, Link, LinkLost
 T = TypeVar("T")
 Attempt = Callable[[Link, WorkerIO], Awaitable[Result | Error | None]]
 """The work, from its start to its terminal frame; None where nobody is left to hear that."""
+Leave = Callable[[Result | Error | None], None]
+"""What ends a worker, when all has been said: told its terminal frame, None where the kernel did not hear it."""
 
 
-def run(
-    hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Callable[[bool], None]
-) -> None:
-    """Work on these descriptors, which become ours, and ``leave``: told whether the kernel was lost."""
+def run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Leave) -> None:
+    """Work on these descriptors, which become ours, and ``leave``."""
     trio.run(_run, hearing, receive_fd, send_fd, attempt, leave)
 
 
-async def _run(
-    hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Callable[[bool], None]
-) -> None:
+async def _run(hearing: ControlChannel, receive_fd: int, send_fd: int, attempt: Attempt, leave: Leave) -> None:
     async with trio.lowlevel.FdStream(receive_fd) as receive, trio.lowlevel.FdStream(send_fd) as send:
         pipe = TrioPipe(receive, send, hearing)
         link = Link(pipe, hearing)
@@ -41,7 +39,7 @@ async def _run(
             if ended is not None:
                 await link.finish(ended)
             nursery.cancel_scope.cancel()
-        leave(link.lost or pipe.lost)
+        leave(None if link.lost or pipe.lost else ended)
 
 
 class TrioPipe:

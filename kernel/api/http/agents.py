@@ -374,16 +374,17 @@ async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, proce
     """
     now_ms = store.now_ms()
     table = await store.reader.read(agents.ps, now_ms, ended=call.query.get("all") == "true")
-    activity = processes.attempts.activity()
-    pids = {name: live.pid for name, live in activity.items() if live.pid}
+    activity, kept = processes.attempts.activity(), processes.attempts.kept()
+    alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
+    pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
     usage: dict[str, ResourceUsage] = {}
     if pids:
         usage = await trio.to_thread.run_sync(processes.resources.measure, pids, now_ms)
     rows: list[PsRow] = []
     for process in table:
-        row, live = process.shown, activity.get(process.instruction or "")
+        row, live = process.shown, alive[process.key]
         if live is not None:
-            used = usage.get(process.instruction or "", ResourceUsage())
+            used = usage.get(process.key, ResourceUsage())
             row = msgspec.structs.replace(
                 row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
             )

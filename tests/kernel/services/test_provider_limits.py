@@ -9,7 +9,8 @@ import trio.testing
 from kernel.policy.scheduling import Limits
 from kernel.rule.draft import Author
 from kernel.services.dispatcher import Dispatcher
-from kernel.services.running_attempt import Place, RunningAttempt
+from kernel.services.kept_workers import Place
+from kernel.services.running_attempt import RunningAttempt
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.transitions.approvals import Call, ask
 from protocol.names import AgentKey, InstructionId

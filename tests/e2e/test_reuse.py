@@ -1,0 +1,132 @@
+"""``reuse: N``: one process serves several instructions of its agent, and what one left in it ends it."""
+
+import signal
+import sys
+import uuid
+
+import psutil
+import pytest
+
+from tests.e2e.processes import marked, survivors, wait_until
+from tests.project import Project
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="whole trees need a subreaper")
+
+WHO = "shell: 'echo $PPID >> pids'"
+"""Its parent is the worker."""
+
+
+def pids(project: Project) -> list[int]:
+    """The workers that have played WHO, in order."""
+    return [int(line) for line in (project.root / "pids").read_text().split()]
+
+
+def work(project: Project, *texts: str) -> list[dict[str, object]]:
+    """Have alice do one thing after the other."""
+    return [project.ended(project.send("alice", text)) for text in texts]
+
+
+def row(project: Project) -> dict[str, object]:
+    """Alice in ``ps``."""
+    (found,) = project.ask("GET", "/ps")["agents"]
+    return dict(found)
+
+
+def until_kept(project: Project) -> int:
+    """Wait until the worker is kept, and return its pid."""
+    wait_until(lambda: "kept for more work" in str(row(project)["doing"]))
+    return int(str(row(project)["pid"]))
+
+
+@pytest.mark.promise("P36")
+@pytest.mark.parametrize("more", ["reuse: 3", "reuse: 3\ntools: [files]"], ids=["poll", "trio"])
+def test_one_process_serves_as_many_as_its_agent_says_and_each_with_a_token_of_its_own(
+    project: Project, more: str
+) -> None:
+    """A token is void with its instruction, so a call that is answered was made with the one of its own."""
+    project.agent("alice", WHO, 'tool: channel_send, args: { message: "half way" }', "text: done", more=more)
+    assert project.awk("start", "--trust").code == 0
+    ended = work(project, "1", "2", "3", "4")
+    assert [(one["status"], one["text"]) for one in ended] == [("done", "done")] * 4
+    first, second, third, fourth = pids(project)
+    assert first == second == third != fourth
+    assert until_kept(project) == fourth
+    assert "1 of 3" in str(row(project)["doing"])
+    assert survivors([psutil.Process(first)] if psutil.pid_exists(first) else [], seconds=2) == []
+    for one in ended:
+        project.until("attempt.ended", holds=lambda event, one=one: event["instruction"] == one["id"])  # type: ignore[misc]
+
+
+@pytest.mark.promise("P36")
+def test_a_worker_that_died_is_not_used_again(project: Project) -> None:
+    """The second message kills its worker once: what is tried again, and what follows, has another one."""
+    project.write(
+        ".agents/alice.yaml",
+        f"""
+        backend: mock
+        reuse: 9
+        mock:
+          - when: die
+            do: [{{ {WHO} }}, {{ exit: {{ signal: KILL, times: 1 }} }}, {{ text: survived }}]
+          - do: [{{ {WHO} }}, {{ text: done }}]
+        """,
+    )
+    assert project.awk("start", "--trust").code == 0
+    ended = work(project, "1", "die", "3")
+    assert [one["text"] for one in ended] == ["done", "survived", "done"]
+    first, second, last = pids(project)
+    assert first == second != last
+    assert row(project)["restarts"] == 1
+
+
+@pytest.mark.promise("P36")
+@pytest.mark.parametrize("more", ["reuse: 9", "reuse: 9\ntools: [files]"], ids=["poll", "trio"])
+def test_what_an_instruction_left_running_is_gone_before_the_next(project: Project, more: str) -> None:
+    """A daemon is nobody's child but the keeper's; only that sees it, and its worker is ended with it."""
+    mark = f"awk-test-{uuid.uuid4().hex}"
+    up = "while [ ! -e up ]; do sleep 0.01; done; rm up"  # until then it is in the shell's group, and ended with that
+    daemon = f"""shell: "setsid -f sh -c 'touch up; while :; do sleep 1; done' {mark}; {up}\""""
+    project.agent("alice", WHO, daemon, "text: done", more=more)
+    assert project.awk("start", "--trust").code == 0
+    work(project, "1")
+    project.until("attempt.ended")
+    assert marked(mark) == []
+    work(project, "2")
+    first, second = pids(project)
+    assert first != second
+
+
+@pytest.mark.promise("P36")
+def test_a_worker_is_not_used_again_once_the_file_of_its_agent_has_changed(project: Project) -> None:
+    """What its environment was is another agent's, as it were."""
+    file = project.agent("alice", WHO, "text: before", more="reuse: 9")
+    assert project.awk("start", "--trust").code == 0
+    work(project, "1")
+    kept = psutil.Process(until_kept(project))
+    file.write_text(file.read_text().replace("before", "after"))
+    wait_until(lambda: work(project, "2")[0]["text"] == "after")
+    first, *_, last = pids(project)
+    assert first == kept.pid != last
+    assert survivors([kept], seconds=2) == []
+
+
+@pytest.mark.promise("P36", "P7")
+def test_a_kept_worker_ends_with_its_agent_and_with_its_kernel(project: Project) -> None:
+    """`awk stop` returns when it is gone; a kernel that is killed leaves none."""
+    project.agent("alice", WHO, "text: done", more="reuse: 9")
+    assert project.awk("start", "--trust").code == 0
+    work(project, "1")
+    kept = psutil.Process(until_kept(project))
+    assert project.awk("stop", "alice").code == 0
+    assert survivors([kept], seconds=0) == []
+    assert row(project)["pid"] is None
+    assert project.awk("resume", "alice").code == 0
+    work(project, "2")
+    kept = psutil.Process(until_kept(project))
+    psutil.Process(project.record()["pid"]).send_signal(signal.SIGKILL)
+    assert survivors([kept], seconds=2) == []
+    assert project.awk("start", "--trust").code == 0
+    work(project, "3")
+    kept = psutil.Process(until_kept(project))
+    project.stop()
+    assert survivors([kept], seconds=0) == []
