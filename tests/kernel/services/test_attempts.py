@@ -92,9 +92,12 @@ async def test_no_limit_of_time_takes_back_a_reply_that_was_there(tmp_path: Path
         entry = msgspec.structs.replace(hi(last=True), usage=Usage(input_tokens=10))
         await worker.outbox.send_all(b"".join(map(encode, (Ready(pid=1, version="t"), entry, DONE))))
         assert await it.until(instruction, lambda status: status not in ("leased", "running")) == "done"
-        booked = it.reader.now(lambda conn: conn.execute("SELECT entries, input_tokens FROM instructions").fetchall())
-        assert booked == [(1, 10)]
+        assert it.reader.now(_booked) == [(1, 10)]
         await worker.leave(Exited(code=0))
+
+
+def _booked(conn: apsw.Connection) -> list[tuple[object, ...]]:
+    return list(conn.execute("SELECT entries, input_tokens FROM instructions"))
 
 
 async def test_the_last_entry_and_the_end_are_one_commit(tmp_path: Path) -> None:
