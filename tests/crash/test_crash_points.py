@@ -61,6 +61,7 @@ def judge_without_votes(database: Path) -> list[str]:
     return found
 
 
+@pytest.mark.long("tests/crash/test_crash_points.py")
 def test_the_judge_sees_a_kernel_that_answers_before_it_commits(project: Project) -> None:
     """The same trial on a build with that bug must fail, or it proves nothing."""
     outcome = lineage(project, ("hasty.answered:2",), ("-m", "tests.crash.hasty"))

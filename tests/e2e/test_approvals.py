@@ -59,6 +59,7 @@ def ran(project: Project, name: str) -> int:
     return len(log.read_text().split()) if log.exists() else 0
 
 
+@pytest.mark.long("tests/kernel/store/test_approvals.py")
 def test_a_scripted_model_that_asks_for_an_approval_itself_asks_nobody(shared_kernel: Project) -> None:
     """auth_request is for what runs a model's tools: from a model it is an error that it reads, and it goes on."""
     shared_kernel.agent("asks", "tool: auth_request, args: { tool: deploy, input: { to: prod } }", "text: went on")

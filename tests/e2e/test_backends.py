@@ -126,6 +126,7 @@ def test_a_program_that_never_came_for_its_tools_has_failed(team: Project) -> No
     assert ("never connected to Daemon MCP" in words, cause, kind) == (True, "network", "transient")
 
 
+@pytest.mark.long("tests/kernel/agents/test_backends.py")
 def test_a_program_that_is_missing_costs_no_model_call(team: Project) -> None:
     """It fails at once and for good, with the PATH that was searched and the way to get it."""
     words, cause, kind = failure(team, "missing")

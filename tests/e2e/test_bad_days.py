@@ -42,6 +42,7 @@ def test_a_worker_that_fails_is_told_once_and_kept_for_a_person(
     assert [one["from"] for one in said] == ["user", "system"]
 
 
+@pytest.mark.long("tests/e2e/test_sdk.py")
 def test_refused_credentials_wait_for_a_person_and_the_next_kernel_asks_again(shared_kernel: Project) -> None:
     """Nothing is lost and nobody waits in vain: exit 4; a new kernel may have another environment."""
     shared_kernel.agent("keyless", "error: { http_status: 401, times: 1 }", "text: let in")

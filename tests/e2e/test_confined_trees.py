@@ -251,6 +251,7 @@ kickoff: "@alice go"
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 def test_what_a_confined_agent_did_lands_and_is_checked_confined(project: Project) -> None:
     """Its branch comes back as data; the check sees the merged files, and nothing outside that it could write."""
     outside = project.root / "outside"

@@ -26,6 +26,7 @@ def test_a_signal_to_it_alone_ends_the_kernel_and_it(project: Project, number: s
     assert not project.alive()
 
 
+@pytest.mark.long("tests/interface/test_shim.py")
 def test_a_shell_that_ignores_it_for_what_runs_in_its_background_does_not_count(project: Project) -> None:
     """``awk start --foreground & kill -INT $!`` in a script: sh has SIGINT ignored there."""
     script = f'"{AWK}" start --foreground 2>err & while ! grep -q kernel.ready err; do :; done; kill -INT $!; wait $!'

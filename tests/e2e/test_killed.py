@@ -12,6 +12,7 @@ from protocol.discovery import RECORD
 from tests.e2e.processes import marked, survivors, wait_for_mark, wait_until, zygote_of
 from tests.project import Project
 
+COVERED = pytest.mark.long("tests/kernel/policy/test_retry.py")
 ROUNDS = int(os.environ.get("AWK_TEST_KILL_ROUNDS", "3"))
 """How often the kernel is killed: 30 for the figure in docs/promises.md."""
 WORKERS = 20
@@ -97,9 +98,9 @@ def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> No
 @pytest.mark.parametrize(
     ("restart", "kills", "ends"),
     [
-        ("restart: { max_delay: 0s }", 2, ("dead", "idle", 2)),
         ("restart: { attempts: 5, max_delay: 0s }", 4, ("done", "idle", 4)),
-        ("restart: { attempts: 3, max_delay: 0s }", 3, ("dead", "error", 2)),
+        pytest.param("restart: { max_delay: 0s }", 2, ("dead", "idle", 2), marks=COVERED),
+        pytest.param("restart: { attempts: 3, max_delay: 0s }", 3, ("dead", "error", 2), marks=COVERED),
     ],
 )
 def test_workers_of_one_instruction_may_be_killed_as_often_as_the_file_says(
@@ -139,6 +140,7 @@ def test_work_goes_on_when_the_zygote_is_killed(shared_kernel: Project) -> None:
 
 
 @pytest.mark.promise("P7", "PF07")
+@pytest.mark.long("tests/kernel/procs/test_sweep.py")
 def test_an_attempt_takes_its_orphans_along_and_no_others(shared_kernel: Project) -> None:
     """alice's setsid orphan dies with her attempt, bob's lives while he works."""
     project = shared_kernel

@@ -124,6 +124,7 @@ def test_what_conflicts_goes_back_to_its_author_as_work(project: Project) -> Non
     assert run["status"] == "done", run
 
 
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 def test_a_run_delivers_its_work_and_its_exit_code_says_so(project: Project) -> None:
     """`deliver`: trust is asked for the check; merged where it is green; red is exit code 1, and the target stays."""
     team(project, more="deliver: {check: 'test -f a.txt && test ! -f bad'}\n")

@@ -52,6 +52,7 @@ def test_the_name_of_a_file_forges_no_line_of_what_is_printed(project: Project) 
     assert checked.err.replace("\n", "").isprintable()
 
 
+@pytest.mark.long("tests/kernel/agents/test_environment.py")
 def test_a_variable_that_is_not_text_is_left_out_and_told_of(project: Project) -> None:
     """Every attempt would end by it: the others of its kind are handed on."""
     project.agent("alice", "shell: 'echo [$LC_X][$LC_Y] > told'", "text: hi", more="approval: auto")

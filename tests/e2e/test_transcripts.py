@@ -124,6 +124,7 @@ def once(found: list[tuple[str, Any]], wanted: list[tuple[str, Any]]) -> list[tu
     return left
 
 
+@pytest.mark.long("tests/worker/test_kernel_link.py")
 def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project) -> None:
     """It is cut in the worker, and says so: 50 MB of a tool's output are no more to the kernel than 128 KiB."""
     project.agent("alice", "shell: \"head -c 50000000 /dev/zero | tr '\\\\0' x\"", "text: done")

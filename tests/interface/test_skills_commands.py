@@ -114,6 +114,7 @@ def test_a_lock_names_skills_and_no_paths(cli: Cli) -> None:
     assert "no skill's name" in refused.err and (cli.root / "src").is_dir()
 
 
+@pytest.mark.long("tests/kernel/source")
 def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
     """Nothing is written; one that is wrong is told at its place."""
     with git_host(tmp_path / "host") as host:

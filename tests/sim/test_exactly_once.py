@@ -78,6 +78,7 @@ def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(k: int, ground: Gro
 
 @pytest.mark.promise("P5", "PF27")
 @pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.long("tests/sim/test_simulation.py, tests/crash/test_crash_points.py")
 def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
     durable: bool, ground: Ground, undisturbed: Story
 ) -> None:

@@ -48,7 +48,7 @@ def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, 
 
 def test_the_same_seed_gives_the_same_run(ground: Ground) -> None:
     """A failure is replayed by its seed. The hash is over everything that was told and done, with its time."""
-    for seed in (3, 8, 14):
+    for seed in (8,):
         first, second = simulate(expand(seed), ground), simulate(expand(seed), ground)
         assert len(first.lines) > 100
         assert first.lines == second.lines
@@ -164,6 +164,8 @@ SABOTAGE: Final = {
     "waits are forgotten": (park_module, "PARK", "not_before_ms = :not_before", "not_before_ms = 0 * :not_before"),
 }
 """Where, and what to put in the place of what: each breaks a promise."""
+SHOWN: Final = ("no fifo", "no ledger", "held back and leased", "who waits needs nobody")
+"""Those that the ordinary suite tries."""
 LIKELY: Final = {
     "who won is forgotten": 4,
     "no preemption": 3,
@@ -175,7 +177,9 @@ LIKELY: Final = {
 """From which seed on to look: one that finds it soon, where the first does not."""
 
 
-@pytest.mark.parametrize("what", SABOTAGE)
+@pytest.mark.parametrize(
+    "what", [*SHOWN, *(pytest.param(what, marks=pytest.mark.long("[above]")) for what in SABOTAGE if what not in SHOWN)]
+)
 def test_a_kernel_that_breaks_a_promise_is_found_out(
     what: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
 ) -> None:

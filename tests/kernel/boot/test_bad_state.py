@@ -38,6 +38,7 @@ def test_a_state_directory_of_somebody_else_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.promise("SF08", "SF07")
 @linux
+@pytest.mark.long("tests/kernel/store/test_database_path.py")
 def test_a_log_that_was_deleted_is_reported_and_a_damaged_file_refused(project: Project) -> None:
     """The kernel starts without its -wal and says so; with a broken page it ends with 78, twice."""
     output = project.home / "out"

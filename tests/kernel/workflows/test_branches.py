@@ -198,6 +198,7 @@ async def test_a_reset_keeps_what_it_leaves_and_the_tree_stays_for_it(tmp_path: 
 
 
 @pytest.mark.parametrize("script", ["git checkout --quiet -b other", "git merge --quiet theirs"])
+@pytest.mark.long("tests/kernel/services/test_tree_work.py")
 async def test_nothing_is_committed_over_what_is_half_done(tmp_path: Path, script: str) -> None:
     """Another branch is checked out, or a merge has conflicts: it is said, and left to who began it."""
     async with team(tmp_path) as us:

@@ -169,6 +169,7 @@ async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path
         assert len((await git.changes(tree, box=one.box)).commits) == 2
 
 
+@pytest.mark.long("tests/kernel/workflows/test_repository.py")
 async def test_a_git_that_is_killed_leaves_no_lock_in_the_clone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
