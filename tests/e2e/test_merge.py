@@ -80,6 +80,7 @@ def test_all_that_agents_did_lands_in_one_move_with_the_checkout(project: Projec
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 def test_a_conflict_and_a_red_check_change_nothing(project: Project) -> None:
     """Exit code 1, the files are listed; a dirty checkout is refused; nothing moves; what is clean lands elsewhere."""
     team(project, bob=f"echo bob > a.txt && git add a.txt && {COMMIT} two")

@@ -44,6 +44,7 @@ def test_a_run_that_continues_knows_what_was_said(shared_kernel: Project) -> Non
     assert project.awk("run", "talk").code == 2
 
 
+@pytest.mark.long("tests/kernel/store, tests/kernel/services/test_runs.py")
 def test_nothing_of_the_first_run_reaches_the_second(shared_kernel: Project) -> None:
     """Prompts, tools, files, wherever a workspace is kept; and the first is still shown by its id."""
     shared_kernel.agent("alice", "text: fine")

@@ -178,6 +178,7 @@ def test_who_attaches_sees_what_is_done(project: Project) -> None:
     assert any(line.startswith(f"alice {instruction} #") and "shell" in line for line in lines)
 
 
+@pytest.mark.long("tests/interface/test_run.py")
 def test_who_follows_a_run_sees_what_its_agents_do_now(project: Project) -> None:
     """Live events name the place as people know it, whatever run it is: the lines of `awk run` are made of them."""
     project.agent("coder", 'text: "I look"', 'shell: "sleep 0.3"', "text: done")

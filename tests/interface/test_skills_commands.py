@@ -131,7 +131,13 @@ def test_a_folder_without_a_skill_is_told(cli: Cli, tmp_path: Path) -> None:
 @pytest.mark.promise("XF04")
 @pytest.mark.parametrize(
     ("source", "gone"),
-    [(f"github:{SERVED}@v9/all", False), ("github:owner/none@v1/all", False), (f"github:{SERVED}@v1/all", True)],
+    [
+        (f"github:{SERVED}@v9/all", False),
+        *(
+            pytest.param(source, gone, marks=pytest.mark.long("[v9]"))
+            for source, gone in (("github:owner/none@v1/all", False), (f"github:{SERVED}@v1/all", True))
+        ),
+    ],
 )
 def test_what_cannot_be_fetched_is_said_and_what_to_do(cli: Cli, tmp_path: Path, source: str, gone: bool) -> None:
     """A ref, a repository or a host that is not there is the user's to see, and no end of the loader's."""

@@ -163,7 +163,7 @@ _WORDS = st.sampled_from(
 
 
 @every
-@settings(max_examples=60)
+@settings(max_examples=15)
 @given(words=st.lists(_WORDS, max_size=4))
 def test_words_that_are_read_without_argparse_mean_what_they_mean_to_argparse(
     command: Command, words: list[str]

@@ -163,6 +163,7 @@ async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_c
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_what_is_too_large_is_refused_before_git_reads_it(
     place: LandingGround, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +248,7 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, 
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_what_git_ignores_in_a_checkout_is_not_written_over(
     place: LandingGround, subtests: pytest.Subtests
 ) -> None:

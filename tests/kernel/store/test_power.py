@@ -112,6 +112,7 @@ def after(cuts: list[Cut], folder: Path, told: list[str], seed: int) -> Iterator
 
 
 @pytest.mark.promise("P1", "SF02")
+@pytest.mark.long("tests/crash/test_crash_points.py")
 async def test_a_power_cut_at_any_sync_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     """Drop all, or keep a random part of what was not synced; accepted present, torn 0."""
     told: list[str] = []

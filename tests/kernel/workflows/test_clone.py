@@ -136,6 +136,7 @@ EVIL = {
 }
 
 
+@pytest.mark.long("tests/e2e/test_confined_trees.py")
 async def test_what_is_no_sound_branch_is_not_taken(
     tmp_path: Path, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
