@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from tests.architecture.sources import ROOT
+from tests.e2e.test_team_example import four_agents_did_their_part
 from tests.project import AWK, Project
 
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
@@ -38,14 +39,14 @@ def _type(project: Project, script: str) -> str:
 
 @pytest.fixture
 def blocks() -> list[str]:
-    """Make, send and look, run, start and talk."""
+    """Make, send and look, run, start and talk, land."""
     found = _blocks()
-    assert len(found) == 4, "the tour changed: this test types its blocks in pairs"
+    assert len(found) == 5, "the tour changed: this test types its blocks in pairs, and the last one alone"
     return found
 
 
 def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> None:
-    """The first half of the tour; ``hello`` is a project of its own."""
+    """The first pair; ``hello`` is a project of its own."""
     hello = Project(root=project.root / "hello", state_home=project.state_home, home=project.home)
     try:
         assert "You said: good morning" in _type(project, "\n".join(blocks[:2]))
@@ -55,6 +56,20 @@ def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> No
 
 
 def test_agents_work_together_in_a_repository(project: Project, blocks: list[str]) -> None:
-    """The second half, in a repository with a change that is not committed."""
+    """The second pair, in a repository with a change that is not committed."""
     change = "git init -q\necho one > notes\ngit add notes\ngit -c user.name=t -c user.email=t@t commit -qm notes\n"
-    assert "APPROVED" in _type(project, "\n".join([change, "echo two >> notes", *blocks[2:]]))
+    assert "APPROVED" in _type(project, "\n".join([change, "echo two >> notes", *blocks[2:4]]))
+
+
+@pytest.mark.promise("P32", "P33")
+def test_what_a_team_did_is_merged_into_the_branch(project: Project, blocks: list[str]) -> None:
+    """The last block: red, green, a vote of yes, and the branch has it all; ``leap`` is a project of its own."""
+    leap = Project(root=project.root / "leap", state_home=project.state_home, home=project.home)
+    who = "".join(f"export GIT_{who}_{what}=t@t\n" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
+    try:
+        shown = _type(project, who + blocks[4])
+        assert "Merge what tester did" in shown.partition(" merged into ")[2]
+        four_agents_did_their_part(leap)
+    finally:
+        if leap.root.exists():
+            leap.stop()

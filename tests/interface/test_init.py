@@ -43,6 +43,30 @@ def test_a_file_names_the_schema_that_an_editor_checks_it_by(cli: Cli) -> None:
         assert title.startswith("An agent" if path.parent.name == ".agents" else "A workflow")
 
 
+def test_one_flag_has_a_real_program_do_the_work(cli: Cli) -> None:
+    """init --backend: in place of each script, in all files; who cannot be asked first works in a sandbox."""
+    assert cli("init", "--example", "team", "--backend", "claude").code == 0
+    agents = {path.name: yaml.safe_load(path.read_text()) for path in (cli.root / ".agents").glob("*.yaml")}
+    assert len(agents) == 4
+    for agent in agents.values():
+        assert (agent["backend"], agent["model"], "approval" in agent) == ("claude", "sonnet", False)
+    assert cli("validate").code == 0
+    assert cli("init", "--example", "hello", "--backend", "codex", "-m", "openai/gpt-5.1").code == 0
+    workflow = yaml.safe_load((cli.root / ".workflows/hello.yaml").read_text())
+    for agent in (yaml.safe_load((cli.root / ".agents/alice.yaml").read_text()), workflow["agents"]["bob"]):
+        assert [agent[key] for key in ("backend", "approval")] == ["codex", "auto"]
+        assert agent["sandbox"] in ("on", True)
+    assert cli("validate").code == 0
+
+
+@pytest.mark.parametrize("words", [("--model", "sonnet"), ("--backend", "codex")])
+def test_a_program_without_its_model_is_refused_before_anything_is_written(words: tuple[str, str], cli: Cli) -> None:
+    """--backend and --model go together; only claude's model goes without saying."""
+    ran = cli("init", *words)
+    assert (ran.code, "backend" in ran.err or "model" in ran.err) == (2, True)
+    assert list(cli.root.rglob("*.yaml")) == []
+
+
 def test_schemas_are_not_written_through_links_of_the_project(cli: Cli, tmp_path: Path) -> None:
     """A checkout may lead anywhere; only the link itself is replaced, or the folder refused."""
     precious = tmp_path / "precious"
@@ -78,7 +102,7 @@ def test_what_is_there_stays(cli: Cli) -> None:
     assert cli("init").out == ""
 
 
-@pytest.mark.parametrize(("name", "more"), [("review", set()), ("verdict", {"notes.md"})])
+@pytest.mark.parametrize(("name", "more"), [("review", set()), ("team", set()), ("verdict", {"notes.md"})])
 def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> None:
     """One example, shipped twice: in the package, and for scripts/demo and whoever looks at the repository."""
     original = REPOSITORY / "examples" / name

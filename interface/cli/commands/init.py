@@ -1,6 +1,7 @@
 """``awk init``: an example to start from, written into the project; what is there already stays as it is."""
 
 import argparse
+import re
 from pathlib import Path
 from typing import Final
 
@@ -8,16 +9,24 @@ from interface.cli.commands.validate import header, write_schemas
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.failure import Failure
+from protocol.backends import BACKENDS, CLIS
+from protocol.yaml_writer import inline
 
 EXAMPLES: Final = Path(__file__).parent.parent / "examples"
 DEFAULT: Final = "hello"
 LIST: Final = "list"
+MODELS: Final = {"claude": "sonnet"}
+"""The model of a program, where one can be named that its owner is likely to have."""
+_SCRIPTED: Final = re.compile(r"^( *)model: mock/.*$", re.MULTILINE)
 
 
 def configure_init(parser: argparse.ArgumentParser) -> None:
-    """[--example NAME]."""
+    """[--example NAME] [--backend CLI [--model MODEL]]."""
     about = f"which one (default: {DEFAULT}); list: only say which there are"
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
+    about = "this program does the work of its agents, in place of their scripts"
+    parser.add_argument("--backend", choices=sorted(CLIS), help=about)
+    parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: its model (claude: sonnet)")
 
 
 def run_init(context: Context) -> int:
@@ -30,6 +39,7 @@ def run_init(context: Context) -> int:
             context.out.lines([f"{name:<10} {about}"])
         return Exit.OK
     source = EXAMPLES / context.args.example
+    engine = _engine(context.args.backend, context.args.model)
     root = Path(context.project.root)
     for file in sorted(path for path in source.rglob("*") if path.is_file()):
         name = file.relative_to(source).as_posix()
@@ -40,7 +50,8 @@ def run_init(context: Context) -> int:
             raise _unwritable(path.parent, error) from error
         try:
             with path.open("xb") as new:  # unless something is there, even a dangling link
-                new.write(header(name).encode() + file.read_bytes())
+                text = header(name) + file.read_text(encoding="utf-8")
+                new.write(_with_engine(text, engine).encode())
         except FileExistsError:
             context.out.note(f"note: {name} exists and was left alone")
         except OSError as error:
@@ -49,6 +60,31 @@ def run_init(context: Context) -> int:
             context.out.lines([name])
     context.out.lines(write_schemas(context.environ, str(root)))
     return Exit.OK
+
+
+def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
+    """The lines that an agent is to have in place of its scripted model; none: it keeps that. Raises Failure."""
+    if backend is None:
+        if model is None:
+            return ()
+        raise Failure("usage", "--model goes with --backend", "name both: --backend claude --model sonnet")
+    chosen = model or MODELS.get(backend)
+    if chosen is None:
+        raise Failure("usage", f"the model of {backend} is missing", "name one: --model provider/name")
+    # Where nobody can be asked before a tool runs, what it does stays in a sandbox.
+    alone = BACKENDS[backend].permission_prompt == "no"
+    return (
+        f"backend: {backend}",
+        f"model: {inline(chosen, flow=False)}",
+        *(("approval: auto", "sandbox: on") if alone else ()),
+    )
+
+
+def _with_engine(text: str, engine: tuple[str, ...]) -> str:
+    """``text`` with the lines of ``engine`` where a scripted model was."""
+    if not engine:
+        return text
+    return _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
 
 
 def _names() -> list[str]:
