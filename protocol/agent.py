@@ -202,6 +202,17 @@ class McpServer(_Strict, frozen=True, kw_only=True):
     """Sent with every request; ``${NAME}`` is a variable of yours, which needs trust."""
 
 
+class CliExtras(_Strict, frozen=True, kw_only=True):
+    """Things that you keep at home for a program (claude, codex, opencode), and let an agent have one by one."""
+
+    skills: tuple[str, ...] = ()
+    """Skills of yours, by their folders' names: it can read a copy of each. They need trust."""
+    hooks: bool = False
+    """``true``: your hooks run, as where you use it yourself. Of backend ``claude``. They need trust."""
+    mcp_servers: tuple[str, ...] = ()
+    """MCP servers that you have given it, by name. They need trust."""
+
+
 class MockError(_Strict, frozen=True, kw_only=True):
     """A provider's failure to play. ``times`` counts over all attempts; without it: always."""
 
@@ -344,6 +355,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """What it may use of the machine."""
     login: bool = False
     """``true``: its program (claude, codex, opencode) uses the login that you keep at home. It needs trust."""
+    cli: CliExtras = CliExtras()
+    """What its program may have of yours beside a login: skills, hooks and MCP servers. All of it needs trust."""
     project_rules: bool = False
     """``true``: it is told what the project's nearest ``CLAUDE.md`` and ``AGENTS.md`` say. They need trust."""
     command: tuple[str, ...] = ()

@@ -48,6 +48,27 @@ class LoginSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A variable that may hold a token in place of the file, which nothing renews."""
 
 
+OWN_SKILLS: Final = "own-skills"
+"""The folder of a program's private home that has the copies of its owner's skills."""
+
+
+class OwnSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The places of what its owner gave a program: below ``folder`` of the home, or what ``folder_variable`` names.
+
+    Of ``skills`` (folders) and of ``servers`` (files, which have them under ``servers_key``) the first counts that is
+    there; the last is where they usually are. ``hooks`` is a file; "" where it has none that could be let in, and
+    ``no_hooks`` says why.
+    """
+
+    folder: str
+    folder_variable: str
+    skills: tuple[str, ...]
+    servers: tuple[str, ...]
+    servers_key: str
+    hooks: str = ""
+    no_hooks: str = ""
+
+
 class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One backend. A program's own name is looked for under each of ``binaries``; the first one found is used.
 
@@ -76,6 +97,7 @@ class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     own_session: bool = False
     """Keeps what was said itself, in ``sessions/``: entries are a record, and a resume names the session."""
     login: LoginSpec | None = None
+    own: OwnSpec | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -103,6 +125,14 @@ _ROWS: Final = (
             parts=frozenset({"claudeAiOauth", "organizationUuid"}),
             token_variable="CLAUDE_CODE_OAUTH_TOKEN",
         ),
+        own=OwnSpec(
+            folder=".claude",
+            folder_variable="CLAUDE_CONFIG_DIR",
+            skills=("skills",),
+            servers=(".claude.json", "../.claude.json"),  # beside its folder, unless that is moved
+            servers_key="mcpServers",
+            hooks="settings.json",
+        ),
     ),
     BackendSpec(
         name="codex",
@@ -125,6 +155,14 @@ _ROWS: Final = (
                 TokenField(("tokens", "refresh_token")),
                 TokenField(("last_refresh",)),
             ),
+        ),
+        own=OwnSpec(
+            folder=".codex",
+            folder_variable="CODEX_HOME",
+            skills=("skills",),
+            servers=("config.toml",),
+            servers_key="mcp_servers",
+            no_hooks="Codex runs a hook that its owner has reviewed there, or all that it finds with no review at all",
         ),
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all it has no shell, with auto all",
@@ -150,6 +188,14 @@ _ROWS: Final = (
             providers=frozenset({"anthropic", "openai"}),
             renews=(TokenField(("access",)), TokenField(("refresh",)), TokenField(("expires",), number=True)),
             by_provider=True,
+        ),
+        own=OwnSpec(
+            folder=".config",
+            folder_variable="XDG_CONFIG_HOME",
+            skills=("opencode/skill", "opencode/skills"),
+            servers=("opencode/opencode.jsonc", "opencode/opencode.json"),
+            servers_key="mcp",
+            no_hooks="opencode has no hooks: its plugins are code that runs within it",
         ),
         notes=(
             "asks: nobody can be asked; with approval ask or deny it may read, with all nothing, with auto do all",

@@ -210,6 +210,8 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """A folder (0700) that outlives it: the home of a CLI, the same for all work of this agent in this space."""
     login: bool = False
     """The program's owner lets it use his login: a copy is in ``session_dir``, where it looks for it."""
+    hooks: Json = NULL
+    """Its owner's hooks, in the program's own words, where he lets them in."""
     sandbox: Sandbox | None = None
     """What everything that is run here is confined by (``worker.sandbox``)."""
     hidden: tuple[str, ...] = ()

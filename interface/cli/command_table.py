@@ -75,7 +75,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("runs", "list runs of workflows, the newest first", "Look"),
     Command("show", "show a run or an instruction", "Look"),
     Command("diff", "show what agents did in working trees of their own", "Look", file="runs"),
-    Command("attach", "watch an agent or a workflow work, as it happens", "Look", file="events"),
+    Command("attach", "watch an agent or a workflow work, and approve its calls in place", "Look", file="events"),
     Command("worktree", "list and remove the git working trees of agents", "Look"),
     Command("logs", "show what workers and attempts did", "Look", file="events"),
     Command("events", "show the kernel's events", "Look"),

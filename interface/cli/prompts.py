@@ -7,6 +7,7 @@ files changed in between, it is refused again.
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from typing import Any, Final, TypeVar
 
 from interface.cli.context import Context
@@ -42,36 +43,38 @@ def decide_in_place(context: Context, approval: str) -> None:
 
     Nothing is granted of which not all was shown.
     """
-    client = context.find_kernel()
     try:
-        asked = json.loads(client.get(f"/approvals/{quoted(approval)}"))
-        if asked["state"] != "open":
-            return
-        context.out.note(one_line(f"{asked['agent']} in {asked['space']} wants to call {asked['tool']} ({approval})"))
-        if asked.get("reason"):
-            context.out.notes(quoted_rows(context, [f"reason: {asked['reason']}"]))
-        rows = quoted_rows(context, call_lines(asked["input"]))
-        change = change_lines(asked["input"])
-        whole = len(rows) <= SHOWN_ROWS
-        context.out.notes(rows if whole else [*rows[:SHOWN_ROWS], f"  {len(rows) - SHOWN_ROWS} more rows: d shows all"])
-        more = "d diff" if change else "d all of it"
-        while True:
-            context.out.ask(f"Approve {approval}? [y once, a always, n no, {more}, Enter: later] ")
-            answer = context.stdin.readline().strip().lower()
-            if answer == "d" or (answer in {"y", "a"} and not whole):
-                context.out.notes([*(() if whole else rows), *quoted_rows(context, change)])
-                whole = True
-                continue
-            if answer in {"y", "a", "n"}:
-                if _decided(context, client, asked, answer):
-                    return
-                continue
-            context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
-            return
+        with closing(context.find_kernel()) as client:
+            asked = json.loads(client.get(f"/approvals/{quoted(approval)}"))
+            if asked["state"] != "open":
+                return
+            context.out.note(
+                one_line(f"{asked['agent']} in {asked['space']} wants to call {asked['tool']} ({approval})")
+            )
+            if asked.get("reason"):
+                context.out.notes(quoted_rows(context, [f"reason: {asked['reason']}"]))
+            rows = quoted_rows(context, call_lines(asked["input"]))
+            change = change_lines(asked["input"])
+            whole = len(rows) <= SHOWN_ROWS
+            context.out.notes(
+                rows if whole else [*rows[:SHOWN_ROWS], f"  {len(rows) - SHOWN_ROWS} more rows: d shows all"]
+            )
+            more = "d diff" if change else "d all of it"
+            while True:
+                context.out.ask(f"Approve {approval}? [y once, a always, n no, {more}, Enter: later] ")
+                answer = context.stdin.readline().strip().lower()
+                if answer == "d" or (answer in {"y", "a"} and not whole):
+                    context.out.notes([*(() if whole else rows), *quoted_rows(context, change)])
+                    whole = True
+                    continue
+                if answer in {"y", "a", "n"}:
+                    if _decided(context, client, asked, answer):
+                        return
+                    continue
+                context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
+                return
     except (Failure, Unreachable) as error:
         context.out.note(one_line(f"note: {approval}: {error}"))
-    finally:
-        client.close()
 
 
 def _decided(context: Context, client: Client, asked: Mapping[str, Any], answer: str) -> bool:

@@ -21,6 +21,8 @@ from protocol.api.processes import Ps, PsRow
 
 SORTS: Final = ("name", "state", "cpu", "tokens", "cost", "rss", "last")
 LOG_LINES: Final = 500
+STEPS: Final = 10
+"""Of what an agent did, the last; a reply and each call that came back are one."""
 METER_SECONDS: Final = 60.0
 HELP: Final = (
     "up, down, j, k   choose an agent, or scroll",
@@ -65,7 +67,7 @@ Lines = Callable[[bytes, Screen], list[str]]
 class Details(NamedTuple):
     """Formatters of the documents behind one agent: an instruction, its prompt, changes; and the events of its log."""
 
-    steps: Lines
+    instruction: Lines
     prompt: Lines
     changes: Lines
     log_events: str | tuple[str, ...]
@@ -202,21 +204,21 @@ class TopView:
         return row, next((str(one["id"]) for one in queue["instructions"]), None)
 
     def detail(self, client: Client) -> None:
-        """Show what the chosen agent does: its steps, its prompt, and its changes."""
+        """Show what the chosen agent does: its last steps, how it stands, its prompt, and its changes."""
         row, instruction = self._work(client)
         if instruction is None:
             self._show(target_of(row), ["it has nothing to do"])
             return
-        plain = Screen()
-        lines = self._details.steps(client.get(f"/instructions/{instruction}"), plain)
-        lines += ["", "prompt", *self._details.prompt(client.get(f"/instructions/{instruction}/prompt"), plain)]
+        from interface.cli.transcript_view import last_steps  # noqa: PLC0415  (the table needs none of it)
+
+        path, plain = f"/instructions/{instruction}", Screen()
+        lines = last_steps(client, instruction, STEPS, self._context.out.width())
+        lines += ["", *self._details.instruction(client.get(path), plain)]
+        lines += ["", "prompt", *self._details.prompt(client.get(f"{path}/prompt"), plain)]
         if row.space is not None and not row.space.startswith("dm:"):
             query = {"agent": row.name, "patch": "true"}
-            lines += [
-                "",
-                "changes",
-                *self._details.changes(client.get(f"/spaces/{quoted(row.space)}/diff", query), plain),
-            ]
+            found = client.get(f"/spaces/{quoted(row.space)}/diff", query)
+            lines += ["", "changes", *self._details.changes(found, plain)]
         self._show(f"{target_of(row)}: {instruction}", lines)
 
     def logs(self, client: Client) -> None:

@@ -1,4 +1,5 @@
-"""The transcript of an agent as lines: replies, calls with their arguments and results; for show, attach, logs and run.
+"""The transcript of an agent as lines: replies, calls with their arguments and results; for show, attach, logs, run
+and top.
 
 A line of an agent's never begins where one of ours does: it is indented, escaped, and has a mark before it. So it can
 neither move the cursor nor pass for something that was not done.
@@ -8,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from interface.cli.output import Screen, behind, escape, one_line
+from interface.cli.output import Screen, behind, cut, escape, one_line
 from interface.failure import Failure, Unreachable
 
 if TYPE_CHECKING:
@@ -32,19 +33,7 @@ def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = Fal
 
     ``who`` stands before it where several are watched. Without ``said`` its text is left out: it was shown as it came.
     """
-    what = {"reply": "reply", "session": "session"}.get(str(entry["kind"]), one_line(str(entry["tool"] or "?")))
-    took, used = entry["duration_ms"], entry["usage"]
-    facts = [
-        f"{who}#{entry['n']}",
-        one_line(str(entry["at"])),
-        what,
-        "" if took is None else seconds_text(took / 1000),
-        usage_text(used["input_tokens"] + used["cache_write_tokens"], used["output_tokens"], used["cost_usd"])
-        if used
-        else "",
-        "failed" if entry["is_error"] else "",
-    ]
-    lines = [screen.style("  ".join(fact for fact in facts if fact), "red" if entry["is_error"] else "bold")]
+    lines = [screen.style(who + _head(entry), "red" if entry["is_error"] else "bold")]
     if entry["text"] and said:
         lines += _marked(_SAID, str(entry["text"]).rstrip("\n").split("\n"), None, screen.width)
     if entry["kind"] == "tool":
@@ -53,6 +42,57 @@ def entry_lines(entry: Entry, screen: Screen, *, who: str = "", full: bool = Fal
         output = str(entry["output"] or "").rstrip("\n")
         lines += _marked(_GOT, output.split("\n") if output else [], most, screen.width)
     return lines
+
+
+def last_steps(client: "Client", instruction: str, count: int, columns: int) -> list[str]:
+    """The last ``count`` things that were done, for a glance: each text, call and result on one line of ``columns``.
+
+    Then the calls of the last reply that have not come back.
+    """
+    from interface.cli.paging import ENTRIES, fetch_list  # noqa: PLC0415  (only top looks at the end of a list)
+
+    path = f"/instructions/{instruction}/entries"
+    begun = json.loads(client.get(path, {"limit": "1"}))
+    if not begun["entries"]:
+        return ["nothing was done yet"]
+    # Numbers only grow, and may leave some out: at least as many as are wanted have one above this.
+    after = begun["entries"][0]["n"] - 1 + max(begun["total"] - count, 0)
+    entries = fetch_list(client, path, ENTRIES, 0, {"after": str(after)})["entries"][-count:]
+    earlier = begun["total"] - len(entries)
+    lines = [f"{earlier:,} earlier: awk show {instruction} --steps"] if earlier > 0 else []
+    for entry in entries:
+        lines.append(cut(_head(entry), columns))
+        lines += [_brief(_SAID, str(entry["text"]), columns)] if entry["text"] else []
+        if entry["kind"] == "tool":
+            lines.append(_brief(_GIVEN, json.dumps(entry["input"] or {}, ensure_ascii=False), columns))
+            lines += [_brief(_GOT, str(entry["output"]), columns)] if entry["output"] else []
+    for call in _unanswered(entries):
+        # A model may call what there is not, by any name: it begins no line.
+        lines.append(cut(f"asked for {one_line(str(call['tool']))}  {_NO_WORD}", columns))
+        lines.append(_brief(_GIVEN, json.dumps(call["input"], ensure_ascii=False), columns))
+    return lines
+
+
+def _head(entry: Entry) -> str:
+    """Its number, when and what it was, and what it took."""
+    what = {"reply": "reply", "session": "session"}.get(str(entry["kind"]), one_line(str(entry["tool"] or "?")))
+    took, used = entry["duration_ms"], entry["usage"]
+    facts = [
+        f"#{entry['n']}",
+        one_line(str(entry["at"])),
+        what,
+        "" if took is None else seconds_text(took / 1000),
+        usage_text(used["input_tokens"] + used["cache_write_tokens"], used["output_tokens"], used["cost_usd"])
+        if used
+        else "",
+        "failed" if entry["is_error"] else "",
+    ]
+    return "  ".join(fact for fact in facts if fact)
+
+
+def _brief(mark: str, text: str, columns: int) -> str:
+    # One more than fits, so that a cut is seen to be one.
+    return cut(mark + one_line(text.strip()[: CHARACTERS + 1]), min(columns, CHARACTERS))
 
 
 def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
@@ -69,15 +109,20 @@ def argument_lines(arguments: Mapping[str, Any]) -> list[str]:
 
 def unanswered_lines(entries: Sequence[Entry], screen: Screen) -> list[str]:
     """The calls of the last reply that have not come back: they run, or were cut short."""
-    place = max((at for at, entry in enumerate(entries) if entry["kind"] == "reply"), default=None)
-    if place is None:
-        return []
-    back = sum(entry["kind"] == "tool" for entry in entries[place + 1 :])
     lines: list[str] = []
-    for call in entries[place]["calls"][back:]:
+    for call in _unanswered(entries):
         lines.append(screen.style(f"{one_line(str(call['tool']))}  {_NO_WORD}", "yellow"))
         lines += _marked(_GIVEN, argument_lines(call["input"]), LINES, screen.width)
     return lines
+
+
+def _unanswered(entries: Sequence[Entry]) -> Sequence[Mapping[str, Any]]:
+    place = max((at for at, entry in enumerate(entries) if entry["kind"] == "reply"), default=None)
+    if place is None:
+        return ()
+    back = sum(entry["kind"] == "tool" for entry in entries[place + 1 :])
+    calls: Sequence[Mapping[str, Any]] = entries[place]["calls"]
+    return calls[back:]
 
 
 def usage_text(tokens_in: int, tokens_out: int, cost_usd: float | None) -> str:

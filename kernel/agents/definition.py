@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.cli_extras import extras_faults
 from kernel.agents.environment import name_fault
 from kernel.agents.mcp_servers import full_servers, read_only_faults, server_faults
 from kernel.agents.mock_script import check_script, full_exit, full_rules, plain_exit
@@ -258,7 +259,8 @@ class _Check:
     def tools(self, project: ProjectDefinition) -> None:
         servers = self._agent.mcp_servers
         named = name_faults(self._agent.tools, project.tools)
-        for fault in (*named, *server_faults(servers), *read_only_faults(self._agent.read_only, servers)):
+        reading = read_only_faults(self._agent.read_only, {*servers, *self._agent.cli.mcp_servers})
+        for fault in (*named, *server_faults(servers), *reading, *extras_faults(self._agent)):
             self._bad(fault.key, fault.message, fault.hint)
 
     def command(self) -> None:

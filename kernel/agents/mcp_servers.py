@@ -5,7 +5,7 @@ read by everybody on the machine.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -143,8 +143,8 @@ def _of_project(names: Iterable[ScalarNode], node: Node) -> MapNode:
     return MapNode(tuple((name, kind) for name in names), node.place)
 
 
-def read_only_faults(words: Iterable[str], servers: Servers) -> Iterator[KeyFault]:
-    """The mistakes in ``read_only`` of an agent that has ``servers``."""
+def read_only_faults(words: Iterable[str], servers: Collection[str]) -> Iterator[KeyFault]:
+    """The mistakes in ``read_only`` of an agent that has ``servers``, by name."""
     for word in words:
         server, _tool = server_and_tool(word)
         if not server:

@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from kernel.agents.cli_extras import extras_demands
 from kernel.agents.providers import MOCK, PROVIDERS, ModelRejected, login_demand, route
 from kernel.agents.resources import NOTHING, AgentResources
 from kernel.agents.schedule import spends_text, wakes_text
@@ -77,6 +78,7 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
             found += [f"{definition.name} sends {what} to {way.base_url or way.name}"] if what else []
     login = login_demand(definition)
     found += [login] if login is not None else []
+    found += extras_demands(definition)
     found += [f"{definition.name} gets ${name} of your environment" for name in definition.env]
     if definition.backend == MOCK or definition.model.startswith(f"{MOCK}/"):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]

@@ -17,6 +17,7 @@ import trio
 
 from kernel.agents.backends import command_of
 from kernel.agents.catalog import Catalog
+from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
 from kernel.agents.prompt import Prompt, prior_work
@@ -167,7 +168,15 @@ class StartFrameBuilder:
             own = NOTHING
             if has_resources(definition, project):
                 own = await trio.to_thread.run_sync(resources_of, definition, project, self._catalog.root)
-            return self._build(leased, token, definition, project, own)
+            self._check_trust(leased, definition, project, own)
+            extras = Extras({})
+            if BACKENDS[definition.backend].own is not None:
+                home = self._paths.session(leased, definition)
+                extras = await trio.to_thread.run_sync(extras_of, definition, self._environ, home)
+            if clash := extras.servers.keys() & own.servers.keys():
+                text = f"cli.mcp_servers: the project has a server {min(clash)} too; rename one of the two"
+                raise CauseError("definition_missing", text)
+            return self._build(leased, token, definition, project, own, extras)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
@@ -177,15 +186,21 @@ class StartFrameBuilder:
             raise CannotStart(error.cause, error.text) from error
 
     def _build(
-        self, leased: Leased, token: str, definition: AgentDefinition, project: ProjectDefinition, own: AgentResources
+        self,
+        leased: Leased,
+        token: str,
+        definition: AgentDefinition,
+        project: ProjectDefinition,
+        own: AgentResources,
+        extras: Extras,
     ) -> StartFrame:
-        self._check_trust(leased, definition, project, own)
         resolved = resolve(definition, project, self._environ)
         assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader, own.rules)
         opened = first_prompt(leased, definition.backend, resolved, self._reader, assemble)
         prompt = opened.prompt
         # Our own loop has a tool for skills. Other programs read files, and are told where.
-        skills = skills_prompt(own.skills) if definition.backend in CLIS else ""
+        readable = (*own.skills, *extras.skills)
+        skills = skills_prompt(readable) if definition.backend in CLIS else ""
         env = worker_environment(self._environ, definition.env, self._own_bin)
         working_directory = self._working_directory(leased)
         start = Start(
@@ -225,13 +240,14 @@ class StartFrameBuilder:
             tools=definition.tools,
             project_tools=dict(own.tools),
             pinned=dict(own.pinned),
-            skills=own.skills,
-            mcp_servers=filled(own.servers, self._environ),
+            skills=readable,
+            mcp_servers=filled({**extras.servers, **own.servers}, self._environ),
             read_only=definition.read_only,
             approval=leased.approval or definition.approval,
             granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._paths.attempt(leased),
+            hooks=extras.hooks,
             login=definition.login and BACKENDS[definition.backend].login is not None,
             session_dir=self._paths.session(leased, definition),
             hidden=self._paths.hidden,

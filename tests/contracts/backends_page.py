@@ -66,7 +66,8 @@ work is done on your account, and the program can read the login. Without it non
 
 - **A copy, for one attempt.** The program gets that file (of claude's no logins of MCP servers; of opencode's the entry
   of the model's provider alone, and none of type `wellknown`), in its own private home, and nothing else of yours: no
-  settings, sessions, hooks or servers. The copy is removed when nothing of the attempt runs any more.
+  settings or sessions, and hooks or servers only as below. The copy is removed when nothing of the attempt runs any
+  more.
 - **What it renews comes home.** Renewed tokens (the old ones are void then) are put into your file as soon as they are
   seen, at once or not at all, if the tokens there are still those that were lent: the fields in the table and nothing
   else of the copy, all of them or none. They are made safe in `logins/` of the state directory first: `kill -9` of
@@ -88,6 +89,37 @@ work is done on your account, and the program can read the login. Without it non
   where an account pays a flat rate.
 - macOS: claude keeps its login in the keychain there, which is not opened; use `CLAUDE_CODE_OAUTH_TOKEN`.
 """
+_OWN: Final = """
+## What else you have given it
+
+```yaml
+backend: claude
+cli:
+  skills: [deploy]          # yours, each by its folder's name
+  hooks: true               # all of yours
+  mcp_servers: [github]     # yours, each by its name
+```
+
+Of what you keep at home for a program an agent has what its file names, and nothing else: no settings, plugins,
+commands or words of yours. Each thing is a demand of its own (`awk trust`), and until you agree none of these files is
+opened.
+
+| backend | skills | hooks | MCP servers |
+| --- | --- | --- | --- |
+{}
+
+- **Skills are copied** into the program's private home before each attempt (20 of them, each of 16 MiB and 1,000 files
+  at most, no links), and told like those of the project: the program reads the copy. What it does to that reaches
+  nothing of yours; what the file no longer names is removed before the next attempt.
+- **Hooks run as you wrote them**, outside of any sandbox (with `sandbox: on` they are refused: it hides your home, and
+  what a hook is to prevent would be done). They are read before each attempt; where they cannot be read the attempt
+  fails.
+- **MCP servers** go with the attempt, as those in the agent's own `mcp_servers` do: `approval` and `read_only` hold for
+  them, their keys (`env`, `headers`) are masked in the transcript, and one that does not start fails the attempt. They
+  start where the agent works. What cannot be handed on is told: a server of type `sse`, a variable in its command,
+  codex's `cwd`, opencode's `{{file:...}}`. Logins of servers (OAuth) are not let in.
+- Nothing goes home again. What a hook or a server of yours writes by itself is its own doing.
+"""
 _PROVED: Final = """
 ## What the contract suite found
 
@@ -107,6 +139,15 @@ def _logins() -> Iterator[str]:
             yield f"| `{one.name}` | {where} | {f'`${token}`' if token else ''} | {fields} |"
 
 
+def _own() -> Iterator[str]:
+    for one in BACKENDS.values():
+        if one.own is not None:
+            above = f"`~/{one.own.folder}` (`${one.own.folder_variable}`)"
+            hooks = f"`{one.own.hooks}`" if one.own.hooks else f"no: {one.own.no_hooks}"
+            servers = f"`{one.own.servers_key}` of `{one.own.servers[-1]}`"
+            yield f"| `{one.name}`, in {above} | `{one.own.skills[-1]}/NAME` | {hooks} | {servers} |"
+
+
 def page() -> str:
     """The page."""
     parts = [
@@ -116,6 +157,7 @@ def page() -> str:
         *_notes(),
         _KEYS,
         _LOGINS.format("\n".join(_logins())),
+        _OWN.format("\n".join(_own())),
         _PROVED,
         *_proved(),
         *_remarks(),

@@ -55,7 +55,7 @@ def opened(home: Path) -> Generator[set[str]]:
     libc = ctypes.CDLL(None, use_errno=True)
     watch = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     folders = {}
-    for folder in (path for path in home.rglob("*") if path.is_dir()):
+    for folder in (home, *(path for path in home.rglob("*") if path.is_dir())):
         number = libc.inotify_add_watch(watch, os.fsencode(folder), IN_OPEN)
         assert number > 0, os.strerror(ctypes.get_errno())
         folders[number] = folder

@@ -1,8 +1,10 @@
 """What needs a person, with a real kernel: one number everywhere, and every command settles what it is for."""
 
 import shlex
+import signal
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.e2e.processes import wait_until
@@ -122,6 +124,28 @@ def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) 
     assert b"\x1b" not in shown.replace(b"\r\x1b[J", b"")  # with which our own live line is taken away
     assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > bad.log" in shown
     assert (kernel_process.root / "bad.log").exists()
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.long("tests/interface/test_approvals.py")
+def test_who_attaches_on_a_terminal_approves_what_waits_already(kernel_process: Project) -> None:
+    """y once: the call is made while it is watched, and Ctrl-C ends the watching alone."""
+    asker(kernel_process, "drafter", HOSTILE.replace("bad.log", "draft.log"))
+    kernel_process.send("drafter")
+    kernel_process.until("approval.requested", holds=lambda event: event["agent"] == "drafter")
+    environ = {**kernel_process.environ, "NO_COLOR": "1"}
+
+    def interrupt(_leader: int) -> None:
+        (watching,) = [child for child in psutil.Process().children() if "attach" in child.cmdline()]
+        watching.send_signal(signal.SIGINT)
+
+    question = b"Approve a1? [y once, a always, n no, d all of it, Enter: later]"
+    script: list[tuple[bytes, Typed]] = [(question, b"y\n"), (b"a1 was granted", b""), (b"finished", interrupt)]
+    seen, code = on_a_terminal([str(AWK), "attach", "drafter"], kernel_process.root, environ, script)
+    assert code == 130, seen
+    assert b"\x1b" not in seen
+    assert rb"echo \u001b[2J\u001b[1;1H\rnothing to see > draft.log" in seen.partition(question)[0]
+    assert (kernel_process.root / "draft.log").exists()
 
 
 @pytest.mark.promise("P16")

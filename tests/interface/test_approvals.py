@@ -151,19 +151,38 @@ def test_the_words_of_run_are_the_protocols() -> None:
     assert get_args(Approval) == APPROVALS
 
 
-def in_place(cli: Cli, kernel: KernelDouble, given: object, typed: str, **more: str) -> str:
-    """What a run on a terminal shows, where its agent asks for an approval and a person types."""
+RUN, ATTACH = ("run", "review"), ("attach", "coder")
+WANTED = event(
+    "approval.requested", 5, agent="coder", space="review:main", data={"id": "a3", "tool": "bash", "expires_at": AT}
+)
+
+
+def in_place(
+    cli: Cli, kernel: KernelDouble, given: object, typed: str, words: tuple[str, ...] = RUN, **more: str
+) -> str:
+    """What a command on a terminal shows, where an agent asks for an approval and a person types."""
     row: dict[str, Any] = {**ROW, **more}
     open_one = ApprovalInfo(**row, input=given, reason=more.get("tool", "to publish"), state="open")
     kernel.answers["GET /approvals/a3"] = open_one
     for what, state in (("approve", "granted"), ("deny", "denied")):
         decided = msgspec.structs.replace(GRANTED, state=state)
         kernel.answers[f"POST /approvals/a3/{what}"] = decided
-    wanted = event("approval.requested", 5, agent="coder", data={"id": "a3", "tool": "bash", "expires_at": AT})
     accepted = sse("accepted", Accepted(run="review:main", seq=4))
-    kernel.answers["POST /run"] = Stream([accepted, sse("approval.requested", wanted, 5), sse("result", report())])
+    kernel.answers["POST /run"] = Stream([accepted, sse("approval.requested", WANTED, 5), sse("result", report())])
+    attachable(kernel)
     cli.environ |= {"NO_COLOR": "1", "COLUMNS": "60"}
-    return cli("run", "review", terminal=True, stdin=typed).err
+    return cli(*words, terminal=True, stdin=typed).err
+
+
+def attachable(kernel: KernelDouble, *waiting: ApprovalRow) -> None:
+    """A kernel where ``waiting`` are open: whoever attaches is told of WANTED, and is refused by the next one."""
+    streams = iter([Stream([b": ping\n\n", sse("approval.requested", WANTED, 5), sse("bye", event("bye"))])])
+    kernel.answers |= {
+        "GET /agents/coder": {},
+        "GET /spaces/review:main/members": {"members": []},
+        "GET /approvals": Pending(approvals=waiting, total=len(waiting)),
+        "GET /events": lambda asked: next(streams, (404, {"code": "not_found", "title": "gone"})),
+    }
 
 
 def decisions(kernel: KernelDouble) -> list[tuple[str, object]]:
@@ -184,12 +203,42 @@ def decisions(kernel: KernelDouble) -> list[tuple[str, object]]:
         ("", []),
     ],
 )
-def test_on_a_terminal_a_run_asks_in_place(typed: str, sent: list[object], cli: Cli, kernel: KernelDouble) -> None:
+@pytest.mark.parametrize("words", [RUN, ATTACH])
+def test_on_a_terminal_it_is_asked_in_place(
+    words: tuple[str, ...], typed: str, sent: list[object], cli: Cli, kernel: KernelDouble
+) -> None:
     """y once, a always, n no; whoever says nothing of these leaves it open, and is told how to decide it."""
-    shown = in_place(cli, kernel, PUSH, typed)
+    shown = in_place(cli, kernel, PUSH, typed, words)
     assert decisions(kernel) == sent
     assert '  |   "command": "git push"\n' in shown
     assert ("a3 is left open: awk approve a3" in shown) is (not sent)
+
+
+@pytest.mark.parametrize("watched", ["coder", "@review", "coder@review"])
+def test_who_attaches_is_asked_once_about_what_waits_already(watched: str, cli: Cli, kernel: KernelDouble) -> None:
+    """And about nothing of others; the event that tells of it again asks nobody again."""
+    other: dict[str, Any] = {**ROW, "id": "a1", "agent": "tester", "space": "other:main"}
+    attachable(kernel, ApprovalRow(**other, input={}), ApprovalRow(**ROW, input=PUSH))
+    kernel.answers["GET /approvals/a3"] = OPEN
+    kernel.answers["GET /approvals/a1"] = OPEN
+    shown = cli("attach", watched, terminal=True, stdin="\n").err
+    assert shown.count("coder in review:main wants to call bash (a3)\n") == 1
+    assert [asked.path for asked in kernel.asked if asked.path.startswith("/approvals/")] == ["/approvals/a3"]
+    assert shown.index("attached to") < shown.index("wants to call")
+
+
+@pytest.mark.parametrize(("flags", "terminal"), [((), False), (("--jsonl",), True)])
+def test_who_attaches_where_nobody_answers_is_only_told(
+    flags: tuple[str, ...], terminal: bool, cli: Cli, kernel: KernelDouble
+) -> None:
+    """Off a terminal, and where lines are for a program: no question, and nothing is looked up for one."""
+    attachable(kernel, ApprovalRow(**ROW, input=PUSH))
+    ran = cli("attach", "coder", *flags, terminal=terminal, stdin="y\n")
+    assert [asked.path for asked in kernel.asked if asked.path.startswith("/approvals")] == []
+    assert "Approve" not in ran.err
+    told = "coder waits for your approval to call bash: awk pending a3, awk approve a3" in ran.err
+    assert told is not bool(flags)
+    assert "approval.requested" in ran.out
 
 
 def test_a_long_call_is_granted_only_once_all_of_it_was_shown(cli: Cli, kernel: KernelDouble) -> None:
@@ -219,13 +268,16 @@ def test_a_star_in_a_call_is_not_agreed_to_once_for_all_by_one_key(cli: Cli, ker
 
 
 @pytest.mark.promise("P16")
+@pytest.mark.parametrize("words", [RUN, ATTACH])
 @pytest.mark.parametrize("text", HOSTILE)
-def test_no_word_of_an_agent_hides_or_forges_a_part_of_the_question(text: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_no_word_of_an_agent_hides_or_forges_a_part_of_the_question(
+    text: str, words: tuple[str, ...], cli: Cli, kernel: KernelDouble
+) -> None:
     """Also where it is long: a row of it never begins where one of ours does."""
     safe = text.encode("utf-8", "replace").decode()
     forged = f"{safe}\n{'x' * 56}Approve a3? [y once] {safe}\r\x1b[2K"
     for given in ({"old": forged, "new": forged + "z"}, {forged: [forged]}):
-        shown = in_place(cli, kernel, given, "d\nd\nn\n", tool=forged)
+        shown = in_place(cli, kernel, given, "d\nd\nn\n", words, tool=forged)
         assert obeyed(shown) == []
         questions = [line for line in shown.splitlines() if line.startswith("Approve")]
         assert all(line.startswith("Approve a3? [y once, a always, n no, d") for line in questions)

@@ -26,7 +26,7 @@ from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, ps_row, read_answers
-from tests.interface.top_screens import SCREENS, screens, view_of
+from tests.interface.top_screens import SCREENS, screens, steps, view_of
 
 NOW = 1_795_255_242.0
 """2026-11-21T10:00:42Z: 42 s after the events of the samples."""
@@ -70,7 +70,7 @@ def test_a_narrow_window_loses_columns_from_the_right() -> None:
     ]
 
 
-def test_ten_screens_are_what_they_were() -> None:
+def test_twelve_screens_are_what_they_were() -> None:
     """At 60 columns and at 100; what an agent wrote is behind a bar, and no line is longer than the window."""
     shown = "\n".join(screens())
     assert shown == SCREENS.read_text("utf-8")
@@ -96,6 +96,44 @@ def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
     assert view_of(100, "n", "y")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "c", "y")[1].posted == ["/instructions/i7/cancel"]
     assert view_of(100, "p")[1].posted == ["/agents/coder/pause"]
+
+
+def test_the_work_of_an_agent_is_its_last_steps() -> None:
+    """enter: what was said, each call and its result on one line each, and what has not come back; the rest is told."""
+    view, kernel = view_of(60, "enter", rows=200)
+    work = view.lines[: view.lines.index("")]
+    assert work[0] == "29 earlier: awk show i7 --steps"
+    heads = [line for line in work if line.startswith("#")]
+    assert [line.split()[0] for line in heads] == [f"#{number}" for number in range(30, 40)]
+    assert work[-2].startswith("asked for bash  (its outcome is not known)") and work[-1].startswith("    > {")
+    assert len(work) == 1 + 5 * (1 + 2) + 5 * (1 + 1) + 2, "a line for each thing, however long it is"
+    assert [asked.get("after") for asked in kernel.asked] == [None, "29"]
+    kernel.entries = []
+    view.press("enter", kernel)  # type: ignore[arg-type]
+    assert view.lines[0] == "nothing was done yet"
+
+
+def test_the_last_steps_are_found_where_numbers_are_left_out() -> None:
+    """Those of an earlier instruction, whose thread this one took up, and those of what others said meanwhile."""
+    view, kernel = view_of(60)
+    kernel.entries = [{**entry, "n": 1000 + 2 * entry["n"]} for entry in kernel.entries]
+    view.press("enter", kernel)  # type: ignore[arg-type]
+    heads = [line.split()[0] for line in view.lines if line.startswith("#")]
+    assert heads == [f"#{1000 + 2 * number}" for number in range(30, 40)]
+
+
+@pytest.mark.promise("P16")
+@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
+def test_no_step_of_an_agent_moves_the_cursor_or_passes_for_a_line_of_ours(text: str) -> None:
+    """Not in what it said, called and was given, and not in the name of what it called."""
+    safe = text.encode("utf-8", "replace").decode()
+    view, kernel = view_of(60)
+    kernel.entries = steps(3, f"#99{safe}\n#99  forged", tool=f"#99{safe}")
+    view.press("enter", kernel)  # type: ignore[arg-type]
+    work = view.lines[: view.lines.index("")]
+    assert obeyed("".join(work)) == []
+    assert [line.split()[0] for line in work if line.startswith("#")] == ["#1", "#2", "#3", "#4", "#5"]
+    assert max(map(width, work)) <= 60
 
 
 def test_keys_choose_sort_filter_and_leave() -> None:

@@ -1,6 +1,7 @@
 """The screens of ``top`` as text, at 60 and 100 columns; ``python -m tests.interface.top_screens`` prints them anew."""
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,10 +18,11 @@ from interface.cli.live_table import drawn
 from interface.cli.top_view import Details, TopView
 from interface.client import Client
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, Pending
-from protocol.api.instructions import QueueReport, QueueRow
+from protocol.api.instructions import PromptReport, QueueReport, QueueRow
 from protocol.api.processes import Ps
+from protocol.api.runs import DiffReport
 from protocol.instruction import Usage
-from tests.interface.samples import AT, ps_row
+from tests.interface.samples import AT, instruction, ps_row, worktree
 
 SCREENS: Final = Path(__file__).parent / "top_screens.txt"
 NOW: Final = 1_795_255_242.0
@@ -38,25 +40,55 @@ TABLE: Final = Ps(
     needs=3,
 )
 
+QUEUED: Final = QueueRow(id="i7", lane="normal", status="running", attempt=1, step=1, preempted=0, enqueued_at=AT)
+DOCUMENTS: Final = {
+    "/approvals": msgspec.json.encode(Pending(approvals=(ApprovalRow(**CALL),))),
+    "/approvals/a3": msgspec.json.encode(ApprovalInfo(**CALL, state="open")),
+    "/members": b'{"members":[{"name":"coder"},{"name":"reviewer"}]}',
+    "/queue": msgspec.json.encode(QueueReport(agent="coder", instructions=(QUEUED,))),
+    "/instructions/i7": msgspec.json.encode(instruction(status="running", text=EVIL)),
+    "/prompt": msgspec.json.encode(PromptReport(id="i7", frozen=True, system=EVIL, messages=())),
+    "/diff": msgspec.json.encode(DiffReport(space="review:main", worktrees=(worktree(EVIL),))),
+}
+"""What the kernel answers, by how the path ends."""
+
 DETAILS: Final = Details(instruction_lines, prompt_lines, diff_lines, SHOWN)
 
 
+def steps(count: int, text: str, tool: str = "bash") -> list[dict[str, Any]]:
+    """``count`` replies that each call one tool; the last call has not come back."""
+    call = {"tool": tool, "input": {"command": text}}
+    common = {
+        "attempt": 1, "at": AT, "is_error": False, "duration_ms": 400, "usage": None, "text": None, "calls": [],
+        "tool": None, "input": None, "output": None,
+    }  # fmt: skip
+    found: list[dict[str, Any]] = []
+    for number in range(1, 2 * count, 2):
+        found.append({**common, "n": number, "kind": "reply", "text": text, "calls": [call]})
+        found.append({**common, **call, "n": number + 1, "kind": "tool", "output": text})
+    return found[:-1]
+
+
 class Kernel:
-    """Answers what the views ask; what was posted is kept."""
+    """Answers what the views ask; what was posted is kept, and which entries were asked for."""
 
     def __init__(self) -> None:
         self.posted: list[str] = []
+        self.asked: list[dict[str, str]] = []
+        self.entries = steps(20, EVIL)
 
-    def get(self, path: str, query: object = None) -> bytes:
+    def get(self, path: str, query: dict[str, str] | None = None) -> bytes:
         """The document at ``path``."""
-        if path == "/approvals":
-            return msgspec.json.encode(Pending(approvals=(ApprovalRow(**CALL),)))
-        if path.startswith("/approvals/"):
-            return msgspec.json.encode(ApprovalInfo(**CALL, state="open"))
-        if path.endswith("/members"):
-            return b'{"members":[{"name":"coder"},{"name":"reviewer"}]}'
-        queued = QueueRow(id="i7", lane="normal", status="running", attempt=1, step=1, preempted=0, enqueued_at=AT)
-        return msgspec.json.encode(QueueReport(agent="coder", instructions=(queued,)))
+        if path.endswith("/entries"):
+            self.asked.append(query or {})
+            return self._page(**(query or {}))
+        return next(document for end, document in DOCUMENTS.items() if path.endswith(end))
+
+    def _page(self, after: str = "0", limit: str = "100") -> bytes:
+        behind = [entry for entry in self.entries if entry["n"] > int(after)]
+        shown = behind[: int(limit)]
+        following = str(shown[-1]["n"]) if len(shown) < len(behind) else None
+        return json.dumps({"entries": shown, "total": len(self.entries), "next": following}).encode()
 
     def post(self, path: str, body: object, *, key: str) -> bytes:
         """Take it."""
@@ -84,12 +116,12 @@ def text_of(view: TopView, columns: int) -> str:
 
 KEYS: Final = {
     "the table": (), "the second is chosen": ("j",), "filtered": ("/", *"rev", "enter"), "the keys": ("?",),
-    "a call to approve": ("a",),
+    "a call to approve": ("a",), "the work of an agent": ("enter",),
 }  # fmt: skip
 
 
 def screens() -> Iterator[str]:
-    """Ten of them, each with its name."""
+    """Twelve of them, each with its name."""
     for columns in (60, 100):
         for name, keys in KEYS.items():
             view, _ = view_of(columns, *keys)

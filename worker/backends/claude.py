@@ -18,7 +18,7 @@ import msgspec
 
 from protocol.agent import Approval, McpServer
 from protocol.errors import UNREACHED, Cause
-from protocol.ipc import Result
+from protocol.ipc import NULL, Result
 from protocol.tools import OFFERED_TO, TO_MODEL
 from worker.backends import private_files
 from worker.backends.backend import (
@@ -137,6 +137,8 @@ def launch(job: BackendJob) -> Launch:
     allowed = [*permission.allows, _tools_of(DAEMON)]
     allowed += map(_tools_of, start.mcp_servers) if permission.servers else ()
     allowed += start.read_only if start.approval in {"ask", "deny"} else ()
+    copies = private_files.own_skills(start)
+    allowed += [f"Read(/{copies}/**)"] if copies is not None and start.approval != "all" else ()
     system = private_files.write(job.place / "system.md", start.system)
     # A limit of its own count, agents below it and all: of this process alone, whatever it resumes.
     fence: tuple[str, ...] = ()
@@ -158,7 +160,8 @@ def launch(job: BackendJob) -> Launch:
         helper = {"apiKeyHelper": f"cat {shlex.quote(str(key))}"}
     always = [*permission.always, *(map(_tools_of, start.mcp_servers) if permission.always else ())]
     asked = {"permissions": {"ask": always}} if always else {}
-    settings = {**helper, **asked}
+    hooks = {"hooks": start.hooks} if start.hooks != NULL else {}
+    settings = {**helper, **asked, **hooks}
     return Launch(
         argv=(
             job.binary,

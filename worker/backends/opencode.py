@@ -85,6 +85,13 @@ def config(
     # Tools of the agent's own servers are there with auto, or where read_only names them.
     verdict = "allow" if start.approval == "auto" else "deny"
     reading = map(server_and_tool, start.read_only) if start.approval in {"ask", "deny"} else ()
+    # What lies outside of the project is not read otherwise.
+    copies = private_files.own_skills(start)
+    outside = (
+        {"external_directory": {"*": "deny", f"{copies}/**": "allow"}}
+        if copies is not None and start.approval in {"ask", "deny"}
+        else {}
+    )
     provider = start.provider
     client, official, tail = _SPOKEN[provider.dialect]
     if provider.base_url is not None and provider.dialect == "openai" and not start.login:
@@ -123,6 +130,7 @@ def config(
         },
         "permission": {
             **PERMISSIONS[start.approval],
+            **outside,
             **{f"{name}_*": verdict for name in start.mcp_servers},
             **{f"{server}_{tool}": "allow" for server, tool in reading},
         },

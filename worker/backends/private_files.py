@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import msgspec
 
 from protocol.agent import McpServer
+from protocol.backends import OWN_SKILLS
+from protocol.ipc import Start
 
 MODE: Final = 0o600
 
@@ -51,6 +53,12 @@ def folder(home: Path, *names: str) -> Path:
             path.unlink()
         path.mkdir(mode=0o700, exist_ok=True)
     return path
+
+
+def own_skills(start: Start) -> str | None:
+    """The folder with copies of its owner's skills, which is outside of where the program works; None: it has none."""
+    folder = f"{start.session_dir}/{OWN_SKILLS}"
+    return folder if any(skill.folder.startswith(f"{folder}/") for skill in start.skills) else None
 
 
 Value = str | bool | int | float | Sequence["Value"] | Mapping[str, "Value"]

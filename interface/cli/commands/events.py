@@ -1,12 +1,13 @@
 """``awk events``, ``logs`` and ``attach``: all that happened, what an operator reads of it, or work as it happens.
 
-``attach`` only watches, and Ctrl-C ends only that. ``logs --previous`` shows the last attempt that ended, or all of the
-kernel before this one.
+``attach`` watches, and on a terminal it asks about calls that wait for approval; Ctrl-C ends only the watching.
+``logs --previous`` shows the last attempt that ended, or all of the kernel before this one.
 """
 
 import argparse
 import json
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any, Final
 
 from interface.cli import event_view
@@ -14,13 +15,14 @@ from interface.cli.channel_view import message_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line
-from interface.cli.paging import count_flag
+from interface.cli.paging import PENDING, count_flag, fetch_list
 from interface.cli.parsing import jsonl_flag, target_argument
+from interface.cli.prompts import can_ask, decide_in_place
 from interface.cli.targets import target
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
 from interface.event_follow import CONNECTED, Follower
-from interface.failure import Failure
+from interface.failure import Failure, Unreachable
 from protocol.names import name_of
 from protocol.target import Target
 
@@ -154,11 +156,12 @@ def run_attach(context: Context) -> int:
     check_known(context, asked)
     query = {} if asked.workflow is None else {"space": str(asked.space)}
     follower = Follower(connect=context.find_kernel, query=query, clock=context.clock, say=context.out.note)
-    watch = Watch(context)
+    watch = Watch(context, asked)
     try:
         for received in follower:
             if received == CONNECTED:
                 context.out.note(f"attached to {one_line(context.args.target)}; Ctrl-C ends the watching, not the work")
+                watch.ask_about_waiting()
             elif received.data:
                 event = json.loads(received.data)
                 if is_of(event, asked):
@@ -171,9 +174,12 @@ def run_attach(context: Context) -> int:
 class Watch:
     """The lines of those that are watched: text as it is written, calls and results as they happen."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, asked: Target) -> None:
         self._context = context
+        self._asked = asked
         self._steps = StepReader(context)
+        self._questions: set[str] = set()
+        """The approvals that a person was asked about: whoever left one open knows how to decide it later."""
         self._written: dict[str, str] = {}
         """The text of the reply under way that was shown, by instruction."""
         self._writing: str | None = None
@@ -204,8 +210,30 @@ class Watch:
             told = event_view.event_of(received.data)
             self._lines([event_view.event_line(told, out.screen)])
             wanted = event_view.asked_line(told, self._context.program, can_approve=True)
-            if wanted is not None:
+            if told.type == "approval.requested" and can_ask(self._context):
+                self._ask(str(told.data["id"]))
+            elif wanted is not None:
                 out.note(wanted)
+
+    def ask_about_waiting(self) -> None:
+        """Ask about what those that are watched wait for already, where somebody can answer."""
+        if self._context.args.jsonl or not can_ask(self._context):
+            return
+        try:
+            with closing(self._context.find_kernel()) as client:
+                waiting = fetch_list(client, "/approvals", PENDING, 0, {})["approvals"]
+        except (Failure, Unreachable) as error:
+            self._context.out.note(one_line(f"note: what waits for approval is not known: {error}"))
+            return
+        for row in waiting:
+            if is_of(row, self._asked) and (self._asked.workflow is None or row["space"] == str(self._asked.space)):
+                self._ask(str(row["id"]))
+
+    def _ask(self, approval: str) -> None:
+        if approval not in self._questions:
+            self._questions.add(approval)
+            self.end_line()
+            decide_in_place(self._context, approval)
 
     def end_line(self) -> None:
         """End a line that is being written."""

@@ -68,6 +68,7 @@ AGENT: Final[Special] = {
     ("Ref", "read_only"): None,
     ("AgentDefinition", "sandbox"): st.just("off"),
     ("AgentDefinition", "login"): st.just(False),  # there is one for three backends only
+    ("AgentDefinition", "cli"): None,  # as with a login
     ("AgentDefinition", "command"): None,
     ("AgentDefinition", "worktree"): None,  # of a workflow with working trees only
     ("Ref", "worktree"): None,

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from protocol.agent import Approval, McpServer
+from protocol.backends import OWN_SKILLS
 from protocol.errors import Cause
 from protocol.instruction import Usage
-from protocol.ipc import Limits, McpAddress, Provider
+from protocol.ipc import Json, Limits, McpAddress, Provider
+from protocol.tools import Skill
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import CLIS, Reply, Shell, Tell
 from tests.worker.backends.subject_claude import CLAUDE
@@ -292,3 +294,19 @@ def test_with_a_login_there_is_no_key(tmp_path: Path) -> None:
     assert "apiKeyHelper" not in settings
     assert [path.name for path in tmp_path.rglob("*") if path.is_file() and KEY in path.read_text()] == []
     assert not {"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"} & launch.env.keys()
+
+
+@pytest.mark.parametrize(("approval", "reads"), [("auto", True), ("ask", True), ("deny", True), ("all", False)])
+def test_hooks_and_skills_of_its_owner_are_where_it_finds_them(tmp_path: Path, approval: Approval, reads: bool) -> None:
+    """Hooks in its settings, word for word; copies of skills may be read unasked, unless it is asked before all."""
+    hooks = {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}
+    copies = tmp_path / "home" / OWN_SKILLS
+    skill = Skill(name="deploy", description="d", folder=str(copies / "deploy"))
+    given: dict[str, Any] = {"session_dir": str(tmp_path / "home"), "skills": (skill,), "approval": approval}
+    launch = Claude(job(tmp_path, hooks=Json(json.dumps(hooks).encode()), **given)).launch()
+    assert json.loads(Path(flag(launch.argv, "--settings")).read_text())["hooks"] == hooks
+    assert (f"Read(/{copies}/**)" in flag(launch.argv, "--allowedTools").split(",")) is reads
+    given["skills"] = ()
+    without = Claude(job(tmp_path, **given)).launch()
+    assert "hooks" not in json.loads(Path(flag(without.argv, "--settings")).read_text())
+    assert OWN_SKILLS not in repr(without.argv)

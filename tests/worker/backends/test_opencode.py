@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from protocol.agent import Approval, McpServer
+from protocol.backends import OWN_SKILLS
 from protocol.errors import Cause
 from protocol.instruction import Usage
+from protocol.tools import Skill
 from tests.worker.backends.backend_jobs import KEY, PROVIDER, TOKEN, make_job, written
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Refuse
@@ -128,6 +130,20 @@ def test_what_would_be_asked_about_is_not_offered(tmp_path: Path, approval: Appr
     verdicts = {tool: rules.get(tool, rules["*"]) for tool in tools} | {"daemon_channel_send": rules["daemon_*"]}
     assert {tool for tool, verdict in verdicts.items() if verdict == "allow"} == allowed
     assert "ask" not in rules.values()
+
+
+@pytest.mark.parametrize(("approval", "reads"), [("ask", True), ("deny", True), ("all", False)])
+def test_copies_of_its_owners_skills_are_all_that_is_read_outside(
+    tmp_path: Path, approval: Approval, reads: bool
+) -> None:
+    """The last rule that fits counts: everything else outside of the project stays denied."""
+    copies = tmp_path / "home" / OWN_SKILLS
+    skill = Skill(name="deploy", description="d", folder=str(copies / "deploy"))
+    given: dict[str, Any] = {"session_dir": str(tmp_path / "home"), "approval": approval}
+    rules = settings(make_job("opencode", tmp_path, skills=(skill,), **given))["permission"]
+    outside = [("*", "deny"), (f"{copies}/**", "allow")]
+    assert list(rules.get("external_directory", {}).items()) == (outside if reads else [])
+    assert "external_directory" not in settings(make_job("opencode", tmp_path, **given))["permission"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,244 @@
+"""The key ``cli``: skills, hooks and MCP servers that its owner has given a program, and lets an agent have.
+
+What the key names is demanded word for word, and looked for only once that was granted: without, nothing of it is
+opened. Skills are copied into the program's private home; hooks and servers go with the attempt. Nothing goes back.
+"""
+
+import os
+import re
+import shutil
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from kernel.agents.mcp_servers import server_faults
+from kernel.agents.providers import CauseError
+from kernel.agents.skills import read_skill
+from kernel.agents.tools import KeyFault
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.files import BadFolder, FileMissing, folder_files, read_bytes
+from kernel.source.safe_paths import open_folder
+from protocol.agent import AgentDefinition, McpServer
+from protocol.backends import BACKENDS, OWN_SKILLS, OwnSpec
+from protocol.ipc import NULL, Json
+from protocol.tools import Skill, server_name_fault
+
+KEY: Final = "cli"
+MAX_FILE_BYTES: Final = 8 * 1024 * 1024
+"""Of a file with servers or hooks; claude keeps much else beside them."""
+MAX_HOOKS_BYTES: Final = 256 * 1024
+MAX_NAMED: Final = 20
+"""Skills, and servers, of one agent."""
+_SKILL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}", re.ASCII)
+_BEYOND_JSON: Final = (
+    re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/', re.DOTALL),
+    re.compile(r'("(?:\\.|[^"\\])*")|,(?=\s*[}\]])'),
+)
+"""Comments, then commas before an end; a text, which stays as it is, is looked for first."""
+_VARIABLE: Final = re.compile(r"\{(env|file):([^{}]*)\}")
+"""opencode's, where we write ${NAME}."""
+
+
+class Extras(NamedTuple):
+    """All that was found: servers and hooks as an attempt gets them, skills as they lie in the private home."""
+
+    servers: Mapping[str, McpServer]
+    skills: tuple[Skill, ...] = ()
+    hooks: Json = NULL
+
+
+def extras_demands(definition: AgentDefinition) -> list[str]:
+    """The demands of ``cli``, one for each thing it names. Nothing is opened for them."""
+    own, wanted, name = BACKENDS[definition.backend].own, definition.cli, definition.name
+    if own is None:
+        return []
+    of = BACKENDS[definition.backend].title
+    skills, servers, hooks = (_shown(own, path) for path in (own.skills[-1], own.servers[-1], own.hooks))
+    found = [f"{name} reads your skill {one} of {of} ({skills}/{one}), a copy of all in it" for one in wanted.skills]
+    found += [f"{name} runs your hooks of {of} ({hooks}): commands of yours, on what its model does"] * wanted.hooks
+    return found + [
+        f"{name} uses your MCP server {one} of {of} ({servers}): it acts with what you gave it, keys and all"
+        for one in wanted.mcp_servers
+    ]
+
+
+def extras_faults(definition: AgentDefinition) -> Iterator[KeyFault]:
+    """The mistakes in ``cli`` that show without what it names."""
+    wanted, spec = definition.cli, BACKENDS[definition.backend]
+    if not (wanted.skills or wanted.hooks or wanted.mcp_servers):
+        return
+    if spec.own is None:
+        able = ", ".join(name for name, row in BACKENDS.items() if row.own is not None)
+        message = f"is nothing that backend {spec.name} has: it is no program that you use yourself"
+        yield KeyFault(KEY, message, f"remove it, or choose a backend that has it: {able}")
+        return
+    if wanted.hooks and not spec.own.hooks:
+        yield KeyFault(f"{KEY}.hooks", f"cannot be let in: {spec.own.no_hooks}", "remove it")
+    elif wanted.hooks and definition.sandbox == "on":
+        message = "cannot be with sandbox: on, which hides your home: what a hook is to prevent would be done"
+        yield KeyFault(f"{KEY}.hooks", message, "leave one of the two out")
+    for key, named in (("skills", wanted.skills), ("mcp_servers", wanted.mcp_servers)):
+        if len(named) > MAX_NAMED or len(set(named)) < len(named):
+            fault = f"names {len(named)}, and {MAX_NAMED} are the most" if len(named) > MAX_NAMED else "names one twice"
+            yield KeyFault(f"{KEY}.{key}", fault, "name those that this agent needs")
+    for one in wanted.skills:
+        if not _SKILL.fullmatch(one):
+            yield KeyFault(f"{KEY}.skills", f"{one[:80]!r} is no name of a skill's folder", "write its name alone")
+    for one in wanted.mcp_servers:
+        taken = f"{one} is one of the agent's own mcp_servers, too" if one in definition.mcp_servers else None
+        if (wrong := server_name_fault(one) or taken) is not None:
+            yield KeyFault(f"{KEY}.mcp_servers", wrong, "a server is called the same everywhere: rename one")
+
+
+def extras_of(definition: AgentDefinition, environ: Mapping[str, str], home: str) -> Extras:
+    """All that ``cli`` names, with its skills copied into ``home``, the private one. Blocks. Raises CauseError.
+
+    Copies that an earlier attempt had are removed first: what the key no longer names is not there.
+    """
+    own, wanted = BACKENDS[definition.backend].own, definition.cli
+    if own is None:
+        return Extras({})
+    for fault in extras_faults(definition):
+        raise CauseError("definition_missing", f"{fault.key} {fault.message}")
+    try:
+        copies = Path(home, OWN_SKILLS)
+        if copies.is_symlink() or copies.is_file():  # a program's doing
+            copies.unlink()
+        shutil.rmtree(copies, ignore_errors=True)
+        if not (wanted.skills or wanted.hooks or wanted.mcp_servers):
+            return Extras({})
+        at = environ.get(own.folder_variable) or os.path.join(environ.get("HOME", ""), own.folder)
+        if not os.path.isabs(at):
+            raise CauseError("definition_missing", f"{KEY}: nobody knows where your home is ($HOME)")
+        return Extras(
+            servers=_servers(definition, own, at) if wanted.mcp_servers else {},
+            skills=tuple(_copied(name, own, at, home) for name in wanted.skills),
+            hooks=_hooks(own, at) if wanted.hooks else NULL,
+        )
+    except (BadDefinition, BadFolder) as error:
+        raise CauseError("definition_missing", f"{KEY}: {error}") from error
+    except OSError as error:
+        raise CauseError("definition_missing", f"{KEY}: {error.filename}: {error.strerror}") from error
+
+
+def _shown(own: OwnSpec, path: str) -> str:
+    return f"~/{os.path.normpath(os.path.join(own.folder, path))}"
+
+
+def _copied(name: str, own: OwnSpec, at: str, home: str) -> Skill:
+    """The skill ``name``, copied. Raises BadDefinition, BadFolder, CauseError, OSError."""
+    for place in own.skills:
+        folder = os.path.realpath(os.path.join(at, place, name))  # a skill may be kept elsewhere, and linked
+        if os.path.isdir(folder):
+            break
+    else:
+        raise CauseError("definition_missing", f"{KEY}.skills: there is no {_shown(own, own.skills[-1])}/{name}")
+    files = folder_files(os.path.dirname(folder), os.path.basename(folder))
+    copy = f"{OWN_SKILLS}/{name}"
+    skill = msgspec.structs.replace(read_skill(copy, files, Path(home)).skill, folder=f"{home}/{copy}")
+    for file in files:
+        if file.kind == "link":
+            raise CauseError("definition_missing", f"{KEY}.skills: {folder}/{file.name} is a link, which is not copied")
+        path, mode = f"{copy}/{file.name}", 0o700 if file.kind == "program" else 0o600
+        into = open_folder(home, os.path.dirname(path), make=True)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            with open(os.open(os.path.basename(path), flags, mode, dir_fd=into), "wb") as written:
+                written.write(file.data)
+        finally:
+            os.close(into)
+    return skill
+
+
+def _hooks(own: OwnSpec, at: str) -> Json:
+    """The hooks as they are kept. Raises BadDefinition, CauseError."""
+    hooks = _document((own.hooks,), own, at).get("hooks")
+    if not isinstance(hooks, dict) or not hooks:
+        raise CauseError("definition_missing", f"{KEY}.hooks: there are none in {_shown(own, own.hooks)}")
+    found = msgspec.json.encode(hooks)
+    if len(found) > MAX_HOOKS_BYTES:
+        raise CauseError("definition_missing", f"{KEY}.hooks: they have more than {MAX_HOOKS_BYTES // 1024} KiB")
+    return Json(found)
+
+
+def _servers(definition: AgentDefinition, own: OwnSpec, at: str) -> dict[str, McpServer]:
+    """The servers that are named. Raises BadDefinition, CauseError."""
+    kept = _document(own.servers, own, at).get(own.servers_key)
+    found: dict[str, McpServer] = {}
+    for name in definition.cli.mcp_servers:
+        where = f"{KEY}.mcp_servers: {name} of {_shown(own, own.servers[-1])}"
+        entry = kept.get(name) if isinstance(kept, dict) else None
+        if not isinstance(entry, dict):
+            raise CauseError("definition_missing", f"{where} is not there")
+        try:
+            found[name] = msgspec.convert(_SPOKEN[own.servers_key](entry), McpServer)
+        except (msgspec.ValidationError, AttributeError, TypeError, ValueError) as error:
+            raise CauseError("definition_missing", f"{where} cannot be handed on: {error}") from error
+        command = found[name].command or ""
+        if os.sep in command and not os.path.isabs(command):
+            text = f"{where} cannot be handed on: its command, {command!r}, would be looked for in the project"
+            raise CauseError("definition_missing", text)
+        for fault in server_faults({name: found[name]}):
+            raise CauseError("definition_missing", f"{where} cannot be handed on: {fault.key} {fault.message}")
+    return found
+
+
+def _document(paths: tuple[str, ...], own: OwnSpec, at: str) -> dict[str, Any]:
+    """The first file that is there. Raises BadDefinition, CauseError."""
+    for path in paths:
+        shown = _shown(own, path)
+        with suppress(FileMissing):
+            data = read_bytes(Path(os.path.normpath(os.path.join(at, path))), shown, MAX_FILE_BYTES)
+            try:
+                text = data.decode()
+                if path.endswith(".toml"):
+                    return tomllib.loads(text)
+                for beyond in _BEYOND_JSON:
+                    text = beyond.sub(lambda match: match[1] or "", text)
+                found: object = msgspec.json.decode(text)
+            except (UnicodeDecodeError, msgspec.DecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+                raise CauseError("definition_missing", f"{KEY}: {shown} cannot be read: {error}") from error
+            return found if isinstance(found, dict) else {}
+    raise CauseError("definition_missing", f"{KEY}: there is no {_shown(own, paths[-1])}")
+
+
+def _of_claude(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if not entry.get("command") and not entry.get("url"):
+        raise ValueError("it has neither a command nor a url")
+    return {key: entry[key] for key in ("type", "command", "args", "env", "url", "headers") if key in entry}
+
+
+def _of_codex(entry: Mapping[str, Any]) -> dict[str, Any]:
+    if "cwd" in entry:
+        raise ValueError("it has a cwd, and servers start where the agent works")
+    kept = {key: entry[key] for key in ("command", "args", "url") if key in entry}
+    env = {**entry.get("env", {}), **{name: f"${{{name}}}" for name in entry.get("env_vars", ())}}
+    sent = entry.get("env_http_headers", {})
+    headers = {**entry.get("http_headers", {}), **{header: f"${{{name}}}" for header, name in sent.items()}}
+    if "bearer_token_env_var" in entry:
+        headers["Authorization"] = f"Bearer ${{{entry['bearer_token_env_var']}}}"
+    return {**kept, "env": env, "headers": headers}
+
+
+def _of_opencode(entry: Mapping[str, Any]) -> dict[str, Any]:
+    def filled(match: re.Match[str]) -> str:
+        if match[1] == "file":
+            raise ValueError("it has a value of a file ({file:...}): keep that in a variable, {env:NAME}")
+        return f"${{{match[2]}}}"
+
+    def values(key: str) -> dict[str, str]:
+        return {name: _VARIABLE.sub(filled, value) for name, value in entry.get(key, {}).items()}
+
+    if entry.get("type") == "remote":
+        return {"url": entry.get("url"), "headers": values("headers")}
+    if not isinstance(entry.get("command"), list) or not entry["command"]:
+        raise ValueError("its command is no list of words")
+    return {"command": entry["command"][0], "args": entry["command"][1:], "env": values("environment")}
+
+
+_SPOKEN: Final = {"mcpServers": _of_claude, "mcp_servers": _of_codex, "mcp": _of_opencode}
+"""How an entry is written, by the key that it is under."""
