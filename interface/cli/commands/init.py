@@ -51,7 +51,9 @@ def run_init(context: Context) -> int:
         try:
             with path.open("xb") as new:  # unless something is there, even a dangling link
                 text = header(name) + file.read_text(encoding="utf-8")
-                new.write(_with_engine(text, engine).encode())
+                if engine:
+                    text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
+                new.write(text.encode())
         except FileExistsError:
             context.out.note(f"note: {name} exists and was left alone")
         except OSError as error:
@@ -78,13 +80,6 @@ def _engine(backend: str | None, model: str | None) -> tuple[str, ...]:
         f"model: {inline(chosen, flow=False)}",
         *(("approval: auto", "sandbox: on") if alone else ()),
     )
-
-
-def _with_engine(text: str, engine: tuple[str, ...]) -> str:
-    """``text`` with the lines of ``engine`` where a scripted model was."""
-    if not engine:
-        return text
-    return _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
 
 
 def _names() -> list[str]:
