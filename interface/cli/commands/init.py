@@ -50,10 +50,10 @@ def run_init(context: Context) -> int:
             raise _unwritable(path.parent, error) from error
         try:
             with path.open("xb") as new:  # unless something is there, even a dangling link
-                text = header(name) + file.read_text(encoding="utf-8")
+                content = header(name) + file.read_text(encoding="utf-8")
                 if engine:
-                    text = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), text)
-                new.write(text.encode())
+                    content = _SCRIPTED.sub(lambda found: "\n".join(f"{found[1]}{line}" for line in engine), content)
+                new.write(content.encode())
         except FileExistsError:
             context.out.note(f"note: {name} exists and was left alone")
         except OSError as error:
