@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # An example that takes long on a busy machine says nothing about what it tries. ``scripts/soak properties`` tries more.
-settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get("AWK_TEST_EXAMPLES", "25")))
+settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get("AWK_TEST_EXAMPLES", "15")))
 settings.load_profile("untimed")
 
 

@@ -1,6 +1,7 @@
 """Places and names of files, packages and tests."""
 
 import ast
+import tomllib
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,16 @@ def test_package_files_say_what_the_package_is_and_nothing_else() -> None:
     """Import from the defining module; __init__ holds a docstring."""
     busy = [source.name for source in product() if source.path.name == "__init__.py" and not _only_docstring(source)]
     assert busy == []
+
+
+def test_every_folder_of_tests_is_run() -> None:
+    """By scripts/test, which takes pytest's testpaths, or by scripts/check, which names tests/architecture."""
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/__init__.py")}
+    folders = {name for name in folders if any((ROOT / "tests" / name).rglob("test_*.py"))}
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
+    run = {path.removeprefix("tests/") for path in options["testpaths"]}
+    assert run | {"architecture"} == folders
+    assert "pytest -q -n 2 tests/architecture\n" in (ROOT / "scripts/check").read_text("utf-8")
 
 
 def test_every_module_says_what_it_knows() -> None:

@@ -27,6 +27,10 @@ class Gone(Exception):
     """The kernel is dead, or will be in a moment; what was asked last may have happened or not."""
 
 
+class InSafeMode(Exception):
+    """The kernel answers and starts no work: those before it died too early, one after the other."""
+
+
 @dataclass(frozen=True)
 class Answer:
     """What a client was told."""
@@ -93,14 +97,18 @@ class Life:
         return self._process.poll() is not None
 
     def wait_ready(self, accept: Sequence[int] = (200,)) -> None:
-        """Return once it takes and does work. Raises Gone."""
+        """Return once it takes and does work. Raises Gone, InSafeMode."""
         deadline = time.monotonic() + START_SECONDS
         while True:
             with suppress(OSError, ValueError, KeyError, Gone, http.client.HTTPException):
                 self._record = self.project.record()
                 ours = self._record["pid"] == self._process.pid or self.command[0] != sys.executable
-                if ours and self.ask("GET", "/ready").status in accept:
-                    return
+                if ours:
+                    answer = self.ask("GET", "/ready")
+                    if answer.status in accept:
+                        return
+                    if answer.body["status"] == "safe_mode":
+                        raise InSafeMode
             if self.is_dead():
                 raise Gone
             assert time.monotonic() < deadline, f"not ready; see {self._output}"

@@ -10,6 +10,8 @@ SAMPLES: Final = (
         "sweep.locked:1",
         "recover.reopened:1",
         "attempt.journalled:2",
+    ),
+    (
         "store.commit:16",
         "mcp.answer:1",
         "attempt.go:3",
@@ -19,13 +21,15 @@ SAMPLES: Final = (
         "recover.settled:1",
         "record.written:1",
         "api.answer:2",
+    ),
+    (
         "procs.order:1",
         "attempt.replied:2",
         "attempt.settle:2",
         "store.job:25",
     ),
 )
-"""For the ordinary suite, each on every other day: early and late, before and after, and two starts in a row that are
+"""For the ordinary suite, each on every fourth day: early and late, before and after, and two starts in a row that are
 cut short.
 """
 

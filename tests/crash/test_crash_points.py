@@ -25,12 +25,20 @@ HOOKS = 27
 def test_a_kernel_may_die_at_any_point(project: Project) -> None:
     """A lineage of kernels, each killed elsewhere, some
     while they recover from the last; accepted present exactly once, every instruction ended once, durable steps not
-    made again, the file whole. Two days try all of the sample.
+    made again, the file whole. Four days try all of the sample.
     """
     sample = SAMPLES[int(time.time()) // DAY_SECONDS % len(SAMPLES)]
     outcome = lineage(project, sample)
     assert outcome.violations == [], sample
     assert outcome.missed == [], sample
+
+
+@pytest.mark.long("tests/crash/test_crash_points.py")
+def test_a_lineage_goes_on_after_safe_mode(project: Project) -> None:
+    """Four that die before anything was done: the fourth and the last one start in safe mode first."""
+    sample = ("store.commit:3",) * 4
+    outcome = lineage(project, sample)
+    assert (outcome.violations, outcome.missed) == ([], [])
 
 
 @pytest.mark.promise("P5", "P24")

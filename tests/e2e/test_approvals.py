@@ -125,6 +125,7 @@ def test_a_kernel_that_is_killed_meanwhile_still_knows_what_waits(shared_kernel:
     assert ran(project, "kept") == 1
 
 
+@pytest.mark.long("tests/kernel/policy/test_run_completion.py")
 def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(shared_kernel: Project) -> None:
     """Headless: exit 7 at once; --approve auto runs it, --approve deny tells the agent."""
     project = shared_kernel
@@ -141,6 +142,7 @@ def test_a_run_without_anybody_to_ask_ends_where_only_approvals_are_left(shared_
     assert ran(project, "lone") == 1
 
 
+@pytest.mark.long("tests/kernel/policy/test_run_completion.py")
 def test_a_run_that_is_left_alone_waits_for_its_approvals(shared_kernel: Project) -> None:
     """run --detach: whoever left it comes back to it; it does not end before anybody could approve."""
     project = shared_kernel

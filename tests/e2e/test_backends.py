@@ -135,6 +135,7 @@ def test_a_program_that_is_missing_costs_no_model_call(team: Project) -> None:
     assert rows["claude"]["missing"] in words
 
 
+@pytest.mark.long("tests/e2e/test_exec_launcher.py")
 def test_a_program_of_the_users_own_is_a_worker(team: Project) -> None:
     """contracts 6: the worker of docs/worker-protocol.md; its token is good for Daemon MCP."""
     asked = team.awk("send", "echo", "good morning", "--wait")

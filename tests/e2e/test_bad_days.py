@@ -24,8 +24,8 @@ TRUST = {"AGENT_WORKER_TRUST": "1"}
     ("name", "action", "status", "cause"),
     [
         ("silent", "exit: 0", "dead", "protocol"),
-        ("crashing", "exit: 3", "dead", "crash"),
-        ("killed", "exit: SIGKILL", "dead", "crash"),
+        pytest.param("crashing", "exit: 3", "dead", "crash", marks=pytest.mark.long("[silent-exit: 0-dead-protocol]")),
+        pytest.param("killed", "exit: SIGKILL", "dead", "crash", marks=pytest.mark.long("tests/e2e/test_killed.py")),
         ("refused", "error: { http_status: 400 }", "failed", "invalid"),
     ],
 )
@@ -77,6 +77,7 @@ def test_a_transient_failure_is_tried_again(shared_kernel: Project) -> None:
     assert len(shown["attempts"]) == 2
 
 
+@pytest.mark.long("tests/kernel/policy/test_retry.py")
 def test_a_network_failure_is_told_with_its_attempts_and_the_way_on(shared_kernel: Project) -> None:
     """While it is tried again, how often; at the end, how often it was, and the command that goes on."""
     for name in ("sent", "asked", "ran"):

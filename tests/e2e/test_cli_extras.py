@@ -181,6 +181,7 @@ def test_its_program_is_given_what_was_let_in(project: Project, tmp_path: Path) 
 
 
 @pytest.mark.promise("P19")
+@pytest.mark.long("tests/kernel/agents/test_cli_extras.py")
 def test_without_consent_nothing_of_it_is_opened(project: Project, tmp_path: Path) -> None:
     """Exit 7, with each thing in its own words."""
     furnish(project.home, tmp_path)

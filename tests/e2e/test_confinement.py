@@ -33,6 +33,7 @@ def confining(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 
 
 @pytest.mark.promise("XF19")
+@pytest.mark.long("tests/kernel/services/test_confinement.py")
 def test_who_asks_for_a_sandbox_that_is_not_there_is_warned(project: Project) -> None:
     """Before anything is started; that nothing is started then: tests/kernel/services/test_confinement.py."""
     project.agent("alice", "shell: touch ran", "text: hi", more="sandbox: on")

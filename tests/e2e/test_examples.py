@@ -226,6 +226,7 @@ def test_what_is_said_is_kept_where_the_workflow_says(team: Project) -> None:
     assert team.awk("start", env={"TEAM": "core"}).code == 0
 
 
+@pytest.mark.long("tests/kernel/workflows/test_interpolate.py")
 def test_variables_are_known_where_they_are_used(team: Project) -> None:
     """Setup, environment, workflow, workspace; the tag goes by its older name too."""
     (_, told) = said(run(team, "flows/variables.yaml", "--tag", "t-1"))[0]

@@ -23,6 +23,7 @@ def start(project: Project, soft: int, hard: int) -> None:
 
 
 @pytest.mark.promise("P9")
+@pytest.mark.long("tests/kernel/policy/test_connections.py")
 def test_idle_connections_do_not_lock_out_the_owner(project: Project) -> None:
     """701 connections that say nothing, 256 descriptors: commands and agents go on."""
     project.agent("alice", "text: hi")

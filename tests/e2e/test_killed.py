@@ -103,6 +103,7 @@ def test_a_worker_that_is_killed_has_a_successor_at_once(project: Project) -> No
         pytest.param("restart: { attempts: 3, max_delay: 0s }", 3, ("dead", "error", 2), marks=COVERED),
     ],
 )
+@pytest.mark.long("tests/kernel/policy/test_restart.py")
 def test_workers_of_one_instruction_may_be_killed_as_often_as_the_file_says(
     project: Project, restart: str, kills: int, ends: tuple[str, str, int]
 ) -> None:

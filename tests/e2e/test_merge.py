@@ -104,6 +104,7 @@ def test_a_conflict_and_a_red_check_change_nothing(project: Project) -> None:
     assert refs(project) == {**before, "refs/heads/release": other.json()["commit"]}
 
 
+@pytest.mark.long("tests/kernel/services/test_landings.py")
 def test_what_conflicts_goes_back_to_its_author_as_work(project: Project) -> None:
     """The run goes on for it; the other side's diff is in the text, as data; the exit code stays 1."""
     team(project, bob="true")

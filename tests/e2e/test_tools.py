@@ -70,6 +70,7 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
         ("tool", "[bash]", f"{{ tool: bash, args: {{ command: {SERVE}, background: true }} }}"),
     ],
 )
+@pytest.mark.long("tests/worker")
 def test_a_server_in_the_background_lives_as_long_as_the_attempt(
     shared_kernel: Project, name: str, tools: str, step: str
 ) -> None:

@@ -39,6 +39,7 @@ def running(project: Project, name: str) -> list[str]:
 
 
 @pytest.mark.promise("CF16")
+@pytest.mark.long("tests/kernel/workflows/test_start.py")
 def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> None:
     """Data is not instructions."""
     workflow(
@@ -72,6 +73,7 @@ def test_what_setup_found_is_in_the_kickoff_and_wakes_nobody(team: Project) -> N
         ("- { shell: 'printf \"\\\\377\\\\376\"', as: binary }", "UTF-8"),
     ],
 )
+@pytest.mark.long("tests/kernel/workflows/test_start.py")
 def test_a_setup_that_fails_stops_the_start_and_leaves_nothing(team: Project, setup: str, says: str) -> None:
     """Timeout, cap, exit code, bytes; exit 1, no run, no process."""
     workflow(team, "failing", f'setup:\n  {setup}\nkickoff: "@alice hi"\n')
@@ -189,6 +191,7 @@ def test_a_run_whose_kernel_is_killed_is_finished_by_the_next_one(team: Project)
     assert (shown["status"], replies) == ("done", ["finished"])
 
 
+@pytest.mark.long("tests/kernel/agents")
 def test_a_broken_project_file_is_told_at_the_start(project: Project) -> None:
     """Exit 78, with the place."""
     project.write("moniro.yaml", "limits: { workers: none }\n")

@@ -275,6 +275,7 @@ async def test_short_of_descriptors_is_transient_and_leaves_nothing(launcher: La
 
 
 @pytest.mark.promise("PF21")
+@pytest.mark.long("tests/kernel/procs/test_sweep.py")
 async def test_nothing_accumulates(launcher: Launcher, run_dir: Path) -> None:
     """No zombie is left; descriptors, tasks and directories are back where they were."""
 

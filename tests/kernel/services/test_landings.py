@@ -48,6 +48,7 @@ def clean(ground: Ground) -> bool:
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
 async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingGround) -> None:
     """A change to a file that another one renames follows it; the checkout has all of it; other refs stay."""
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
@@ -397,7 +398,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.parametrize("checked_out", [True, False])
+@pytest.mark.parametrize("checked_out", [True, pytest.param(False, marks=pytest.mark.long("[True]"))])
 async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
     place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
 ) -> None:
@@ -559,6 +560,7 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
 async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingGround) -> None:
     """The identity of the repository, else that of git; a squash is one commit; the tree of an earlier run is kept."""
     place.ground.git("config", "user.name", "Ada L")

@@ -340,6 +340,7 @@ async def test_the_users_own_filters_go_on_working(ground: Ground) -> None:
     assert not canary(ground).exists()
 
 
+@pytest.mark.long("tests/kernel/workflows/test_repository.py")
 async def test_a_linked_tree_and_a_submodule_of_the_user_are_projects_as_well(ground: Ground) -> None:
     """A file ``.git`` that git made: the directory that it names says where it belongs."""
     ground.git("worktree", "add", "--quiet", "-b", "side", str(ground.folder / "side"))
