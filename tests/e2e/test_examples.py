@@ -213,6 +213,7 @@ def test_two_agents_of_a_workflow_talk_until_nothing_is_left(team: Project) -> N
     assert together["messages"][1]["to"] == ["coordinator"]
 
 
+@pytest.mark.long("tests/kernel/services/test_mirror.py")
 def test_what_is_said_is_kept_where_the_workflow_says(team: Project) -> None:
     """The project's folder, one of its own, one for good; none at all. What memory forgets later is no file."""
     reports = {name: run(team, f"flows/{name}.yaml") for name in ("solo", "filed", "bound", "sketch", "apart")}
@@ -234,6 +235,7 @@ def test_variables_are_known_where_they_are_used(team: Project) -> None:
     assert told == f"@reviewer the diff for core in variables t-1, kept in {folder}"
 
 
+@pytest.mark.long("tests/interface/test_agent_files.py")
 def test_an_agent_is_made_changed_and_removed(team: Project) -> None:
     """agent create, list, info, memory, notes, todo, edit, delete; new, and create --from."""
     words = ["-m", "anthropic/claude-sonnet-4-5", "-s", "Names", "--role", "namer", "--expertise", "words,types"]

@@ -8,7 +8,11 @@ import pytest
 from tests.project import AWK, Project
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.long("[SIGINT]"))],
+    ids=lambda number: number.name,
+)
 def test_a_signal_to_it_alone_ends_the_kernel_and_it(project: Project, number: signal.Signals) -> None:
     """STOPSIGNAL SIGINT of a container, stopsignal=INT of supervisord: no terminal tells the kernel."""
     words = [str(AWK), "start", "--foreground"]

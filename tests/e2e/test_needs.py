@@ -64,6 +64,7 @@ def needs(project: Project) -> list[dict[str, Any]]:
 
 
 @pytest.mark.promise("P34")
+@pytest.mark.long("tests/kernel/policy/test_needs.py")
 def test_each_need_is_counted_alike_everywhere_and_settled_by_its_commands(kernel_process: Project) -> None:
     """contracts 7: needs, ps and status; commands run as they stand, in the order of the list."""
     project = kernel_process

@@ -87,7 +87,13 @@ def test_a_worker_that_died_is_not_used_again(project: Project) -> None:
 
 
 @pytest.mark.promise("P36")
-@pytest.mark.parametrize("more", ["reuse: 9", "reuse: 9\ntools: [files]"], ids=["poll", "trio"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        pytest.param("reuse: 9", id="poll", marks=pytest.mark.long("[trio]")),
+        pytest.param("reuse: 9\ntools: [files]", id="trio"),
+    ],
+)
 def test_what_an_instruction_left_running_is_gone_before_the_next(project: Project, more: str) -> None:
     """A daemon is nobody's child but the keeper's; only that sees it, and its worker is ended with it."""
     mark = f"awk-test-{uuid.uuid4().hex}"

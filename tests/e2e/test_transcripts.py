@@ -159,6 +159,7 @@ def test_secrets_that_the_file_of_an_agent_names_are_masked(project: Project) ->
     assert secret not in project.awk("logs", "-v").out
 
 
+@pytest.mark.long("tests/interface/test_transcript.py")
 def test_who_attaches_sees_what_is_done(project: Project) -> None:
     """Until Ctrl-C, which ends only the watching."""
     project.agent("alice", 'shell: "while [ ! -e go ]; do sleep 0.02; done; echo went"', "text: finished")

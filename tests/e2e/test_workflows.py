@@ -86,6 +86,7 @@ def test_a_setup_that_fails_stops_the_start_and_leaves_nothing(team: Project, se
 
 
 @pytest.mark.promise("CF15")
+@pytest.mark.long("tests/kernel/procs/test_command.py")
 def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) -> None:
     """Also those in a session of their own."""
     mark = f"awk-test-{uuid.uuid4().hex}"

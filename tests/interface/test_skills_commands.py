@@ -15,6 +15,7 @@ COUNTING = "---\nname: counting\ndescription: How to count\n---\nUse wc.\n"
 
 
 @pytest.mark.promise("XF05", "XF06")
+@pytest.mark.long("the other tests of this file")
 def test_skills_are_imported_updated_and_removed(cli: Cli, tmp_path: Path) -> None:
     """Plain files of a commit, pinned; links and hooks do not come along."""
     with git_host(tmp_path / "host") as host:

@@ -52,6 +52,7 @@ def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: G
 
 
 @pytest.mark.promise("P12")
+@pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
 def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
     """A half-open breaker admits one; each refusal opens it for longer."""
     weather = Weather(at=0.0, seconds=200.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)

@@ -254,7 +254,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 _quick = settings(
-    max_examples=60,
+    max_examples=2 * settings.get_profile("untimed").max_examples,
     deadline=None,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],

@@ -29,8 +29,21 @@ def _places(subject: Subject) -> tuple[Where, ...]:
     return ("recorded", "real") if subject.fake is None else ("faked",)
 
 
+ORDINARY: Final = frozenset(
+    {"success", "resume", "garbage", "usage", "own_servers", "refused_permission", "stopped", "bad_key"}
+)
+"""Of a stand-in, each process of which costs a third of a second."""
+LONG: Final = pytest.mark.long("tests/worker/backends/test_cursor.py")
+
+
 CASES: Final = [
-    pytest.param(subject, where, scenario, id=f"{subject.name}-{where}-{scenario.name}")
+    pytest.param(
+        subject,
+        where,
+        scenario,
+        id=f"{subject.name}-{where}-{scenario.name}",
+        marks=(LONG,) if where == "faked" and scenario.name not in ORDINARY else (),
+    )
     for subject in SUBJECTS
     for where in _places(subject)
     for scenario in SCENARIOS
