@@ -108,3 +108,8 @@ def test_an_attempt_is_told_its_program_or_ends_before_a_model_is_paid(programs:
             command(backend, *words)  # type: ignore[arg-type]
         assert caught.value.cause == "spawn_permanent"
         assert str(programs.folder) in caught.value.text
+
+
+def test_what_is_lent_or_let_in_goes_into_a_home_of_the_programs_own() -> None:
+    """A login and its owner's skills are copied below a home that the kernel makes for programs with sessions there."""
+    assert [name for name, spec in BACKENDS.items() if (spec.own or spec.login) and not spec.own_session] == []
