@@ -46,8 +46,8 @@ class Author:
     removed: frozenset[bytes]
     carries: frozenset[str]
     """Itself, and on whose branch it began."""
-    resolved: bool = False
-    """It took over what the other side had, and kept its own lines beside."""
+    resolved: frozenset[str] = frozenset()
+    """Whose lines it kept when it took over what the other side had: its own, and of those on whose branch it began."""
 
 
 @dataclass

@@ -119,12 +119,14 @@ async def _resolve(history: History, back: list[Group]) -> list[str]:
                     continue
                 author = history.authors[name]
                 start = files_of(history.ground, other)
-                own = b"\n".join(sorted(author.added - {b""})) + b"\n"
+                own = (
+                    b"\n".join(sorted({line for one in author.carries for line in history.authors[one].added})) + b"\n"
+                )
                 files = {**start, f"resolved/{name}": own}
                 ref = f"refs/heads/{BRANCH}{name}"
                 parents = (other, refs_of(history.ground)[ref])
                 history.ground.give(commit_of(ref, name, parents, start, files), "fast-import", "--quiet")
-                author.resolved = True
+                author.resolved = author.carries
                 author.carries |= {one for other_name in group.names for one in history.authors[other_name].carries}
                 history.met["resolved"] += 1
     return wrong

@@ -130,20 +130,23 @@ def _lines(history: History, merged: list[Group]) -> list[str]:
     """What was merged is there, what it took away is gone, and of what was refused there is nothing."""
     on_main = lines(files_of(history.ground, "main"))
     authors = [history.authors[name] for group in merged for name in group.names]
-    removed = {line for one in authors if not one.resolved for line in one.removed}
-    kept = {line for one in authors if one.resolved for line in one.added}
-    added = {line for one in authors for line in one.added} - (removed - kept)
+    # Who resolved took the other side's files, and kept the lines of its branch beside: nothing else of that branch.
+    over = [history.authors[name] for one in authors for name in one.resolved]
+    kept = {line for one in over for line in one.added}
+    removed = {line for one in authors if not one.resolved for line in one.removed} - kept
+    added = {line for one in authors for line in one.added} - removed
+    removed -= {line for one in over for line in one.removed}
     carried = {name for one in authors for name in one.carries}
     foreign = {line for one in history.authors.values() if one.name not in carried for line in one.added}
     wrong = []
     if added - on_main:
         wrong.append(f"merged, and not on main: {sorted(added - on_main)}")
-    if (removed - kept) & on_main:
-        wrong.append(f"taken away, and still on main: {sorted((removed - kept) & on_main)}")
+    if removed & on_main:
+        wrong.append(f"taken away, and still on main: {sorted(removed & on_main)}")
     if foreign & on_main:
         wrong.append(f"refused, and on main: {sorted(foreign & on_main)}")
     history.met["lines written"] += len(added)
-    history.met["lines taken away"] += len(removed - kept)
+    history.met["lines taken away"] += len(removed)
     return wrong
 
 
