@@ -338,6 +338,7 @@ class Landings:
     async def _refuse_conflict(self, merging: Merging, landing: Landing, met: Conflict) -> None:
         returns: tuple[Return, ...] = ()
         if self._goes_back(landing, met.side):
+            await merging.keep(met.ours)  # it is told to merge that: others of its run can be in it, and no ref has it
             text = conflict_text(met, landing.branch, await merging.other_side(met))
             returns = (Return(met.side.agent, text),)
         await self._writer.commit(landing_refused, landing, _conflict(met, landing.branch), returns)

@@ -134,29 +134,29 @@ class Merging:
 
     async def add(self, base: str, wanted: Wanted) -> Added | Conflict:
         """Merge what is wanted into the commit ``base``, one branch after the other. Raises Refused."""
-        ours = base
+        ours, our_tree = base, ""
         steps: list[tuple[Side, str]] = []
         branches: list[MergedBranch] = []
         for side in wanted.sides:
-            commits = 0 if await self.has(side.tip, ours) else await self._count(ours, side.tip)
+            commits = await self._bound(ours, side)
             tree = None
             if commits:
-                await self._bound(ours, side)
+                our_tree = our_tree or await self._tree_of(ours)
                 tree, files = await self._tree(ours, side.tip)
                 if tree is None:
                     met = MergedBranch(
                         agent=side.agent, branch=side.branch, tip=side.tip, commits=commits, conflict=True
                     )
                     return Conflict(side, ours, files, (*branches, met))
-                if tree == await self._tree_of(ours):
+                if tree == our_tree:
                     commits, tree = 0, None  # all of it is there in other commits
             branches.append(MergedBranch(agent=side.agent, branch=side.branch, tip=side.tip, commits=commits))
             if tree is not None:
-                ours = await self._commit(tree, (ours, side.tip), message_of(wanted, (side,)))
+                ours, our_tree = await self._commit(tree, (ours, side.tip), message_of(wanted, (side,))), tree
                 steps.append((side, ours))
         if wanted.squash and steps:
             merged = tuple(side for side, _ in steps)
-            ours = await self._commit(await self._tree_of(ours), (base,), message_of(wanted, merged))
+            ours = await self._commit(our_tree, (base,), message_of(wanted, merged))
         return Added(ours, tuple(branches), tuple(steps))
 
     async def other_side(self, conflict: Conflict) -> str:
@@ -217,7 +217,7 @@ class Merging:
         return CheckOutcome(f"the check failed: {fault}: {' '.join(command.split())[:100]}", said)
 
     async def keep(self, tip: str) -> None:
-        """Have the repository own ``tip`` and all before it; no ref names it yet."""
+        """Have the repository own ``tip`` and all before it, which no ref has to name."""
         words = ("pack-objects", "--revs", "--stdout", "--quiet")
         known = await self._git.said(self._view, "for-each-ref", "--format=^%(objectname)")
         pack = await self._git.said(self._view, *words, given=f"{tip}\n".encode() + known, variables=PLAIN)
@@ -243,9 +243,15 @@ class Merging:
         """The files in ``top``, a clean checkout of ``expected``, that git ignores and that ``tip`` would replace."""
         return await in_the_way(self._git, self._view, top, expected, tip)
 
-    async def _bound(self, ours: str, side: Side) -> None:
-        """Look how large it is what ``side`` adds, before git reads any of it. Raises Refused where it is too much."""
+    async def _bound(self, ours: str, side: Side) -> int:
+        """Look how large it is what ``side`` adds, before git reads any of it. Returns how many commits these are.
+
+        Raises Refused where it is too much.
+        """
         rows = (await self._list(side, "rev-list", "--objects", f"{ours}..{side.tip}")).split(b"\n")[:-1]
+        commits = sum(b" " not in row for row in rows)  # all else has its path behind it, the uppermost folder ""
+        if not commits:
+            return 0
         added = [row.partition(b" ")[::2] for row in rows]
         base = (await self._git.run(self._view, "merge-base", ours, side.tip)).stdout.decode("ascii", "replace").strip()
         fields = (await self._list(side, "diff-tree", "-r", "-z", base or ours, side.tip)).split(b"\0")
@@ -263,6 +269,7 @@ class Merging:
         for total, of_what in ((sum(sizes[: len(added)]), "adds"), (sum(sizes[len(added) :]), "changes files of")):
             if total > BRANCH_BYTES:
                 raise _too_large(side, f"it {of_what} {total:,} bytes, and may have {show_size(BRANCH_BYTES)}")
+        return commits
 
     async def _list(self, side: Side, *words: str) -> bytes:
         """Return what git lists of ``side``. Raises Refused where that is too long."""
@@ -289,9 +296,6 @@ class Merging:
             text = f"merging without a checkout needs git 2.38 or newer, and there is {' '.join(asked[:3])}"
             return unusable(NoRepository(text, "upgrade git, or merge the branches yourself"))
         return failed(f"git merge-tree failed: {said}", "git fsck says whether something is missing")
-
-    async def _count(self, ours: str, theirs: str) -> int:
-        return int(await self._git.said(self._view, "rev-list", "--count", f"{ours}..{theirs}"))
 
     async def _tree_of(self, commit: str) -> str:
         found = await self._git.said(self._view, "rev-parse", "--verify", f"{commit}^{{tree}}")

@@ -238,15 +238,24 @@ def attempt_of(tree: Worktree) -> Leased:
 @asynccontextmanager
 async def landing_ground(ground: Ground, launcher: Launcher, fate: Fate) -> AsyncGenerator[LandingGround]:
     """A store over ``ground``, whose fault points are those of ``fate``."""
-    database = open_migrated(":memory:")
-    feed = Feed()
-    writer = Writer(database=database, clock_ms=lambda: NOW_MS, publish=feed.publish)
     with pytest.MonkeyPatch.context() as patch:
         for module in (checkout_move, service):
             patch.setattr(module, "fault_point", fate.reached)
             patch.setattr(module, "release", fate.release)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(writer.run)
-            yield LandingGround(ground, launcher, writer, Reader(database=database), feed, fate)
-            writer.close()
+        async with stored_ground(ground, launcher, fate=fate) as place:
+            yield place
+
+
+@asynccontextmanager
+async def stored_ground(
+    ground: Ground, launcher: Launcher, store: str = ":memory:", fate: Fate | None = None
+) -> AsyncGenerator[LandingGround]:
+    """What is in the ``store`` over ``ground``."""
+    database = open_migrated(store)
+    feed = Feed()
+    writer = Writer(database=database, clock_ms=lambda: NOW_MS, publish=feed.publish)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        yield LandingGround(ground, launcher, writer, Reader(database=database), feed, fate or Fate())
+        writer.close()
     database.close()

@@ -1,198 +1,253 @@
-"""Generated histories of a repository in which agents' branches land: who wrote what, who conflicts, who dies when.
+"""Trials of landings by generated histories (landing_draw): kernels serve the queue, and are killed as they do.
 
-``scripts/soak landing`` tries as many as one likes; each follows from its seed. The judge knows the branches and what
-was asked, and looks at the repository alone.
+``scripts/soak landing`` tries as many as one likes; each follows from its seed. What comes back to an author is
+resolved as it was told, and asked for once more.
 """
 
 import argparse
+import gc
+import os
 import random
+import re
 import secrets
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
+from unittest import mock
 
+import apsw
 import trio
 
-from kernel.procs.launcher import Launcher
+from kernel.policy.landing import Standing, settle
+from kernel.services import landings as service
+from kernel.store import landings
 from kernel.store.landings import Landing
-from protocol.api.merges import MergeRequest
-from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, commit, landing_ground
-from tests.kernel.workflows.git_ground import Ground, ground_in, launched
+from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.landings import landing_refused
+from kernel.workflows import checkout_move
+from kernel.workflows.landing import CheckOutcome, Merging
+from protocol.api.merges import MergeOutcome
+from tests.kernel.services.landing_draw import Group, History, acts_of, commit_of, draw, files_of, template_in
+from tests.kernel.services.landing_ground import BRANCH, stored_ground
+from tests.kernel.services.landing_judge import judge, refs_of
+from tests.kernel.services.landing_life import Doom, be_subreaper, live, plain_launcher, user_git
+from tests.kernel.workflows.git_ground import Ground
 
 COUNT: Final = 2000
-FILES: Final = ("one.txt", "two.txt", "three.txt")
-LINES: Final = 24
-POINTS: Final = ("begun", "kept", "checked", "locked", "moved", "files", "index", "landed")
-CHECK: Final = 'test "$(cat only/* 2>/dev/null | wc -l)" -le 1'
-"""The project's: at most one may be chosen. Each branch passes it, and two that choose do not pass it together."""
-FLAKY: Final = f"{CHECK} && test $(( $(od -An -N1 -tu1 /dev/urandom) % 4 )) -ne 0"
+TOLD: Final = 50
+"""Histories between two lines of how far it is."""
+ROUNDS: Final = 2
+"""How often what came back is resolved and asked for again, and once more."""
+MOST_KERNELS: Final = 12
 
 
-@dataclass
-class History:
-    """One history as it goes on: what the branches hold, what the user did, and what was asked for."""
-
-    seed: int
-    chance: random.Random
-    tokens: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    """Of each author: what only it wrote."""
-    users: list[str] = field(default_factory=list)
-    """The user's own commits."""
-    asked: list[tuple[Landing, tuple[str, ...], MergeRequest]] = field(default_factory=list)
-
-
-async def play(seed: int, folder: Path, launcher: Launcher) -> list[str]:
+def play(seed: int, folder: Path, template: Ground, met: Counter[str]) -> list[str]:
     """Play the history of ``seed`` in the new ``folder``. Returns what is wrong at its end."""
-    history = History(seed, random.Random(seed))
-    chance = history.chance
-    ground = ground_in(folder)
-    base: dict[str, bytes | None] = {
-        name: b"".join(b"%s %d\n" % (name.encode(), line) for line in range(LINES)) for name in FILES
-    }
-    commit(ground, "refs/heads/main", {**base, "b.bin": bytes(range(99))}, "main", "base")
-    ground.git("reset", "--quiet", "--hard", "main")
-    checked_out = chance.random() < 0.6
-    if not checked_out:
-        ground.git("checkout", "--quiet", "-b", "elsewhere")
-    fate = Fate(f"{chance.choice(POINTS)}:{chance.randint(1, 3)}" if chance.random() < 0.7 else "")
-    authors = [f"a{number}" for number in range(chance.randint(2, 10))]
-    async with landing_ground(ground, launcher, fate) as place:
-        for author in authors:
-            files, history.tokens[author] = _work(author, chance, base)
-            place.branch(author, files)
-        while chance.random() < 0.5:
-            point = chance.choice(("begun", "kept", "checked", "landed"))
-            fate.acts.setdefault(point, []).append(partial(_user_commits, history, ground, checked_out=checked_out))
-        others = {name: where for name, where in place.refs().items() if name != "refs/heads/main"}
-        groups = _groups(authors, chance)
+    history = draw(seed, folder, template, met)
+    before = refs_of(history.ground)
+    kills = min(MOST_KERNELS - 1, _several(history.chance, 0.75, 0.4))
+    wrong: list[str] = []
+    trio.run(_ask, history, history.groups)
+    for turn in range(ROUNDS):
+        while not wrong:
+            doom = _doom(history) if kills else None
+            kills -= doom is not None
+            life = live(history.ground, history.store, doom, acts_of(history))
+            if life.broke:
+                wrong.append(f"a kernel broke: {life.broke}")
+            if not life.killed_at:
+                break
+            met[f"killed at {life.killed_at}"] += 1
+        back = trio.run(_came_back, history)
+        if wrong or not back or turn == ROUNDS - 1:
+            break
+        wrong += trio.run(_resolve, history, back)
+        now = refs_of(history.ground)
+        before |= {name: where for name, where in now.items() if name.startswith(f"refs/heads/{BRANCH}")}
+        trio.run(_ask, history, back)
+    return wrong + trio.run(judge, history, before)
+
+
+def _doom(history: History) -> Doom:
+    return Doom.draw(history.chance, len(history.authors), checked_out=history.checked_out)
+
+
+def _several(chance: random.Random, first: float, more: float) -> int:
+    count = int(chance.random() < first)
+    while count and chance.random() < more:
+        count += 1
+    return count
+
+
+async def _ask(history: History, groups: list[Group]) -> None:
+    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
         for group in groups:
-            check = chance.choice((CHECK, CHECK, FLAKY))
-            request = MergeRequest(check=check, squash=chance.random() < 0.3, give_back=chance.random() < 0.3)
-            history.asked.append((await place.ask(await place.run_of(*group), request), group, request))
-        await place.serve()
-        wrong = _judge(history, place, checked_out=checked_out)
-        left = {name: where for name, where in place.refs().items() if name != "refs/heads/main"}
-        if checked_out or "refs/heads/elsewhere" in left:
-            wrong += [] if left == others else [f"refs of others moved: {set(left.items()) ^ set(others.items())}"]
-        return wrong
+            run = group.asked[0].run if group.asked else await place.run_of(*group.names)
+            group.asked.append(await place.ask(run, group.request))
 
 
-def _work(
-    author: str, chance: random.Random, base: dict[str, bytes | None]
-) -> tuple[dict[str, bytes | None], tuple[str, ...]]:
-    """What an author commits, and the words in it that are nobody else's."""
-    files: dict[str, bytes | None] = {}
-    tokens: list[str] = []
-    for number in range(chance.randint(1, 3)):
-        token = f"token-{author}-{number}"
-        kind = chance.choice(("edit", "edit", "edit", "add", "only", "rename", "binary", "remove"))
-        name = chance.choice(FILES)
-        before = files.get(name) or base[name] or b""
-        match kind:
-            case "edit" if name not in files or files[name]:
-                lines = before.splitlines(keepends=True)
-                lines[chance.randrange(len(lines))] = f"{token}\n".encode()
-                files[name] = b"".join(lines)
-                tokens = [one for one in tokens if one.encode() in b"".join(filter(None, files.values()))]
-            case "only":
-                files[f"only/{author}"] = f"{token}\n".encode()
-                tokens = [one for one in tokens if one.encode() in b"".join(filter(None, files.values()))]
-            case "rename" if name not in files:
-                files[name], files[f"{author}/{name}"] = None, before + f"{token}\n".encode()
-            case "remove" if name not in files:
-                files[name] = None
-                continue
-            case "binary":
-                files["b.bin"] = bytes(range(99)) + token.encode() + b"\0"
-                tokens = [one for one in tokens if one.encode() in b"".join(filter(None, files.values()))]
-            case _:
-                files[f"new/{author}-{number}.txt"] = f"{token}\n".encode()
-        tokens.append(token)
-    return files, tuple(tokens)
+async def _came_back(history: History) -> list[Group]:
+    """The groups of which something is an author's work again."""
+    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+        return [one for one in history.groups if place.outcome(one.asked[-1]).returned_to]
 
 
-def _groups(authors: list[str], chance: random.Random) -> list[tuple[str, ...]]:
-    """The authors of each run that lands: some alone, some together."""
-    left, groups = list(authors), []
-    while left:
-        size = chance.choice((1, 1, 2, 3))
-        groups.append(tuple(left[:size]))
-        left = left[size:]
-    return groups
+TOLD_WORK: Final = """
+SELECT i.name, m.text FROM instructions AS i JOIN messages AS m ON m.seq = i.message WHERE i.id = ?
+"""
+NAMED_COMMIT: Final = re.compile(r"merge the\s+commit\s+([0-9a-f]{40})")
 
 
-def _user_commits(history: History, ground: Ground, *, checked_out: bool) -> None:
-    name = f"user-{len(history.users)}.txt"
-    if checked_out:
-        if (ground.root / ".git/index.lock").exists():
-            return  # git refuses while something is at work there
-        ground.write(name, f"{name}\n")
-        ground.commit()
-        history.users.append(ground.git("rev-parse", "main"))
-    else:
-        history.users.append(commit(ground, "refs/heads/main", {name: f"{name}\n".encode()}, "main", "user"))
-
-
-def _judge(history: History, place: LandingGround, *, checked_out: bool) -> list[str]:
-    ground, wrong = place.ground, []
-    listed = ground.git("ls-tree", "-r", "--name-only", "main").splitlines()
-    if sum(name.startswith("only/") for name in listed) > 1:
-        wrong.append("main is red")
-    on_main = ground.git("grep", "-a", "-h", "-o", "token-[a-z0-9-]*", "main", "--", ".") if _has_tokens(ground) else ""
-    found = set(on_main.split())
-    merged: set[str] = set()
-    for landing, group, request in history.asked:
-        info = place.outcome(landing)
-        if info.state not in ("merged", "refused"):
-            wrong.append(f"{info.id} is {info.state}")
-        if info.state == "refused" and not info.why:
-            wrong.append(f"{info.id} was refused, and nobody knows why")
-        if info.state == "refused" and request.give_back and not info.returned_to and (info.output or info.files):
-            wrong.append(f"{info.id} was not given back: {info.why}")
-        if info.state == "merged":
-            merged |= set(group)
-            lost = {token for name in group for token in history.tokens[name]} - found
-            if lost:
-                wrong.append(f"{info.id} is merged, and main lacks {lost}")
-            if not request.squash:
-                tips = [name for name in group if not _is_in(ground, f"{BRANCH}{name}") and history.tokens[name]]
-                wrong += [f"{info.id} is merged, and main has not {name}" for name in tips]
-    foreign = {token for name, tokens in history.tokens.items() if name not in merged for token in tokens} & found
-    if foreign:
-        wrong.append(f"main has {foreign}, which was refused")
-    wrong += [f"the user's {one} is lost" for one in history.users if not _is_in(ground, one)]
-    if checked_out and ground.git("status", "--porcelain"):
-        wrong.append(f"the checkout is not clean: {ground.git('status', '--porcelain')}")
-    if (ground.root / ".git/index.lock").exists():
-        wrong.append("a lock is left")
+async def _resolve(history: History, back: list[Group]) -> list[str]:
+    """The authors do as they were told: they merge the commit that is named, and keep their own lines beside."""
+    wrong: list[str] = []
+    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+        for group in back:
+            for work in place.outcome(group.asked[-1]).returned_to:
+                name, text = _work_of(place.reader, work)
+                found = NAMED_COMMIT.search(text)
+                other = found[1] if found else ""
+                if user_git(history.ground, "cat-file", "-e", f"{other}^{{commit}}") is None:
+                    wrong.append(f"{name} is told to merge a commit that is not there: {text[:300]}")
+                    continue
+                author = history.authors[name]
+                start = files_of(history.ground, other)
+                own = (
+                    b"\n".join(sorted({line for one in author.carries for line in history.authors[one].added})) + b"\n"
+                )
+                files = {**start, f"resolved/{name}": own}
+                ref = f"refs/heads/{BRANCH}{name}"
+                parents = (other, refs_of(history.ground)[ref])
+                history.ground.give(commit_of(ref, name, parents, start, files), "fast-import", "--quiet")
+                author.resolved = author.carries
+                author.carries |= {one for other_name in group.names for one in history.authors[other_name].carries}
+                history.met["resolved"] += 1
     return wrong
 
 
-def _has_tokens(ground: Ground) -> bool:
-    return "token-" in ground.git("log", "-p", "-m", "--text", "--first-parent", "main")
+def _work_of(reader: Reader, instruction: str) -> tuple[str, str]:
+    row = reader.now(lambda conn: conn.execute(TOLD_WORK, (int(instruction[1:]),)).fetchone())
+    assert row is not None, instruction
+    return str(row[0]), str(row[1])
 
 
-def _is_in(ground: Ground, commit: str) -> bool:
-    return ground.git("merge-base", commit, "main") == ground.git("rev-parse", commit)
+def try_all(
+    seeds: Iterable[int], folder: Path, told: Callable[[int, list[str], Counter[str]], None], *, patient: bool = True
+) -> int:
+    """Play the histories of ``seeds``, and tell what came of each. Returns how many are wrong.
 
-
-async def try_all(seeds: list[int], folder: Path, told: Callable[[int, list[str]], None]) -> int:
-    """Play the histories of ``seeds``, and tell what came of each. Returns how many are wrong."""
+    Who is not ``patient`` wants no more after the first.
+    """
+    be_subreaper()
+    template = template_in(folder / "template")
+    met: Counter[str] = Counter()
     bad = 0
-    async with launched(folder) as launcher:
-        for seed in seeds:
-            place = folder / str(seed)
-            wrong = await play(seed, place, launcher)
-            told(seed, wrong)
-            bad += bool(wrong)
-            shutil.rmtree(place)
+    gc.freeze()  # what is there now is not touched in each kernel that is forked
+    for seed in seeds:
+        place = folder / str(seed)
+        wrong = play(seed, place, template, met)
+        bad += bool(wrong)
+        told(seed, wrong, met)
+        shutil.rmtree(place)
+        if bad and not patient:
+            break
     return bad
+
+
+# -- faults that are planted: a judge that sees nothing proves nothing ----------------------------------
+
+
+async def _unchecked(*_args: object, **_more: object) -> CheckOutcome:
+    return CheckOutcome(None)
+
+
+async def _theirs(merging: Merging, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
+    tree, _files = await _tree(merging, ours, theirs)
+    return tree or await merging._tree_of(theirs), ()
+
+
+async def _elsewhere_too(merging: Merging, branch: str, expected: str, tip: str) -> bool:
+    await _move(merging, "elsewhere", expected, tip)
+    return await _move(merging, branch, expected, tip)
+
+
+async def _whatever_is_there(merging: Merging, branch: str, _expected: str, tip: str) -> bool:
+    return await _move(merging, branch, await merging.tip(branch) or "", tip)
+
+
+async def _not_kept(*_args: object) -> None:
+    pass
+
+
+async def _unfinished(*_args: object) -> tuple[str, ...]:
+    return ()
+
+
+def _only_requested(conn: apsw.Connection) -> tuple[Landing, ...]:
+    return tuple(one for one in _open(conn) if one.state == "requested")
+
+
+def _nobodys(tx: Transaction, landing: Landing, outcome: MergeOutcome, _returns: object = ()) -> object:
+    return landing_refused(tx, landing, outcome)
+
+
+def _as_expected(now: str | None, _expected: str, *, tip_is_in: bool) -> Standing:
+    return settle(now, now or "", tip_is_in=tip_is_in)
+
+
+_tree, _move, _open = Merging._tree, Merging.move, landings.unfinished
+Patch = tuple[object, str, object]
+PLANTED: Final[Mapping[str, tuple[Patch, ...]]] = {
+    "nothing is checked": ((Merging, "check", _unchecked),),
+    "conflicts are decided for one side": ((Merging, "_tree", _theirs),),
+    "another branch is moved as well": ((Merging, "move", _elsewhere_too),),
+    "the branch is moved from wherever it is": (
+        (Merging, "move", _whatever_is_there),
+        (service, "settle", _as_expected),
+    ),
+    "what is named is not kept": ((Merging, "keep", _not_kept),),
+    "a checkout is left half done": ((checkout_move, "_finish", _unfinished),),
+    "what a dead kernel had begun is forgotten": ((landings, "unfinished", _only_requested),),
+    "what is refused goes back to nobody": ((service, "landing_refused", _nobodys),),
+}
+SEEDS: Final = 60
+"""In which a planted fault has to be found."""
+
+
+def find_planted(what: str, first: int, folder: Path) -> tuple[int, list[str]] | None:
+    """The seed, from ``first`` on, at which the judge sees the fault ``what``, and what it says; None: it does not."""
+    found: list[tuple[int, list[str]]] = []
+    with ExitStack() as stack:
+        for owner, name, instead in PLANTED[what]:
+            stack.enter_context(mock.patch.object(owner, name, instead))
+        try_all(
+            range(first, first + SEEDS), folder, lambda seed, wrong, _met: found.append((seed, wrong)), patient=False
+        )
+    return next(((seed, wrong) for seed, wrong in found if wrong), None)
+
+
+def _plant(faults: list[str], first: int, folder: Path) -> int:
+    """Plant each, and say where it was found. Returns how many were not."""
+    missed = 0
+    for number, what in enumerate(faults):
+        place = folder / str(number)
+        place.mkdir()
+        found = find_planted(what, first, place)
+        missed += found is None
+        where = (
+            f"found at seed {found[0]}: {found[1][0].splitlines()[0][:150]}" if found else f"not found in {SEEDS} seeds"
+        )
+        sys.stdout.write(f"{what}: {where}\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{len(faults)} faults planted, {missed} not found\n")
+    return missed
 
 
 def main(argv: list[str]) -> int:
@@ -200,19 +255,34 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="scripts/soak landing", description="Try histories of landings.")
     parser.add_argument("count", type=int, nargs="?", default=COUNT)
     parser.add_argument("--seed", type=int, help="the first; the others follow it")
+    parser.add_argument("--planted", action="store_true", help="plant faults instead, each of which has to be found")
+    parser.add_argument("--fault", choices=tuple(PLANTED), action="append", help="of these, only this one")
     asked = parser.parse_args(argv)
     first = secrets.randbelow(2**31) if asked.seed is None else asked.seed
     sys.stdout.write(f"seeds {first} to {first + asked.count - 1}\n")
-    began = time.monotonic()
+    began, bad = time.monotonic(), 0
 
-    def told(seed: int, wrong: list[str]) -> None:
+    def told(seed: int, wrong: list[str], met: Counter[str]) -> None:
+        nonlocal bad
+        bad += bool(wrong)
         for text in wrong:
             sys.stdout.write(f"seed {seed}: {text}\n")
-            sys.stdout.flush()
+        if met["histories"] % TOLD == 0 or met["histories"] == asked.count:
+            spent = os.times()
+            cpu = sum(spent[:4])
+            kills = sum(number for what, number in met.items() if what.startswith("killed"))
+            facts = ", ".join(
+                f"{what} {number}" for what, number in sorted(met.items()) if not what.startswith("killed")
+            )
+            took = f"{time.monotonic() - began:.0f} s, {cpu:.0f} s of CPU"
+            sys.stdout.write(f"{met['histories']} histories, {bad} wrong, {took}; kernels killed {kills}, {facts}\n")
+        sys.stdout.flush()
 
-    with tempfile.TemporaryDirectory(prefix="awk-landing-") as folder:
-        bad = trio.run(try_all, list(range(first, first + asked.count)), Path(folder), told)
-    sys.stdout.write(f"{asked.count} histories, {bad} wrong, {time.monotonic() - began:.0f} s\n")
+    place = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="awk-landing-", dir=place) as folder:
+        if asked.planted or asked.fault:
+            return 1 if _plant(asked.fault or list(PLANTED), first, Path(folder)) else 0
+        try_all(range(first, first + asked.count), Path(folder), told)
     return 1 if bad else 0
 
 

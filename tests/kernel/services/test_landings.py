@@ -1,6 +1,8 @@
 """Landing branches over real git: all or nothing, in order, once, and whoever else is at work in the repository."""
 
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any
@@ -18,11 +20,13 @@ from kernel.workflows.project_git import ProjectGit
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Bound, Sandbox
 from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, attempt_of, commit, landing_ground
-from tests.kernel.services.landing_histories import try_all
+from tests.kernel.services.landing_histories import PLANTED
 from tests.kernel.workflows.git_ground import Ground, ground_in, launched
 
-RED = 4
-"""The seed of a history in which two branches do not pass their check together."""
+SHOWN = "nothing is checked"
+"""The planted fault that the ordinary suite tries."""
+LIKELY = {SHOWN: 101, "the branch is moved from wherever it is": 103, "a checkout is left half done": 112}
+"""The seeds from which on to look."""
 LINES = b"".join(b"line %d\n" % number for number in range(30))
 
 
@@ -577,21 +581,39 @@ async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingGround)
     assert "awk merge" in place.ground.git("reflog", "main")
 
 
+def histories(*words: str) -> subprocess.CompletedProcess[str]:
+    """Try histories in a process of its own, which waits for all that its kernels leave."""
+    command = [sys.executable, "-m", "tests.kernel.services.landing_histories", *words]
+    return subprocess.run(command, cwd=Path(__file__).parents[3], capture_output=True, text=True, check=False)
+
+
 @pytest.mark.promise("P33")
-async def test_generated_histories_land_whole_and_lose_nothing(tmp_path: Path) -> None:
-    """One of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
-    found: dict[int, list[str]] = {}
-    assert await try_all([7], tmp_path, found.__setitem__) == 0, found
+def test_generated_histories_land_whole_and_lose_nothing() -> None:
+    """Some of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
+    tried = histories("2", "--seed", "1001")
+    assert (tried.returncode, "2 histories, 0 wrong" in tried.stdout) == (0, True), tried
 
 
-@pytest.mark.long("tests/kernel/services/test_landings.py")
-async def test_the_judge_of_histories_sees_a_red_branch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same trial of a kernel that lands without a check must fail, or it proves nothing."""
+@pytest.mark.promise("P33")
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(what, marks=() if what == SHOWN else pytest.mark.long("[nothing is checked]")) for what in PLANTED],
+)
+def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
+    """The same trial of a kernel that is broken must fail, or it proves nothing."""
+    tried = histories("--fault", fault, "--seed", str(LIKELY.get(fault, 100)))
+    assert (tried.returncode, "1 faults planted, 0 not found" in tried.stdout) == (0, True), tried
 
-    async def green(*_args: object, **_more: object) -> CheckOutcome:
-        return CheckOutcome(None)
 
-    monkeypatch.setattr(Merging, "check", green)
-    found: dict[int, list[str]] = {}
-    await try_all([RED], tmp_path, found.__setitem__)
-    assert "main is red" in found[RED]
+@pytest.mark.promise("P33")
+async def test_who_conflicts_with_a_colleague_of_its_run_is_told_to_merge_a_commit_that_is_there(
+    place: LandingGround,
+) -> None:
+    """What it is to merge has that one's work in it, which is on no branch yet."""
+    place.branch("alice", {"lines.txt": LINES.replace(b"line 3\n", b"3\n")})
+    place.branch("bob", {"lines.txt": LINES.replace(b"line 3\n", b"x\n")})
+    info = await place.land(await place.run_of("alice", "bob"), MergeRequest(give_back=True))
+    assert ([one.agent for one in info.branches if one.conflict], len(info.returned_to)) == (["bob"], 1), info
+    told = place.reader.now(lambda conn: conn.execute("SELECT text FROM messages ORDER BY seq DESC").fetchone())
+    named = str(told).partition("merge the commit ")[2].split(" ", 1)[0]
+    assert "3" in place.read("lines.txt", named).splitlines()
