@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, messaging, trees, voting
+from kernel.api.mcp import approvals, messaging, resources, trees, voting
 from kernel.api.mcp.tool import Tool, ToolScope
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
@@ -63,6 +63,23 @@ _ROWS: Final = (
         scope="ask",
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="resource_create",
+        description="Keep a long text for your workspace, and get a short reference that you can put into messages.",
+        asks=resources.ResourceCreateArguments,
+        gives=resources.ResourceCreateResult,
+        handler=resources.resource_create,
+        scope="channel.write",
+        mutating=True,
+    ),
+    Tool(
+        name="resource_read",
+        description="Read a text that a message refers to as resource:ID. Unless next is null there is more.",
+        asks=resources.ResourceReadArguments,
+        gives=resources.ResourceReadResult,
+        handler=resources.resource_read,
+        scope="all",
     ),
     Tool(
         name="team_proposal_create",

@@ -114,8 +114,10 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) ->
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
-    read = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]
-    assert read["messages"][0]["text"] == text
+    said = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]["messages"][0]["text"]
+    name = said.rpartition("resource:")[2].partition(";")[0]
+    whole = (await kernel.ask("GET", f"/resources/{name}")).json["content"]
+    assert whole == text
     refused = await call(kernel, "channel_send", {"message": text + "!"})
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
