@@ -4,7 +4,7 @@ Field names are the keys of the file (contracts.md section 1). A key that is not
 exist yet: it is rejected with a hint, never accepted and ignored.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
@@ -14,6 +14,29 @@ Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "mock"
 """What runs an agent. What is known of each is a row of ``protocol.backends``."""
 Approval = Literal["auto", "ask", "all", "deny"]
 """auto: run every tool. ask: ask before one that changes something. all: ask before each. deny: refuse instead."""
+
+Scope = Literal[
+    "channel.read",
+    "channel.write",
+    "documents.read",
+    "documents.write",
+    "tasks",
+    "votes",
+    "status",
+    "memory",
+    "ask",
+    "feedback",
+]
+"""Tools of Daemon MCP that an agent is given or not, as a group."""
+SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
+"""All that ``default`` stands for."""
+ScopeWords = tuple[Literal["default", Scope], ...]
+
+
+def scopes_of(words: ScopeWords) -> frozenset[Scope]:
+    """The scopes that ``words`` of an agent's file name."""
+    return frozenset(scope for word in words for scope in (SCOPES if word == "default" else (word,)))
+
 
 Duration = Annotated[float, msgspec.Meta(ge=0.1, le=2_592_000, extra={"duration": True})]
 """Seconds; ``120s``, ``10m``, ``200ms`` or a bare number in the file. From 0.1 s to 30 days."""
@@ -340,6 +363,9 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """In a workflow with ``workspace.git: worktree``: where its working tree takes its files from."""
     tools: tuple[str, ...] = ()
     """Tools of its own to switch on: ``bash``, ``files``, ``skills``, ``feedback``, or names of the project file."""
+    scopes: ScopeWords = ("default",)
+    """What it may do among its colleagues: the tools of these scopes, and no others. ``default`` stands for all of
+    them. A reviewer that cannot speak: ``[channel.read, votes]``."""
     mcp_servers: dict[str, McpServer] = {}
     """MCP servers of its own, by name; or names of some in ``.mcp.json``, or ``.mcp.json`` itself. They need trust."""
     skills: tuple[str, ...] = ()

@@ -61,6 +61,8 @@ CONTEXT_TOOLS: Final = frozenset(
         "feedback_submit",
         "my_inbox",
         "my_inbox_ack",
+        "resource_create",
+        "resource_read",
         "team_members",
         "team_proposal_cancel",
         "team_proposal_create",

@@ -65,6 +65,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
     Command("channel", "show the channel of a workflow", "Look"),
+    Command("resource", "print the long texts that messages refer to, or keep one for agents", "Look"),
     Command("inbox", "show what an agent has not handled", "Look", file="queue"),
     Command("queue", "show what waits for an agent", "Look"),
     Command("needs", "list what goes on only once you do something", "Look"),

@@ -207,6 +207,16 @@ class Output:
             self._stdout.write(escape(text))
             self._stdout.flush()
 
+    def content(self, text: str) -> None:
+        """Print a text exactly, as UTF-8 whatever the locale; escaped where a person or a CI job reads it at once."""
+        if self.is_terminal or is_read_by_runner(self._environ):
+            self.text(text)
+            return
+        with self.aside(), _writing():
+            self._stdout.flush()
+            self._stdout.buffer.write(text.encode())
+            self._stdout.buffer.flush()
+
     def document(self, body: bytes | str) -> None:
         """Print one JSON document, or one line of a stream of them, as UTF-8 whatever the locale."""
         text = escape_json(body.decode("utf-8", "replace") if isinstance(body, bytes) else body)

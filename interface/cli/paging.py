@@ -35,6 +35,7 @@ RULES: Final = Listing("rules", "after")
 PROPOSALS: Final = Listing("proposals", "before")
 PROPOSALS_OF_RUN: Final = Listing("proposals", "after")
 FEEDBACK: Final = Listing("feedback", "before", newest_last=True)
+RESOURCES: Final = Listing("resources", "before")
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 

@@ -107,7 +107,7 @@ def full_approval(node: Node) -> Node:
 NOT_YET: Final = "is not supported in this version"
 _REMOVE: Final = "remove it: nothing would act on it"
 
-_AGENT_KEYS: Final = ("memory", "scopes")
+_AGENT_KEYS: Final = ("memory",)
 
 REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {

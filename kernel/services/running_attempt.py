@@ -34,7 +34,7 @@ from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuild
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import PausableDeadline, WorkerSession
 from kernel.services.working_directory import NO_PREPARATION, Preparation
-from kernel.store.attempts import Beginning, started
+from kernel.store.attempts import Beginning, narrow, started
 from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
 from kernel.store.errors import StorageFailed
 from kernel.store.feed import Feed
@@ -46,7 +46,7 @@ from kernel.store.transitions.journal import Pressing, journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue
 from kernel.store.writer import Writer
-from protocol.agent import Restart, Retry
+from protocol.agent import SCOPES, Restart, Retry, scopes_of
 from protocol.backends import BACKENDS, CLIS, EXEC
 from protocol.errors import Refused
 from protocol.events import Event
@@ -183,6 +183,9 @@ class RunningAttempt:
                 ending = admitted
             else:
                 await self._claim_probes(frame.endpoint)
+                scopes = scopes_of(frame.definition.scopes)
+                if scopes != SCOPES:
+                    await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes)
                 services.launcher.need(frame.sdks)
                 worker = await self._spawn(frame)
                 if worker is None:

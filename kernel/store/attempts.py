@@ -15,6 +15,7 @@ from kernel.store import rows
 from kernel.store.instructions import AgentInSpace
 from kernel.store.spending import KEPT_MINUTES, MINUTE_MS
 from kernel.store.transaction import Transaction
+from protocol.agent import SCOPES, Scope
 from protocol.errors import Refused
 from protocol.names import AgentKey, InstructionId, attempt_id, instruction_id, number_of
 from protocol.text import encode_json
@@ -57,13 +58,15 @@ class Identity(AgentInSpace, frozen=True):
     live: bool
     has_tree: bool = False
     """It works in a git working tree."""
+    scopes: frozenset[Scope] = SCOPES
+    """Of its agent's file, as the attempt began."""
 
 
 IDENTIFY: Final = """
 SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
   a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live,
   EXISTS (SELECT 1 FROM worktrees AS t
-    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree
+    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree, a.scopes
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
 """
 
@@ -71,8 +74,26 @@ FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.
 def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
     """Return the attempt that a token belongs to; None: no live one."""
     return rows.one(
-        conn.execute(IDENTIFY, (token_hash,)), IDENTIFY, Identity, instruction=instruction_id, live=bool, has_tree=bool
+        conn.execute(IDENTIFY, (token_hash,)),
+        IDENTIFY,
+        Identity,
+        instruction=instruction_id,
+        live=bool,
+        has_tree=bool,
+        scopes=_scopes,
     )
+
+
+def _scopes(stored: str | None) -> frozenset[Scope]:
+    return SCOPES if stored is None else frozenset(cast("list[Scope]", stored.split()))
+
+
+NARROW: Final = "UPDATE attempts SET scopes = ? WHERE instruction = ? AND epoch = ?"
+
+
+def narrow(tx: Transaction, instruction: str, epoch: int, scopes: frozenset[Scope]) -> None:
+    """Have the token of an attempt open no tools but those of ``scopes``. Before anybody is told the token."""
+    tx.conn.execute(NARROW, (" ".join(sorted(scopes)), number_of(instruction, "i"), epoch))
 
 
 SET_MANIFEST: Final = "UPDATE instructions SET manifest = ?, model = ? WHERE id = ?"

@@ -66,11 +66,13 @@ def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
     return Expected(bool(row[0]), row[1], schema, terms, shaped.deliver)
 
 
+# A long one is a stub in its message; the instruction that gave it has all of it.
 LAST_REPLY: Final = """
-SELECT seq, text FROM messages
-WHERE run = :run AND kind NOT IN ('approval', 'due', 'done', 'failed') AND kind = 'reply'
-  AND (:sender IS NULL OR sender = :sender)
-ORDER BY seq DESC LIMIT 1
+SELECT m.seq, coalesce(nullif(i.result_text, ''), m.text)
+FROM messages AS m LEFT JOIN instructions AS i ON i.id = m.cause
+WHERE m.run = :run AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.kind = 'reply'
+  AND (:sender IS NULL OR m.sender = :sender)
+ORDER BY m.seq DESC LIMIT 1
 """
 
 

@@ -12,6 +12,10 @@ MOST_AT_ONCE: Final = 200
 """Messages in one request: they are one commit, and whoever else writes waits for it."""
 
 
+MediaType = Annotated[str, msgspec.Meta(min_length=1, max_length=100, pattern=r"^[\w.+-]+/[\w.+-]+$")]
+"""Such as ``text/plain`` or ``text/x-diff``."""
+
+
 class BatchMessage(Ask, frozen=True, kw_only=True):
     """One of several messages. ``key`` makes it happen once, in whatever requests it is."""
 
@@ -122,6 +126,49 @@ class MessageReport(Document, frozen=True, kw_only=True):
     message: Message
     receipts: tuple[Receipt, ...]
     schema: str = "awk/message/1"
+
+
+class ResourceInfo(Document, frozen=True, kw_only=True):
+    """One text that is kept for a space. ``author`` said it, or had it kept first; ``type`` is a media type.
+
+    What it is called is made of its space and its content: the same text has one id there, whoever says it again.
+    """
+
+    id: str
+    space: str
+    type: str
+    author: str = msgspec.field(name="from")
+    instruction: str | None
+    characters: int
+    bytes: int
+    at: str
+    schema: str = "awk/resource/1"
+
+
+class ResourceText(ResourceInfo, frozen=True, kw_only=True):
+    """``awk resource get``, GET /resources/:id: a part of it that begins at ``offset``, in characters.
+
+    ``next`` is the offset of the rest; null: this is the end.
+    """
+
+    content: str
+    offset: int
+    next: int | None
+    schema: str = "awk/resource-text/1"
+
+
+class ResourceList(Page, frozen=True, kw_only=True):
+    """``awk resource list``, GET /resources: without their texts, the newest first. ``next`` goes into ``before``."""
+
+    resources: tuple[ResourceInfo, ...]
+    schema: str = "awk/resource-list/1"
+
+
+class ResourceRequest(Ask, frozen=True, kw_only=True):
+    """POST /spaces/:space/resources."""
+
+    content: str
+    type: MediaType = "text/plain"
 
 
 class InboxRow(Body, frozen=True, kw_only=True):

@@ -61,6 +61,29 @@ def test_an_agent_with_tools_of_its_own(project: Project) -> None:
     assert not [file for file in project.state.rglob("*") if file.is_file() and CANARY.encode() in file.read_bytes()]
 
 
+MUTE = """\
+backend: mock
+scopes: [channel.read]
+mock:
+  - { tool: channel_send, args: { message: "@alice hello" } }
+  - { tool: channel_read, args: {} }
+  - { text: done }
+"""
+
+
+@pytest.mark.promise("P42")
+def test_an_agent_has_the_tools_of_its_scopes_and_no_others(shared_kernel: Project) -> None:
+    """A real worker's token: what the file does not give is refused, and the work goes on."""
+    shared_kernel.write(".agents/mute.yaml", MUTE)
+    asked = shared_kernel.send("mute")
+    ended = shared_kernel.ended(asked)
+    assert (ended["status"], ended["text"]) == ("done", "done")
+    told = dict(_results(shared_kernel, ended["id"]))
+    assert "forbidden" in told["channel_send"]
+    assert "channel.write" in told["channel_send"]
+    assert "@alice hello" not in told["channel_read"]
+
+
 @pytest.mark.promise("P7")
 @pytest.mark.parametrize(
     ("name", "tools", "step"),

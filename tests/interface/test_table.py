@@ -47,6 +47,7 @@ ARGUMENTS = {
     "skills": ["list"],
     "feedback": ["list"],
     "worktree": ["list"],
+    "resource": ["get", "4f1c0a9be2d37c5518aa"],
     "proposal": ["show", "release@review"],
     "schema": ["agent"],
     "completion": ["bash"],

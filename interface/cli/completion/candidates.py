@@ -146,6 +146,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "proposal": _proposals("/proposals?state=open"),
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
+    "resource": _ids("/resources", "resources"),
     "run": _runs,
     "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),

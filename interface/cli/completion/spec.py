@@ -51,6 +51,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "APPROVAL": Values(live="approval"),
         "PROPOSAL": Values(live="proposal"),
         "CHOICE": Values(live="choice"),
+        "RESOURCE": Values(live="resource"),
         "RUN|INSTRUCTION": Values(live="shown"),
         "RUN": Values(live="run"),
         "TARGET|RUN": Values(live="diffed"),

@@ -11,7 +11,7 @@ import trio
 
 from kernel.api.context import Services
 from kernel.api.mcp.tool import Caller, Tool
-from kernel.api.mcp.tools import ATTEMPT_SCOPES, TOOLS
+from kernel.api.mcp.tools import TOOLS, opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
 from kernel.store.quotas import QuotaReached, tell_reached
@@ -60,6 +60,8 @@ class ToolDispatcher:
             self._running.add(scope)
             try:
                 try:
+                    if tool.scope not in opened_by(caller.identity) and tool.scope != "tree":
+                        raise out_of_scope(tool, caller.identity.name)
                     asked = msgspec.convert(arguments, tool.asks)
                     given = await tool.handler(caller, asked, **self._services.named_by(tool.handler))
                     answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
@@ -88,9 +90,14 @@ class ToolDispatcher:
 
 
 def find(name: str) -> Tool | None:
-    """The tool called ``name``, if the token of an attempt opens it."""
-    tool = TOOLS.get(name)
-    return tool if tool is not None and tool.scope in ATTEMPT_SCOPES else None
+    """The tool called ``name``."""
+    return TOOLS.get(name)
+
+
+def out_of_scope(tool: Tool, agent: str) -> Refused:
+    """The refusal of a tool that the agent's file does not give it."""
+    text = f"{tool.name} is not among the tools of {agent}: its file does not give it the scope {tool.scope}"
+    return Refused("forbidden", text, "go on without it; what you may call is listed to you")
 
 
 def call_key(value: object) -> str | None:

@@ -14,6 +14,7 @@ from kernel.api.mcp.approvals import send_or_stream
 from kernel.api.mcp.calls import ToolDispatcher, failed
 from kernel.api.mcp.fast_path import IDENTITY, DirectCall, reply_to
 from kernel.api.mcp.tool import Caller
+from kernel.api.mcp.tools import opened_by
 from kernel.api.requests import Fields, Message, Receive, Scope, Send, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
 from kernel.store.attempts import Identity
@@ -58,10 +59,8 @@ class Endpoint:
         except Refused as refused:
             plain = problem_reply(refused)
         else:
-            has_tree = identity.has_tree
-            plain = fast_path.modern_read(fields, body, has_tree=has_tree) or fast_path.read(
-                fields, body, has_tree=has_tree
-            )
+            scopes = opened_by(identity)
+            plain = fast_path.modern_read(fields, body, scopes) or fast_path.read(fields, body, scopes)
         try:
             reject_duplicate_keys(body)  # of two readers each would see another call
         except DuplicateKey as twice:

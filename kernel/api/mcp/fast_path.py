@@ -10,14 +10,14 @@ The handshake revisions (up to 2025-11-25) are read by ``read``, revision 2026-0
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
 
 from kernel.api.mcp.calls import Answer, call_key, find
-from kernel.api.mcp.tool import Tool, schema_of
-from kernel.api.mcp.tools import ATTEMPT_SCOPES, visible
+from kernel.api.mcp.tool import Tool, ToolScope, schema_of
+from kernel.api.mcp.tools import visible
 from kernel.api.requests import Fields
 from kernel.api.responses import Response
 from protocol.text import encode_json
@@ -52,26 +52,19 @@ def described(tool: Tool) -> dict[str, Any]:
 _HEADER: Final = OFFERED_TO.lower().encode()
 
 
-@cache
-def _listed(offered: bool, has_tree: bool) -> tuple[dict[str, Any], ...]:
-    """Made when somebody asks: the schemas of all tools take 14 ms, which a start need not wait for."""
-    scopes = ATTEMPT_SCOPES if has_tree else ATTEMPT_SCOPES - {"tree"}
-    tools = (tool for tool in visible(scopes) if not (offered and tool.name == AUTH_REQUEST))
-    return tuple(described(tool) for tool in tools)
+@lru_cache(maxsize=64)
+def listed(header: str | None, scopes: frozenset[ToolScope]) -> tuple[dict[str, Any], ...]:
+    """The tools that ``scopes`` open, or those of them to offer a model, by ``header``.
 
-
-def listed(header: str | None = None, *, has_tree: bool = True) -> tuple[dict[str, Any], ...]:
-    """The tools that are listed: all that the token of an attempt opens, or what to offer a model, by ``header``.
-
-    A model is not offered to ask for an approval: what runs the tool does, in its own words. Who has no working tree is
-    listed no tools for it.
+    A model is not offered to ask for an approval: what runs the tool does, in its own words. Made when somebody asks:
+    the schemas of all tools take 14 ms, which a start need not wait for.
     """
-    return _listed(header == TO_MODEL, has_tree)
+    return tuple(described(tool) for tool in visible(scopes) if not (header == TO_MODEL and tool.name == AUTH_REQUEST))
 
 
-def listed_to(fields: Fields, *, has_tree: bool) -> tuple[dict[str, Any], ...]:
+def listed_to(fields: Fields, scopes: frozenset[ToolScope]) -> tuple[dict[str, Any], ...]:
     """The same, by the header fields of a request."""
-    return listed(fields.get(_HEADER, b"").decode("latin-1"), has_tree=has_tree)
+    return listed(TO_MODEL if fields.get(_HEADER) == TO_MODEL.encode() else None, scopes)
 
 
 _INVALID_PARAMS: Final = -32602
@@ -171,7 +164,7 @@ class _Call(_Message, frozen=True, kw_only=True, tag="tools/call"):
 _message: Final = msgspec.json.Decoder(_Initialize | _Initialized | _Ping | _List | _Call)
 
 
-def read(fields: Fields, body: bytes, *, has_tree: bool) -> DirectCall | Response | None:
+def read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
@@ -198,7 +191,7 @@ def read(fields: Fields, body: bytes, *, has_tree: bool) -> DirectCall | Respons
         case _Ping():
             result = {}
         case _:  # a list
-            result = {"tools": listed_to(fields, has_tree=has_tree)}
+            result = {"tools": listed_to(fields, scopes)}
     return result_reply(message.id, result)
 
 
@@ -253,7 +246,7 @@ class _Discover(_Request, frozen=True, kw_only=True, tag="server/discover"):
 _request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover)
 
 
-def modern_read(fields: Fields, body: bytes, *, has_tree: bool) -> DirectCall | Response | None:
+def modern_read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
@@ -274,7 +267,7 @@ def modern_read(fields: Fields, body: bytes, *, has_tree: bool) -> DirectCall | 
                 return unknown_tool(request.id, params.name, 400)
             return DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
         case _ModernList():
-            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, has_tree=has_tree)}
+            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, scopes)}
         case _:  # a discovery
             result = _DISCOVERY
     return result_reply(request.id, result)

@@ -14,8 +14,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from kernel.api.mcp.calls import ToolDispatcher, call_key, find
-from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, NAME, listed
+from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, NAME, described, listed
 from kernel.api.mcp.tool import Caller
+from kernel.api.mcp.tools import TOOLS, opened_by
 from kernel.store.attempts import Identity
 from protocol.tools import OFFERED_TO
 from protocol.version import VERSION
@@ -30,12 +31,12 @@ def build_manager(calls: ToolDispatcher) -> StreamableHTTPSessionManager:
 
 def build_server(calls: ToolDispatcher) -> "Server[Any]":
     """A server of all tools. Who asks is in the scope of each request, and nowhere else."""
-    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in listed()}
+    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in map(described, TOOLS.values())}
     schemas = {name: tool.input_schema for name, tool in tools.items()}
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
-        asked = listed(context.request.headers.get(OFFERED_TO), has_tree=identity.has_tree)  # type: ignore[union-attr]
+        asked = listed(context.request.headers.get(OFFERED_TO), opened_by(identity))  # type: ignore[union-attr]
         shown = [tools[tool["name"]] for tool in asked]
         return types.ListToolsResult(tools=shown, ttl_ms=0, cache_scope="private")
 

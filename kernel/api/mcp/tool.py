@@ -7,9 +7,11 @@ import msgspec
 
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
+from protocol.agent import Scope
 
-Scope = Literal["context", "tree"]
-"""The part of the tools that a token opens. ``tree`` is listed to attempts that work in one."""
+ToolScope = Scope | Literal["all", "tree"]
+"""The part of the tools that a token opens: what the agent's file gives it, and what ``all`` have. ``tree`` is listed
+to attempts that work in one, and says so to others."""
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,7 +42,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     asks: type[ToolArguments]
     gives: type[msgspec.Struct]
     handler: ToolHandler
-    scope: Scope = "context"
+    scope: ToolScope
     mutating: bool = False
     idempotent: bool = True
     waits: bool = False

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, messaging, trees, voting
-from kernel.api.mcp.tool import Scope, Tool
+from kernel.api.mcp import approvals, messaging, resources, trees, voting
+from kernel.api.mcp.tool import Tool, ToolScope
+from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.tools import AUTH_REQUEST
 
@@ -16,6 +17,7 @@ _ROWS: Final = (
         asks=messaging.ChannelSendArguments,
         gives=messaging.ChannelSendResult,
         handler=messaging.channel_send,
+        scope="channel.write",
         mutating=True,
         idempotent=False,
     ),
@@ -25,6 +27,7 @@ _ROWS: Final = (
         asks=messaging.ChannelReadArguments,
         gives=messaging.ChannelReadResult,
         handler=messaging.channel_read,
+        scope="channel.read",
     ),
     Tool(
         name="my_inbox",
@@ -32,6 +35,7 @@ _ROWS: Final = (
         asks=messaging.MyInboxArguments,
         gives=messaging.MyInboxResult,
         handler=messaging.my_inbox,
+        scope="channel.read",
     ),
     Tool(
         name="my_inbox_ack",
@@ -39,6 +43,7 @@ _ROWS: Final = (
         asks=messaging.MyInboxAckArguments,
         gives=messaging.MyInboxAckResult,
         handler=messaging.my_inbox_ack,
+        scope="channel.read",
         mutating=True,
     ),
     Tool(
@@ -47,6 +52,7 @@ _ROWS: Final = (
         asks=messaging.TeamMembersArguments,
         gives=messaging.TeamMembersResult,
         handler=messaging.team_members,
+        scope="all",
     ),
     Tool(
         name=ASK_AGENT,
@@ -54,8 +60,26 @@ _ROWS: Final = (
         asks=messaging.AskAgentArguments,
         gives=messaging.AskAgentResult,
         handler=messaging.ask_agent,
+        scope="ask",
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="resource_create",
+        description="Keep a long text for your workspace, and get a short reference that you can put into messages.",
+        asks=resources.ResourceCreateArguments,
+        gives=resources.ResourceCreateResult,
+        handler=resources.resource_create,
+        scope="channel.write",
+        mutating=True,
+    ),
+    Tool(
+        name="resource_read",
+        description="Read a text that a message refers to as resource:ID. Unless next is null there is more.",
+        asks=resources.ResourceReadArguments,
+        gives=resources.ResourceReadResult,
+        handler=resources.resource_read,
+        scope="all",
     ),
     Tool(
         name="team_proposal_create",
@@ -63,6 +87,7 @@ _ROWS: Final = (
         asks=voting.ProposalCreateArguments,
         gives=voting.ProposalCreateResult,
         handler=voting.team_proposal_create,
+        scope="votes",
         mutating=True,
         idempotent=False,
     ),
@@ -72,6 +97,7 @@ _ROWS: Final = (
         asks=voting.VoteArguments,
         gives=voting.VoteResult,
         handler=voting.team_vote,
+        scope="votes",
         mutating=True,
     ),
     Tool(
@@ -80,6 +106,7 @@ _ROWS: Final = (
         asks=voting.ProposalStatusArguments,
         gives=voting.ProposalStatusResult,
         handler=voting.team_proposal_status,
+        scope="votes",
     ),
     Tool(
         name="team_proposal_cancel",
@@ -87,6 +114,7 @@ _ROWS: Final = (
         asks=voting.ProposalCancelArguments,
         gives=voting.ProposalCancelResult,
         handler=voting.team_proposal_cancel,
+        scope="votes",
         mutating=True,
     ),
     Tool(
@@ -121,6 +149,7 @@ _ROWS: Final = (
         asks=messaging.FeedbackSubmitArguments,
         gives=messaging.FeedbackSubmitResult,
         handler=messaging.feedback_submit,
+        scope="feedback",
         mutating=True,
         idempotent=False,
     ),
@@ -130,6 +159,7 @@ _ROWS: Final = (
         asks=approvals.AuthRequestArguments,
         gives=approvals.AuthRequestResult,
         handler=approvals.auth_request,
+        scope="all",
         mutating=True,
         waits=True,
         words=approvals.words,
@@ -141,10 +171,12 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType({row.name: row for row in _R
 if len(TOOLS) != len(_ROWS):
     raise ValueError("two rows of TOOLS have the same name")
 
-ATTEMPT_SCOPES: Final[frozenset[Scope]] = frozenset({"context", "tree"})
-"""All that the token of an attempt opens. Who has no working tree is told so when it asks for one."""
+
+def opened_by(identity: Identity) -> frozenset[ToolScope]:
+    """The scopes that the token of an attempt opens."""
+    return identity.scopes | {"all", "tree"} if identity.has_tree else identity.scopes | {"all"}
 
 
-def visible(scopes: frozenset[Scope]) -> tuple[Tool, ...]:
-    """The tools that ``scopes`` open. The others do not exist for the caller: neither listed nor callable."""
+def visible(scopes: frozenset[ToolScope]) -> tuple[Tool, ...]:
+    """The tools that ``scopes`` open: the others are not listed, and refused to who calls them all the same."""
     return tuple(tool for tool in TOOLS.values() if tool.scope in scopes)

@@ -26,6 +26,7 @@ from kernel.rule.evaluate import CORE_TABLE, evaluate
 from kernel.store import workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
+from kernel.store.resources import Source, by_reference
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.threads import continue_thread, inherit_questions
@@ -77,12 +78,14 @@ class EffectWriter:
         run = self._run_of(fact.draft.space)
         tx = self._tx
         to = tuple([one.name for one in deliveries])
+        # The rules have read all of it, its mentions too.
+        text = by_reference(tx, fact.draft.text, Source(fact.draft.space, fact.draft.sender, fact.cause))
         row = (
             fact.draft.kind,
             fact.draft.space,
             fact.draft.sender,
             " ".join(to),
-            fact.draft.text,
+            text,
             fact.hops,
             fact.cause,
             run.number,
@@ -97,7 +100,7 @@ class EffectWriter:
                 space=place_of(fact.draft.space),
                 sender=fact.draft.sender,
                 to=to,
-                text=fact.draft.text,
+                text=text,
                 at=tx.now,
                 hops=fact.hops,
                 instruction=None if fact.cause is None else instruction_id(fact.cause),
@@ -108,10 +111,10 @@ class EffectWriter:
         for one in assigns:
             if fact.draft.kind not in BOUNDED or self._has_room(fact, one):
                 waits_for: WaitReason | None = one.waits_for or ("paused" if run.paused else None)
-                number = self._join(fact, run, one) if one.joins and waits_for is None else None
+                number = self._join(fact, run, one, text) if one.joins and waits_for is None else None
                 if number is None:
                     number = self._insert(seq, fact, run, one, waits_for)
-                if one.continues is not None and continue_thread(self._tx, number, one.continues, fact.draft.text):
+                if one.continues is not None and continue_thread(self._tx, number, one.continues, text):
                     inherit_questions(self._tx, number, one.continues)
                 self.instructions.append(instruction_id(number))
                 assigned[one.agent] = number
@@ -136,7 +139,7 @@ class EffectWriter:
         hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
         raise Refused("queue_full", text, hint)
 
-    def _join(self, fact: Fact, run: _Run, assign: Assign) -> int | None:
+    def _join(self, fact: Fact, run: _Run, assign: Assign, text: str) -> int | None:
         """The instruction of earlier mentions that this one joins, if there is one that still waits for its lease."""
         values: Values = {
             "agent": assign.agent,
@@ -145,7 +148,7 @@ class EffectWriter:
             "lane": LANES.index(assign.lane),
             "hops": assign.hops,
             "vouched": _vouched(fact),
-            "size": len(fact.draft.text.encode("utf-8", "replace")),
+            "size": len(text.encode("utf-8", "replace")),
             "bytes": JOINED_BYTES,
             "most": JOINED_MESSAGES,
         }

@@ -22,11 +22,12 @@ WHERE space IN (SELECT value FROM cleared) AND cleared = 0 AND text <> ''
 
 # What entries and prompts refer to, before they are gone.
 REFERRED: Final = """
--- journals, prompts, inputs of approvals, and the shared parts of prompts
+-- journals, prompts, inputs of approvals, long texts, and the shared parts of prompts
 SELECT e.blob FROM instructions AS i CROSS JOIN entries AS e ON e.instruction = i.id
 WHERE i.space IN (SELECT value FROM cleared) AND e.blob IS NOT NULL
 UNION SELECT i.prefix FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared) AND i.prefix IS NOT NULL
 UNION SELECT p.blob FROM approvals AS p WHERE p.space IN (SELECT value FROM cleared) AND p.blob IS NOT NULL
+UNION SELECT r.blob FROM resources AS r WHERE r.space IN (SELECT value FROM cleared)
 UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
 WHERE i.space IN (SELECT value FROM cleared) AND b.part IS NOT NULL
 """
@@ -40,6 +41,7 @@ DELETE FROM effects
 WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
 """
 ERASE_APPROVALS: Final = "DELETE FROM approvals WHERE space IN (SELECT value FROM cleared)"
+ERASE_RESOURCES: Final = "DELETE FROM resources WHERE space IN (SELECT value FROM cleared)"
 ERASE_FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
 ERASE_VOTES: Final = (
     "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
@@ -93,12 +95,13 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
   AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
   AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
   AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
+  AND hash NOT IN (SELECT r.blob FROM resources AS r)
   AND hash NOT IN (SELECT b.part FROM blobs AS b WHERE b.part IS NOT NULL)
 """
 
 OF_SPACE: Final = (
-    ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_FEEDBACK, ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS,
-    ERASE_COMPLAINTS, ERASE_OUTCOMES, PARAMS, EVENTS, ERASE_ANSWERS,
+    ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_RESOURCES, ERASE_FEEDBACK, ERASE_VOTES, ERASE_ELECTORS,
+    ERASE_BALLOTS, ERASE_COMPLAINTS, ERASE_OUTCOMES, PARAMS, EVENTS, ERASE_ANSWERS,
 )  # fmt: skip
 
 MAKE_LISTS: Final = """

@@ -64,7 +64,8 @@ SPENT: Final = "DELETE FROM spending WHERE agent IN (SELECT a.key FROM agents AS
 RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
 INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
 LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
-OF_RUNS: Final = (VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE)
+RESOURCES: Final = "DELETE FROM resources WHERE space = ?"
+OF_RUNS: Final = (RESOURCES, VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE)
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
@@ -232,6 +233,7 @@ SELECT hash FROM blobs AS b WHERE b.put_ms < :before
   AND b.hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
   AND b.hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
   AND b.hash NOT IN (SELECT a.blob FROM approvals AS a WHERE a.blob IS NOT NULL)
+  AND b.hash NOT IN (SELECT r.blob FROM resources AS r)
   AND b.hash NOT IN (SELECT p.part FROM blobs AS p WHERE p.part IS NOT NULL)
 LIMIT :limit
 """

@@ -27,6 +27,7 @@ BEYOND = (
 QUERIES = ("limit", "since", "before", "after", "offset", "n")
 GIVEN: dict[str, dict[str, Any]] = {
     "auth_request": {"tool": "bash", "input": {}},
+    "resource_read": {"id": "x"},
     "team_proposal_create": {"type": "approval", "title": "x"},
     "POST /spaces/<space>/proposals": {"type": "approval", "title": "x"},
     "POST /run": {"workflow": "review"},

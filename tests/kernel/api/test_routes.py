@@ -29,7 +29,9 @@ CONTRACT = {
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",
     "GET /dead", "POST /dead/clear", "POST /agents/<name>/rename",
     "GET /spaces/<space>/channel", "GET /spaces/<space>/members", "GET /events", "GET /providers",
-    "GET /spaces/<space>/diff", "GET /proposals", "GET /spaces/<space>/proposals", "POST /spaces/<space>/proposals",
+    "GET /spaces/<space>/diff", "GET /proposals",
+    "GET /resources", "GET /resources/<id>", "GET /spaces/<space>/resources", "POST /spaces/<space>/resources",
+    "GET /spaces/<space>/resources/<id>", "GET /spaces/<space>/proposals", "POST /spaces/<space>/proposals",
     "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/proposals/<id>/cancel",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
@@ -117,7 +119,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
-        "tree_status", "tree_take", "tree_commit",
+        "tree_status", "tree_take", "tree_commit", "resource_create", "resource_read",
     }  # fmt: skip
 
 
@@ -138,6 +140,8 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     if route.path.endswith("/proposals/<id>"):
         put = {"type": "approval", "title": "Ship it?"}
         known["id"] = (await kernel.ask("POST", "/spaces/review:main/proposals", put)).json["id"]
+    if route.path.endswith("/resources/<id>"):
+        known["id"] = (await kernel.ask("POST", "/spaces/review:main/resources", {"content": "x"})).json["id"]
     if route.path.endswith("/merge"):
         await kernel.plan_trees()
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})

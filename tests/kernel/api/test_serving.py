@@ -56,8 +56,9 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monk
     """Its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    for _ in range(60):
-        await say(kernel, "x" * 250_000)
+    messages = [{"to": "alice", "text": "x" * 16_000} for _ in range(200)]
+    for _ in range(5):
+        assert (await kernel.ask("POST", "/messages", {"messages": messages})).status == 202
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
         await wire.event()

@@ -10,7 +10,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from kernel.api.mcp import endpoint
 from kernel.api.mcp.calls import ToolDispatcher, find
+from kernel.store.attempts import Identity
 from protocol.message import TEXT_LIMIT_BYTES
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
 
@@ -112,8 +114,10 @@ async def test_a_long_message_is_taken_whole_or_refused(kernel: ServedKernel) ->
     await kernel.attempt()
     text = "é" * (TEXT_LIMIT_BYTES // 2)
     assert (await call(kernel, "channel_send", {"message": text}))["isError"] is False
-    read = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]
-    assert read["messages"][0]["text"] == text
+    said = (await call(kernel, "channel_read", {"limit": 1}))["structuredContent"]["messages"][0]["text"]
+    name = said.rpartition("resource:")[2].partition(";")[0]
+    whole = (await kernel.ask("GET", f"/resources/{name}")).json["content"]
+    assert whole == text
     refused = await call(kernel, "channel_send", {"message": text + "!"})
     assert (refused["isError"], "too_large" in str(refused)) == (True, True)
 
@@ -194,6 +198,14 @@ async def test_what_is_listed_is_the_same_both_ways(kernel: ServedKernel, method
     assert short.json == sdk.json
 
 
+ALICE = Identity(
+    agent=AgentKey("alice"),
+    name=AgentName("alice"),
+    space=SpaceId("dm:alice"),
+    instruction=InstructionId("i1"),
+    epoch=1,
+    live=True,
+)
 HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "cli", "version": "1"}}
 
 
@@ -262,13 +274,12 @@ async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: Served
         await trio.sleep_forever()
 
     look = TOOLS["my_inbox"]
-    stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, handler=hang)
+    stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, scope="all", handler=hang)
     calls = ToolDispatcher(kernel.services)
     answers = []
 
     async def run() -> None:
-        identity: Any = None
-        answers.append(await calls.call(stuck, Caller(identity), {}))
+        answers.append(await calls.call(stuck, Caller(ALICE), {}))
 
     with trio.fail_after(5):
         async with trio.open_nursery() as nursery:

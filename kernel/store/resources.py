@@ -1,0 +1,158 @@
+"""Resources: texts kept once for a space, which messages and agents refer to by id.
+
+A text is a blob, by its digest; a resource is that blob in one space. Its id is made of both, so that the same text is
+called the same there, another space's cannot be told from one that is not there, and nobody finds any by counting. A
+message over INLINE_BYTES becomes one, and the message a stub: its first lines, and the id. So what is accepted fits a
+worker's start.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import apsw
+
+from kernel.rule.draft import Author
+from kernel.store import rows
+from kernel.store.attempts import held
+from kernel.store.entries import INLINE_BYTES, get, put
+from kernel.store.quotas import use
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.api.messages import ResourceInfo, ResourceList, ResourceText
+from protocol.errors import Refused
+from protocol.message import USER
+from protocol.names import instruction_id, place_of
+
+PREFIX: Final = "resource:"
+"""Before the id, where a text refers to one."""
+LARGEST_BYTES: Final = 2 * 1024 * 1024
+"""Of one resource: more than any message has."""
+ID_DIGITS: Final = 20
+STUB_LINES: Final = 12
+STUB_CHARACTERS: Final = 1000
+"""Of a text that became a resource: what its message keeps."""
+
+
+class Source(NamedTuple):
+    """The space that a text is said in, who says it there, and in which instruction."""
+
+    space: str
+    author: str
+    instruction: int | None
+
+
+INSERT: Final = """
+INSERT INTO resources (id, space, blob, type, author, instruction, characters, bytes, at_ms)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING
+"""
+
+
+def keep(tx: Transaction, text: str, source: Source, type: str = "text/plain") -> str:
+    """Keep ``text`` for the space of ``source``, once; its id. The first who said it stays its author."""
+    body = text.encode("utf-8", "replace")
+    name = hashlib.sha256(f"{source.space}\0".encode() + body).hexdigest()[:ID_DIGITS]
+    row = (
+        name,
+        source.space,
+        put(tx, body),
+        type,
+        source.author,
+        source.instruction,
+        len(text),
+        len(body),
+        tx.now_ms,
+    )
+    tx.write(INSERT, row)
+    return name
+
+
+def by_reference(tx: Transaction, text: str, source: Source) -> str:
+    """``text`` as a message keeps it: itself, or, where it is over INLINE_BYTES, a stub of the resource it became."""
+    if len(text) <= INLINE_BYTES // 4 or len(text.encode("utf-8", "replace")) <= INLINE_BYTES:
+        return text
+    return stub(text, keep(tx, text, source))
+
+
+def stub(text: str, name: str) -> str:
+    """The first lines of ``text``, and where all of it is."""
+    first = "\n".join(text[:STUB_CHARACTERS].split("\n", STUB_LINES)[:STUB_LINES])
+    lines = text.count("\n") + 1
+    whole = f"{len(text):,} characters in {lines:,} {'line' if lines == 1 else 'lines'}"
+    return (
+        f"{first}\n[only the beginning of {whole}: the whole text is {PREFIX}{name}; "
+        f"an agent reads it with resource_read, you with awk resource get]"
+    )
+
+
+def create(tx: Transaction, space: str, content: str, type: str, *, author: Author | None = None) -> ResourceInfo:
+    """Keep ``content`` for a space, of the user or of an attempt there. Kept again, it is the same resource.
+
+    Raises Refused (stale_attempt, quota_reached, too_large).
+    """
+    size = len(content.encode())
+    if size > LARGEST_BYTES:
+        text = f"a resource can have at most {LARGEST_BYTES:,} bytes, and this has {size:,}"
+        raise Refused("too_large", text, "keep it as several, or as a file")
+    source = Source(space, USER, None)
+    if author is not None:
+        holder = held(tx.conn, author.instruction, author.epoch)
+        use(tx, holder, text=content)
+        source = Source(holder.space, holder.name, holder.number)
+    found = info(tx.conn, keep(tx, content, source, type), source.space)
+    assert found is not None, "it was just kept"
+    return found
+
+
+def _instruction(number: int | None) -> str | None:
+    return None if number is None else instruction_id(number)
+
+
+_MADE: Final[dict[str, Callable[[Any], Any]]] = {"space": place_of, "instruction": _instruction, "at": rfc3339}
+
+FIND: Final = """
+SELECT id, space, type, author, instruction, characters, bytes, at_ms AS at FROM resources
+WHERE id = :id AND (:space IS NULL OR space = :space)
+"""
+
+
+def info(conn: apsw.Connection, name: str, space: str | None = None) -> ResourceInfo | None:
+    """The resource called ``name``, if ``space`` (None: any) has one."""
+    found = conn.execute(FIND, {"id": name.removeprefix(PREFIX), "space": space})
+    return rows.one(found, FIND, ResourceInfo, **_MADE)
+
+
+BLOB: Final = "SELECT blob FROM resources WHERE id = ?"
+
+
+def read(conn: apsw.Connection, name: str, space: str | None, offset: int, limit: int | None) -> ResourceText | None:
+    """At most ``limit`` characters (None: all) of a resource of ``space``, or of any. Ask in a thread."""
+    found = info(conn, name, space)
+    if found is None:
+        return None
+    row = conn.execute(BLOB, (found.id,)).fetchone()
+    whole = (get(conn, bytes(row[0])) or b"").decode() if row is not None else ""
+    end = len(whole) if limit is None else min(offset + limit, len(whole))
+    return ResourceText(
+        **{field: getattr(found, field) for field in ResourceInfo.__struct_fields__ if field != "schema"},
+        content=whole[offset:end],
+        offset=offset,
+        next=end if end < len(whole) else None,
+    )
+
+
+NEWEST: Final = """
+SELECT id, space, type, author, instruction, characters, bytes, at_ms AS at FROM resources
+WHERE (:space IS NULL OR space = :space)
+  AND (:before IS NULL OR number < (SELECT b.number FROM resources AS b WHERE b.id = :before))
+ORDER BY number DESC LIMIT :limit
+"""
+COUNT: Final = "SELECT count(*) FROM resources WHERE :space IS NULL OR space = :space"
+
+
+def newest(conn: apsw.Connection, space: str | None, limit: int, before: str | None = None) -> ResourceList:
+    """The resources of ``space``, or of all, that are older than the one called ``before``."""
+    page, values = Page(limit), {"space": space, "before": before, "limit": limit + 1}
+    found = rows.all_(conn.execute(NEWEST, values), NEWEST, ResourceInfo, **_MADE)
+    shown, following = page.cut(found, lambda row: row.id)
+    return ResourceList(resources=shown, total=int(conn.execute(COUNT, {"space": space}).get), next=following)

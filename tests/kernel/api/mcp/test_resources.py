@@ -1,0 +1,171 @@
+"""Resources: long texts are kept once for a space, and read by reference by whoever works there and nobody else."""
+
+import pytest
+
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.entries import INLINE_BYTES
+from kernel.store.resources import STUB_CHARACTERS
+from protocol.message import TEXT_LIMIT_BYTES
+from protocol.names import AgentKey
+from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import CALL_KEY, call
+
+pytestmark = pytest.mark.promise("P41")
+
+BIG = "first line\nsecond line\n" + "é日x\n" * 5000
+INSTEAD = "[only the beginning of "
+
+
+async def channel(kernel: ServedKernel, space: str = "review") -> list[str]:
+    """What was said in a space."""
+    found = (await kernel.ask("GET", f"/spaces/{space}/channel")).json["messages"]
+    return [message["text"] for message in found]
+
+
+def reference(text: str) -> str:
+    """The id that a stub names."""
+    return text.rpartition("resource:")[2].partition(";")[0]
+
+
+async def test_a_long_message_is_a_stub_and_whom_it_mentions_at_its_end_is_woken(kernel: ServedKernel) -> None:
+    """The rules read all of it; the channel keeps its first lines, and anybody there reads the rest."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    sent = await call(kernel, "channel_send", {"message": f"{BIG}@bob all yours"})
+    assert len(sent["structuredContent"]["instruction_ids"]) == 1
+    kept = (await channel(kernel))[-1]
+    assert kept.startswith("first line\nsecond line\n")
+    assert INSTEAD in kept
+    assert len(kept.encode()) < 3 * STUB_CHARACTERS + 400
+    bob = await kernel.attempt("bob@review", "read it", token="bobs")
+    assert bob
+    whole, offset = "", 0
+    while True:
+        part = await call(kernel, "resource_read", {"id": reference(kept), "offset": offset, "limit": 7001}, "bobs")
+        found = part["structuredContent"]
+        assert len(found["content"]) <= 7001
+        whole += found["content"]
+        if found["next"] is None:
+            break
+        offset = found["next"]
+    assert whole == f"{BIG}@bob all yours"
+    assert found["characters"] == len(whole)
+
+
+@pytest.mark.parametrize(("more", "cut"), [(0, False), (1, True)])
+async def test_what_fits_is_said_as_it_is(kernel: ServedKernel, more: int, cut: bool) -> None:
+    """16 KiB of UTF-8 exactly, and one byte more."""
+    await kernel.attempt()
+    text = "é" * (INLINE_BYTES // 2) + "x" * more
+    await call(kernel, "channel_send", {"message": text})
+    kept = (await channel(kernel, "dm:alice"))[-1]
+    assert (kept == text, INSTEAD in kept) == (not cut, cut)
+
+
+async def test_one_text_has_one_id_in_a_space_and_another_in_the_next(kernel: ServedKernel) -> None:
+    """Deduplicated, whoever says it and however: a message, a tool, a person."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    made = [(await call(kernel, "resource_create", {"content": BIG}))["structuredContent"]["id"] for _ in range(2)]
+    await call(kernel, "channel_send", {"message": BIG})
+    posted = await kernel.ask("POST", "/spaces/review/resources", {"content": BIG, "type": "text/x-diff"})
+    assert {*made, reference((await channel(kernel))[-1]), posted.json["id"]} == {made[0]}
+    assert (posted.json["from"], posted.json["type"]) == ("alice", "text/plain"), "the first who said it"
+    listed = (await kernel.ask("GET", "/spaces/review/resources")).json
+    assert ([row["id"] for row in listed["resources"]], listed["total"], listed["next"]) == ([made[0]], 1, None)
+    await kernel.ask("POST", "/messages", {"to": "alice", "text": BIG})
+    elsewhere = reference((await channel(kernel, "dm:alice"))[-1])
+    assert elsewhere != made[0]
+    both = (await kernel.ask("GET", "/resources")).json
+    assert [row["id"] for row in both["resources"]] == [elsewhere, made[0]]
+    rows = kernel.services.store.reader.now(lambda conn: conn.execute("SELECT count(DISTINCT blob) FROM resources").get)
+    assert rows == 1, "its bytes are there once"
+
+
+@pytest.mark.promise("P41", "XF16")
+async def test_another_spaces_resource_is_as_if_it_were_not_there(kernel: ServedKernel) -> None:
+    """By the tool and by REST; a person reads any by its id alone."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    made = (await call(kernel, "resource_create", {"content": "ours"}))["structuredContent"]
+    assert made["reference"] == f"resource:{made['id']}"
+    mine = (await call(kernel, "resource_read", {"id": made["reference"]}))["structuredContent"]
+    assert (mine["content"], mine["next"]) == ("ours", None)
+    carol = AgentSpec(key=AgentKey("carol"), origin="ephemeral", definition=b'{"name": "carol", "model": "mock/x"}')
+    await kernel.services.store.writer.commit(put_agents, [carol])
+    await kernel.attempt("carol", token="carols")
+    for name in (made["id"], "0" * 20):
+        refused = await call(kernel, "resource_read", {"id": name}, "carols")
+        assert refused["isError"]
+        assert refused["structuredContent"]["code"] == "not_found"
+        assert refused["structuredContent"]["detail"] == f"there is no resource {name!r} here"
+    assert (await kernel.ask("GET", f"/spaces/dm:carol/resources/{made['id']}")).status == 404
+    assert (await kernel.ask("GET", f"/spaces/review/resources/{made['id']}")).json["content"] == "ours"
+    part = (await kernel.ask("GET", f"/resources/{made['id']}?offset=1&limit=2")).json
+    assert (part["content"], part["next"], part["space"]) == ("ur", 3, "review:main")
+
+
+async def test_pages_of_resources_leave_none_out(kernel: ServedKernel) -> None:
+    """The newest first, up to the first."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    made = [
+        (await kernel.ask("POST", "/spaces/review/resources", {"content": f"n{number}"})).json["id"]
+        for number in range(5)
+    ]
+    found: list[str] = []
+    before = ""
+    while True:
+        page = (await kernel.ask("GET", f"/resources?limit=2{before}")).json
+        found += [row["id"] for row in page["resources"]]
+        if page["next"] is None:
+            break
+        before = f"&before={page['next']}"
+    assert found == made[::-1]
+
+
+async def test_what_an_agent_keeps_counts_as_what_it_says_and_has_an_end(kernel: ServedKernel) -> None:
+    """limits.bytes of its file, and the size of one."""
+    await kernel.attempt()
+    huge = await call(kernel, "resource_create", {"content": "x" * (2 * 2**20 + 1)})
+    assert huge["structuredContent"]["code"] == "too_large"
+    codes = []
+    for number in range(20):
+        answer = await call(kernel, "resource_create", {"content": f"{number:02}" + "x" * (2**20 - 2)})
+        codes.append(answer["structuredContent"].get("code"))
+    assert codes == [None] * 16 + ["quota_reached"] * 4
+    assert len((await kernel.ask("GET", "/resources")).json["resources"]) == 16
+
+
+async def test_what_is_cleared_takes_its_resources_along(kernel: ServedKernel) -> None:
+    """No byte of it is left, unless another space said the same."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    for text in ("only here " * 10, "both " * 10):
+        await kernel.ask("POST", "/spaces/review/resources", {"content": text})
+    await kernel.ask("POST", "/spaces/dm:alice/resources", {"content": "both " * 10})
+    assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
+    assert (await kernel.ask("POST", "/spaces/review/clear")).status == 200
+    (left,) = (await kernel.ask("GET", "/resources")).json["resources"]
+    assert left["space"] == "dm:alice"
+    assert (await kernel.ask("GET", f"/resources/{left['id']}")).json["content"] == "both " * 10
+    bodies = kernel.services.store.reader.now(lambda conn: conn.execute("SELECT body FROM blobs").fetchall())
+    assert [row for row in bodies if b"only here" in bytes(row[0])] == []
+
+
+async def test_a_repeated_call_says_a_long_message_once(kernel: ServedKernel) -> None:
+    """The ledger knows it by its words, not by its stub."""
+    await kernel.attempt()
+    answers = [await call(kernel, "channel_send", {"message": BIG}, **{CALL_KEY: "one"}) for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len([text for text in await channel(kernel, "dm:alice") if INSTEAD in text]) == 1
+
+
+async def test_the_largest_message_of_control_characters_fits_the_start_of_a_worker(kernel: ServedKernel) -> None:
+    """What is accepted reaches its agent, whatever JSON makes of it (six bytes for one)."""
+    text = "\x01" * TEXT_LIMIT_BYTES
+    sent = await kernel.ask("POST", "/messages", {"to": "alice", "text": text})
+    (instruction,) = sent.json["instruction_ids"]
+    prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json
+    told = prompt["messages"][-1]["text"]
+    assert INSTEAD in told
+    name = reference(told)
+    assert (await kernel.ask("GET", f"/resources/{name}")).json["content"] == text

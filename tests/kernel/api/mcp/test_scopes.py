@@ -1,0 +1,79 @@
+"""Scopes: an attempt is listed, and may call, exactly the tools that its agent's file gives it."""
+
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.api.mcp.tools import TOOLS, visible
+from kernel.store.attempts import narrow
+from protocol.agent import SCOPES, Scope, scopes_of
+from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
+
+pytestmark = pytest.mark.promise("P42", "XF15")
+
+
+async def attempt(kernel: ServedKernel, *scopes: Scope) -> None:
+    """An attempt of alice in review whose token opens ``scopes``."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    instruction = await kernel.attempt("alice@review")
+    await kernel.services.store.writer.commit(narrow, instruction, 1, frozenset(scopes))
+
+
+async def listed(kernel: ServedKernel, **extra: Any) -> set[str]:
+    """The tools that it is listed; with something ``extra`` in the request by the SDK, else without it."""
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE | extra}}
+    return {tool["name"] for tool in (await post(kernel, body)).json["result"]["tools"]}
+
+
+@pytest.mark.parametrize("extra", [{}, {"progressToken": 1}], ids=["fast", "sdk"])
+async def test_a_reviewer_that_may_not_speak_reads_votes_and_is_refused_the_rest(
+    kernel: ServedKernel, extra: dict[str, int]
+) -> None:
+    """Both ways in: what is out of scope is not listed, and a call of it is a refusal that changes nothing."""
+    await attempt(kernel, "channel.read", "votes")
+    tools = await listed(kernel, **extra)
+    assert {"channel_read", "my_inbox", "my_inbox_ack", "team_vote", "team_proposal_create", "team_members"} <= tools
+    assert not tools & {"channel_send", "ask_agent", "feedback_submit"}
+    before = (await kernel.ask("GET", "/spaces/review/channel")).json["total"]
+    refused = (await post(kernel, call_of("channel_send", {"message": "@bob hi"}, **extra))).json["result"]
+    assert (refused["isError"], refused["structuredContent"]["code"]) == (True, "forbidden")
+    assert "channel.write" in refused["structuredContent"]["detail"]
+    assert (await kernel.ask("GET", "/spaces/review/channel")).json["total"] == before
+    assert (await call(kernel, "channel_read"))["isError"] is False
+
+
+async def test_a_writer_without_votes_is_refused_even_with_arguments_that_are_wrong(kernel: ServedKernel) -> None:
+    """The scope comes first: what a tool takes is told to nobody who may not call it."""
+    await attempt(kernel, "channel.write")
+    for name in ("team_vote", "team_proposal_create", "team_proposal_status", "team_proposal_cancel"):
+        refused = await call(kernel, name, {"no": "such"})
+        assert refused["structuredContent"]["code"] == "forbidden", name
+    assert (await call(kernel, "channel_send", {"message": "hi"}))["isError"] is False
+
+
+async def test_a_token_opens_everything_unless_its_agent_says_less(kernel: ServedKernel) -> None:
+    """`default` is all of it; without any scope there are still the tools that all have."""
+    await kernel.attempt(token="whole")
+    everything = {tool.name for tool in TOOLS.values() if tool.scope != "tree"}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
+    tools = (await post(kernel, body, "whole")).json["result"]["tools"]
+    assert {tool["name"] for tool in tools} == everything
+
+
+async def test_an_agent_without_any_scope_has_the_tools_that_all_have(kernel: ServedKernel) -> None:
+    """`scopes: []`."""
+    await attempt(kernel)
+    assert await listed(kernel) == {tool.name for tool in TOOLS.values() if tool.scope == "all"}
+
+
+@settings(max_examples=50)
+@given(st.frozensets(st.sampled_from(sorted(SCOPES))))
+def test_each_scope_opens_its_tools_whatever_the_others_are(scopes: frozenset[Scope]) -> None:
+    """What is opened by several is what each of them opens."""
+    together = {tool.name for tool in visible(scopes)}
+    assert together == {tool.name for scope in scopes for tool in visible(frozenset([scope]))}
+    assert scopes_of(tuple(scopes)) == scopes
+    assert scopes_of(("default", *scopes)) == SCOPES == set(get_args(Scope))
