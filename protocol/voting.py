@@ -3,7 +3,7 @@
 People, agents and events say *proposal*. In names of types and tables that are data it is still called a ballot.
 """
 
-from typing import Annotated, Final, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
@@ -26,6 +26,8 @@ TITLE_LIMIT: Final = 200
 DESCRIPTION_LIMIT: Final = 8000
 REASON_LIMIT: Final = 2000
 OPTIONS_LIMIT: Final = 64
+METADATA_BYTES: Final = 1024
+"""Of one option, as JSON: all options of a vote are in one message."""
 SHORTEST_SECONDS: Final = 1.0
 USUAL_SECONDS: Final = 60.0
 LONGEST_SECONDS: Final = 7 * 24 * 3600.0
@@ -37,10 +39,11 @@ Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT)]
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be chosen: ``id`` is what a vote says, ``label`` what it means."""
+    """What can be chosen: ``id`` is what a vote says, ``label`` what it means, ``metadata`` what is known of it."""
 
     id: OptionId
     label: Annotated[str, msgspec.Meta(max_length=TITLE_LIMIT)] = ""
+    metadata: Annotated[dict[str, Any], msgspec.Meta(description=f"JSON, {METADATA_BYTES} bytes at most.")] = {}
 
 
 class Resolution(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +122,9 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
             "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
         ),
     ] = Resolution()
-    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
+    binding: Annotated[
+        bool, msgspec.Meta(description="Only of what something follows from: the approval that is your run's verdict.")
+    ] = False
     timeout_seconds: (
         Annotated[
             float,

@@ -15,9 +15,11 @@ from typing import Final
 import msgspec
 
 from protocol.names import NameRejected, check_name
+from protocol.text import encode_json
 from protocol.voting import (
     DESCRIPTION_LIMIT,
     LONGEST_SECONDS,
+    METADATA_BYTES,
     NO,
     OPTION_ID,
     OPTIONS_LIMIT,
@@ -226,10 +228,14 @@ def with_defaults(
     # What an election and an approval are about, if nothing else was asked for.
     usual: tuple[Option, ...]
     ids = tuple(option.id for option in asked.options)
+    given = {option.id: option.metadata for option in asked.options}
     if asked.type == "approval" and set(ids) <= {YES, NO}:
-        usual = YES_OR_NO
+        usual = tuple(msgspec.structs.replace(one, metadata=given.get(one.id, {})) for one in YES_OR_NO)
     elif asked.type == "election" and set(ids) <= set(members):
-        usual = tuple(Option(id=member, label=f"@{member}") for member in dict.fromkeys(ids or members))
+        usual = tuple(
+            Option(id=member, label=f"@{member}", metadata=given.get(member, {}))
+            for member in dict.fromkeys(ids or members)
+        )
     else:
         usual = ()
     options = usual or asked.options
@@ -278,14 +284,24 @@ def _verdict_ms(terms: VerdictTerms) -> int:
     return round((VERDICT_SECONDS if terms.timeout is None else terms.timeout) * 1000)
 
 
+BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
+    {"approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID)"}
+)
+"""What follows from a binding vote, for each type of which something does."""
+
+
 def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
-    """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
+    """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is.
+
+    The hint says what would be binding here, of all types.
+    """
     if not asked.binding:
         return None
-    hint = "leave binding out: everybody reads what comes of it"
+    would = dict(BINDING)
     if verdict is not None:
-        hint = f"{hint}; the approval {verdict} decides over this workflow"
-    return "nothing relies on what comes of it, so it cannot be binding", hint
+        would["approval"] = f"the approval {verdict} decides over this workflow"
+    hint = f"leave binding out: everybody reads what comes of it; binding is: {'; '.join(would.values())}"
+    return f"nothing relies on what comes of this {asked.type}, so it cannot be binding", hint
 
 
 def check_terms(opened: ProposalOpened, electors: int) -> Fault | None:
@@ -297,6 +313,7 @@ def _faults(opened: ProposalOpened, electors: int) -> Iterable[Fault | None]:
     yield _name(opened.name)
     yield _words(opened)
     yield _options(opened)
+    yield _metadata(opened)
     yield _terms(opened)
     if not 1 <= opened.quorum <= electors:
         yield f"a quorum of {opened.quorum} cannot be: {electors} can vote", "leave it out to wait for all of them"
@@ -324,7 +341,7 @@ def _words(opened: ProposalOpened) -> Fault | None:
 
 def _options(opened: ProposalOpened) -> Fault | None:
     ids = [option.id for option in opened.terms.options]
-    if opened.terms.type == "approval" and opened.terms.options != YES_OR_NO:
+    if opened.terms.type == "approval" and ids != [YES, NO]:
         return "the options of an approval are yes and no", "leave options out, or make it a decision"
     if opened.terms.type == "election" and any(option.label != f"@{option.id}" for option in opened.terms.options):
         return "the options of an election are members", "leave options out, or make it a decision"
@@ -340,6 +357,13 @@ def _options(opened: ProposalOpened) -> Fault | None:
     if len({one.lower() for one in ids}) < len(ids):
         return "two options have the same id", None
     return None
+
+
+def _metadata(opened: ProposalOpened) -> Fault | None:
+    large = next((one.id for one in opened.terms.options if len(encode_json(one.metadata)) > METADATA_BYTES), None)
+    if large is None:
+        return None
+    return f"the metadata of {large} is over {METADATA_BYTES} bytes", "put it into a file and name that"
 
 
 def _terms(opened: ProposalOpened) -> Fault | None:

@@ -129,7 +129,8 @@ def proposal_lines(body: bytes, screen: Screen) -> list[str]:
         count = one.counts.get(option.id, 0)
         votes = "vote" if count == 1 else "votes"
         label = "" if option.label.lower() in ("", option.id.lower()) else f" ({option.label})"
-        lines.append(f"  {one_line(f'{option.id}: {count} {votes}{label}')}")
+        more = f" {json.dumps(option.metadata, ensure_ascii=False)}" if option.metadata else ""
+        lines.append(f"  {one_line(f'{option.id}: {count} {votes}{label}{more}')}")
     for vote in one.votes:
         reason = f": {vote.reason}" if vote.reason else ""
         lines.append(f"  {one_line(f'{vote.voter} voted {vote.choice}{reason}')}")

@@ -38,6 +38,7 @@ from kernel.rule.effects import (
 from kernel.rule.view import ProposalView, View, Workspace
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, place_of, split_space
+from protocol.text import encode_json
 from protocol.voting import BallotType, Method, Option, TieBreaker, Why
 
 _TYPES: Final[Mapping[BallotType, str]] = MappingProxyType(
@@ -101,7 +102,7 @@ def announced(opened: ProposalOpened) -> str:
         f"This is {'a binding vote, ' if opened.terms.binding else ''}{'; '.join(terms)}.",
         *([opened.terms.description.strip()] if opened.terms.description.strip() else []),
         "Options:",
-        *(f"- {_named(option)}" for option in opened.terms.options),
+        *(f"- {_named(option)}{_metadata(option)}" for option in opened.terms.options),
         f'Vote once, with team_vote: {{"proposal": "{opened.name}", "choice": "<option>", "reason": "<why>"}}.',
         "A vote is final.",
     ]
@@ -179,6 +180,10 @@ def _label(ballot: ProposalView, choice: str) -> str:
 def _named(option: Option) -> str:
     label = one_line(option.label)
     return option.id if label in ("", option.id) else f"{option.id}: {label}"
+
+
+def _metadata(option: Option) -> str:
+    return f" {encode_json(option.metadata).decode()}" if option.metadata else ""
 
 
 def _because(reason: str) -> str:

@@ -244,9 +244,9 @@ async def test_what_nothing_relies_on_cannot_be_binding(kind: Any) -> None:
         await it.start(members=TEAM)
         options = () if kind in ("election", "approval") else (Option(id="a"), Option(id="b"))
         asked = ProposalTerms(type=kind, title="x", options=options, binding=True)
-        with pytest.raises(Refused, match="nothing relies on what comes of it") as refused:
+        with pytest.raises(Refused, match=f"nothing relies on what comes of this {kind}") as refused:
             await it.on.writer.commit(create, HERE, asked)
-        assert "the approval release decides over this workflow" in str(refused.value.hint)
+        assert "binding is: the approval release decides over this workflow" in str(refused.value.hint)
         await it.on.writer.commit(create, HERE, msgspec.structs.replace(asked, binding=False))
 
 
