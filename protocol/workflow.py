@@ -22,6 +22,7 @@ from protocol.agent import (
 )
 from protocol.budget import AgentBudget, RunBudget
 from protocol.project import WorkspaceProvider
+from protocol.tasks import TaskSpec
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 
 RESERVED_VARIABLES: Final = frozenset({"env", "params", "workflow", "workspace", "source", "message", "match"})
@@ -214,6 +215,10 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     verdict: str | VerdictTerms | None = None
     """The binding approval that decides over a run: after a `no` its exit code is 8, without an answer 6. Its id alone
     stands for: all agents vote, a majority of them all decides, and nothing breaks a tie."""
+
+    tasks: tuple[TaskSpec, ...] = ()
+    """What is to be done, as a graph: the same list that an agent plans with ``team_task_plan``. A task with ``for``
+    becomes work of that agent once all that it needs is done. In titles, texts and checks nothing is replaced."""
 
     deliver: Deliver | None = None
     """With ``workspace: {git: worktree}``: merge what the agents did once a run has ended."""

@@ -132,6 +132,24 @@ class DeadInstruction(OpenItem, frozen=True, kw_only=True):
     retriable: bool
 
 
+class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that does not go on: ``held_by`` such as failed; ``left`` by the agent that it is for; or nobody's.
+
+    ``working``: something in its workspace can go on, and may claim it yet.
+    """
+
+    id: str
+    title: str
+    name: str | None
+    space: str
+    run: int
+    since: str | None
+    held_by: tuple[str, ...] = ()
+    left: bool = False
+    blocks: tuple[str, ...] = ()
+    working: bool = False
+
+
 class Untrusted(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules of one file that wait for trust. ``file`` is the argument of ``awk trust``."""
 
@@ -149,6 +167,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     limited: tuple[LimitedRun, ...] = ()
     probed: frozenset[str] = frozenset()
     """Breakers that somebody is trying right now: what waits for them waits for that."""
+    tasks: tuple[StuckTask, ...] = ()
     dead: tuple[DeadInstruction, ...] = ()
     dead_total: int = 0
     untrusted: tuple[Untrusted, ...] = ()
@@ -169,13 +188,9 @@ Make = Callable[[], Need]
 
 def _found(state: Snapshot) -> Iterator[Make]:
     """A maker of each need, so that who only counts them makes none."""
-    for request in state.requests:
-        yield partial(_request, request)
-    for vote in state.votes:
-        if needs_person(vote):
-            yield partial(_vote, vote)
-    for agent in state.errors:
-        yield partial(_agent_error, agent)
+    yield from (partial(_request, request) for request in state.requests)
+    yield from (partial(_vote, vote) for vote in state.votes if needs_person(vote))
+    yield from (partial(_agent_error, agent) for agent in state.errors)
     waiting: dict[tuple[NeedKind, str], list[BlockedWork]] = {}
     for blocked in state.blocked:
         cause = _cause(blocked, state.probed)
@@ -188,8 +203,8 @@ def _found(state: Snapshot) -> Iterator[Make]:
         yield partial(_WAITS[kind], kind, key, group)
     for run in limited.values():
         yield partial(_limited_run, run)
-    for file in state.untrusted:
-        yield partial(_untrusted, file)
+    yield from (partial(_task, task) for task in state.tasks if task.held_by or task.left or not task.working)
+    yield from (partial(_untrusted, file) for file in state.untrusted)
     for dead in state.dead:
         yield partial(_dead, dead)
 
@@ -380,6 +395,29 @@ def _answer(kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
 _WAITS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]], Need]]] = MappingProxyType(
     {"credentials": _provider, "quota": _provider, "limit": _limit, "answer": _answer}
 )
+
+
+def _task(one: StuckTask) -> Need:
+    named = str(Target(None, *split_space(one.space)))
+    drop = _action("drop it", f"task cancel {named} {one.id}")
+    if one.held_by:
+        lost = ", ".join(one.held_by)
+        why = f"waits for {lost}, which is not done and will not be"
+        actions = (_action(f"count {lost} as done", f"task done {named} {' '.join(one.held_by)}"), drop)
+    else:
+        why = f"was left by {one.name}, whose work has ended" if one.left else "is ready, and nobody claims it"
+        actions = (_action("it is done", f"task done {named} {one.id}"), drop)
+    return Need(
+        kind="task",
+        id=one.id,
+        agent=one.name,
+        space=one.space,
+        run=run_id(one.run),
+        since=one.since,
+        blocks=one.blocks,
+        text=_line(f"{one.id} ({one.title}) {why}"),
+        actions=actions,
+    )
 
 
 def _untrusted(one: Untrusted) -> Need:

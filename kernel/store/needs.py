@@ -16,9 +16,10 @@ from kernel.policy.needs import (
     PendingProposal,
     Request,
     Snapshot,
+    StuckTask,
     Untrusted,
 )
-from kernel.store import rows, voting
+from kernel.store import rows, tasks, voting
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
 from kernel.store.rows import Page
@@ -43,6 +44,7 @@ def snapshot(conn: apsw.Connection, now_ms: int, untrusted: Iterable[Untrusted] 
         ),
         blocked=tuple(_blocked(conn)),
         limited=tuple(rows.each(conn.execute(LIMITED), LIMITED, LimitedRun, space=place_of)),
+        tasks=tuple(_tasks(conn, now_ms)),
         probed=frozenset(one.key for one in breakers(conn) if one.state == "half_open"),
         dead_total=int(conn.execute(COUNT_DEAD).get),
         untrusted=tuple(untrusted),
@@ -163,8 +165,8 @@ def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingPr
     working = False
     if one.binding:
         work: dict[str, set[Kind]] = {}
-        for row in rows.each(conn.execute(WORK, (one.space,)), WORK, _Work):
-            work.setdefault(row.name, set()).add(of_row(conn, row, now_ms).kind)
+        for name, kind in _work_in(conn, one.space, now_ms):
+            work.setdefault(name, set()).add(kind)
         working = any(kinds - {"person"} for kinds in work.values())
         asked = {*one.counting.electors, one.creator}
         for member in rows.each(conn.execute(MEMBERS, (one.space,)), MEMBERS, _Member):
@@ -173,6 +175,21 @@ def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingPr
                 kinds = frozenset(work.get(member.name, ()))
                 electors[member.name] = Elector(held=free.kind == "person", work=kinds)
     return msgspec.structs.replace(one, space=place_of(one.space), electors=electors, working=working)
+
+
+def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[str, Kind]]:
+    """Return how the open work of ``space`` stands, by the name of whose it is."""
+    for row in rows.each(conn.execute(WORK, (space,)), WORK, _Work):
+        yield row.name, of_row(conn, row, now_ms).kind
+
+
+def _tasks(conn: apsw.Connection, now_ms: int) -> Iterable[StuckTask]:
+    """Look whether those that nobody claims may still be claimed by somebody at work."""
+    working: dict[str, bool] = {}
+    for space, one in tasks.stuck(conn, now_ms):
+        if space not in working:
+            working[space] = any(kind != "person" for _, kind in _work_in(conn, space, now_ms))
+        yield msgspec.structs.replace(one, working=working[space])
 
 
 def _numbers(joined: str | None) -> tuple[int, ...]:

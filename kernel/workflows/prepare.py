@@ -21,7 +21,7 @@ from kernel.workflows.checkouts import Checkout
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.members import specs
 from kernel.workflows.variables import FOLDER, Value, environment_names, parse_params, start_values
-from kernel.workflows.workspace import delivery_demands, tree_demands, workspace_settings
+from kernel.workflows.workspace import delivery_demands, task_demands, tree_demands, workspace_settings
 from protocol.api.document import FileError
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest
@@ -126,7 +126,8 @@ def check_asked(loaded: LoadedWorkflow, run: RunOptions | None) -> RunOptions:
     Returns the options with the stricter of each limit. The tag's form and the parameters are checked elsewhere.
     """
     definition = loaded.definition
-    if run is not None:  # it ends by itself, so somebody has to begin
+    begun = any(one.for_ is not None and not one.needs for one in definition.tasks)
+    if run is not None and not begun:  # it ends by itself, so somebody has to begin
         if not (definition.kickoff or "").strip():
             raise Refused(
                 "no_kickoff", f"{definition.name} has no kickoff: a run of it would end at once",
@@ -175,6 +176,7 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     own += [f"setup runs: {step.shell}" for step in loaded.definition.setup]
     own += tree_demands(loaded.definition)
     own += delivery_demands(loaded.definition)
+    own += task_demands(loaded.definition)
     scheduled = ((name, entry.schedule) for name, entry in loaded.definition.agents.items())
     own += [wakes_text(name, schedule) for name, schedule in scheduled if schedule is not None]
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]

@@ -10,6 +10,7 @@ from typing import Final, Literal
 import msgspec
 
 from kernel.agents.definition import place_at
+from kernel.policy.tasks import find_cycle, plan_fault
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
 from kernel.source.yaml_tree import Node
@@ -68,6 +69,34 @@ def check_deliver(definition: WorkflowDefinition, node: Node, problems: Diagnost
     if deliver.when == "verdict" and definition.verdict is None:
         message = "there is no vote that could say yes"
         problems.add(place_at(node, "deliver.when"), "deliver.when", message, "add verdict:, or write when: done")
+
+
+def task_demands(definition: WorkflowDefinition) -> Iterator[str]:
+    """The commands of its tasks, verbatim, which need trust."""
+    yield from (f"before {one.title} is done, this checks it: {one.check}" for one in definition.tasks if one.check)
+
+
+def check_tasks(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
+    """Add what is wrong with the ``tasks`` of ``definition``."""
+    if not definition.tasks:
+        return
+    place = place_at(node, "tasks")
+    fault = plan_fault(definition.tasks, tuple(definition.agents))
+    if definition.workspace is False:
+        fault = "with workspace: false its agents have no tasks together", "remove workspace: false, or tasks:"
+    if fault is not None:
+        problems.add(place, "tasks", *fault)
+        return
+    keys = {one.key for one in definition.tasks}
+    for index, one in enumerate(definition.tasks):
+        unknown = next((name for name in (*one.needs, one.parent) if name is not None and name not in keys), None)
+        if unknown is not None:
+            problems.add(place, f"tasks[{index}].needs", f"{unknown[:64]!r} is no key of a task here", "give it key:")
+        if any(variables(text) for text in (one.title, one.text, one.check or "")):
+            problems.add(place, f"tasks[{index}]", "tasks know no variables", "say it in words, or in the kickoff")
+    cycle = find_cycle({one.key or "": one.needs for one in definition.tasks})
+    if cycle:
+        problems.add(place, "tasks", f"these would wait for each other: {' -> '.join(cycle)}")
 
 
 Keeping = Literal["kept", "memory", "none"]

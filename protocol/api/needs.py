@@ -4,7 +4,9 @@ from typing import Literal
 
 from protocol.api.document import Body, Page
 
-NeedKind = Literal["approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "trust", "dead"]
+NeedKind = Literal[
+    "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "task", "trust", "dead"
+]
 
 
 class NeedAction(Body, frozen=True, kw_only=True):
@@ -17,8 +19,9 @@ class NeedAction(Body, frozen=True, kw_only=True):
 class Need(Body, frozen=True, kw_only=True):
     """One thing that goes on only once a person does something. ``text`` is for people, on one line.
 
-    ``id`` is that of the request, the proposal, the instruction or the run, or the name of the agent or the file.
-    ``blocks`` are the instructions that wait for it; a vote blocks its run.
+    ``id`` is that of the request, the proposal, the task, the instruction or the run, or the name of the agent or the
+    file.
+    ``blocks`` are the instructions that wait for it; a vote blocks its run, a task the tasks that wait for it.
     """
 
     kind: NeedKind

@@ -4,6 +4,7 @@ from protocol.api.agents import AgentCondition
 from protocol.api.document import Body, Document
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
+from protocol.tasks import TaskState
 
 
 class Queue(Body, frozen=True, kw_only=True):
@@ -12,6 +13,15 @@ class Queue(Body, frozen=True, kw_only=True):
     immediate: int = 0
     normal: int = 0
     background: int = 0
+
+
+class PsTask(Body, frozen=True, kw_only=True):
+    """A task that an agent has claimed, or that is for it. ``blocked_by`` are the tasks that it waits for."""
+
+    id: str
+    title: str
+    state: TaskState
+    blocked_by: tuple[str, ...] = ()
 
 
 class PsRow(AgentCondition, frozen=True, kw_only=True):
@@ -32,6 +42,8 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     last_event_at: str | None = None
     diff: DiffStat | None = None
     """Of its own working tree, where it has one and has done a step since the kernel began."""
+    tasks: tuple[PsTask, ...] = ()
+    """Of its workspace: those that it has claimed, and those that are for it and not over."""
 
 
 class Ps(Document, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from kernel.store.quotas import forget_quotas
 from kernel.store.rows import SpentColumns
 from kernel.store.transaction import Transaction
 from kernel.store.transition_sql import delivery_sql, instruction_sql
+from kernel.store.transitions import tasks
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
@@ -235,6 +236,7 @@ def _conclude(
         speaker=agent,
     )
     recorder = apply_fact(tx, fact)
+    tasks.instruction_over(tx, number, conclusion.status)
     if row.asked_by is not None:
         answer(tx, row.asked_by)
     # Last, so that who waits for the end has seen what was said.

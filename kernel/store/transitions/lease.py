@@ -4,7 +4,7 @@ from typing import Final, cast
 
 import msgspec
 
-from kernel.store import rows
+from kernel.store import rows, tasks
 from kernel.store.instructions import AgentInSpace
 from kernel.store.transaction import Transaction
 from kernel.store.transition_sql import delivery_sql, instruction_sql
@@ -159,6 +159,7 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
             one for blob in (row.vouched, row.run_vouched) if blob is not None for one in _vouched.decode(blob)
         ),
     )
+    tasks.take(tx, number, row.epoch, row.name)
     data = {"attempt": leased.attempt, "epoch": row.epoch, "n": n}
     tx.emit("instruction.leased", space=row.space, agent=row.name, instruction=number, data=data)
     return leased

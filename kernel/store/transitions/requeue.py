@@ -12,6 +12,7 @@ from kernel.store.attempts import Ending, end_attempt, stale
 from kernel.store.circuit_breakers import ProviderFailure, breaker, record_failure, release_probe
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transition_sql import instruction_sql
+from kernel.store.transitions import tasks
 from kernel.store.transitions.threads import compact, take_answers
 from protocol.errors import CLASS_OF_CAUSE, Cause
 from protocol.instruction import LANES, WaitReason
@@ -118,6 +119,8 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         tx.conn.execute(SET_LANE, (better, number))
     end_attempt(tx, number, epoch, name, space, Ending(parking.outcome, parking.exit, parking.stderr_tail))
     release_probe(tx, number)
+    if parking.cause is not None:  # who only waits, or makes room, goes on with what it holds
+        tasks.attempt_over(tx, number)
     if parking.compact:
         compact(tx, number)
     if parking.rests_until_ms:

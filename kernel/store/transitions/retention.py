@@ -57,6 +57,8 @@ RETURNING 1
 VOTES: Final = "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
 ELECTORS: Final = "DELETE FROM electors WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space = ?)"
 BALLOTS: Final = "DELETE FROM ballots WHERE space = ?"
+TASK_NEEDS: Final = "DELETE FROM task_needs WHERE task IN (SELECT t.id FROM tasks AS t WHERE t.space = ?)"
+TASKS: Final = "DELETE FROM tasks WHERE space = ?"
 TREES: Final = "DELETE FROM worktrees WHERE space = ?"
 MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 REDO: Final = "DELETE FROM mirrors WHERE space = ?"
@@ -65,7 +67,11 @@ RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM age
 INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
 LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
 RESOURCES: Final = "DELETE FROM resources WHERE space = ?"
-OF_RUNS: Final = (RESOURCES, VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE)
+# fmt: off
+OF_RUNS: Final = (
+    RESOURCES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE,
+)
+# fmt: on
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:

@@ -17,6 +17,7 @@ from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
+from kernel.store.transitions import tasks
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.landings import plan_landing, request_landing
@@ -38,6 +39,7 @@ from protocol.names import (
     run_space,
     workflow_space,
 )
+from protocol.tasks import TaskSpec
 from protocol.workflow import Deliver
 
 
@@ -62,6 +64,13 @@ class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 _encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(StartedRun)
+
+
+class _Planning(msgspec.Struct, frozen=True):
+    tasks: tuple[TaskSpec, ...] = ()
+
+
+_definition: Final = msgspec.json.Decoder(_Planning)
 
 
 # A person who starts it has perhaps just seen to what they wait for: one of them may try.
@@ -109,6 +118,10 @@ def start_run(
     members = agents.members(tx.conn, record.space)
     if begins and started.mirror is not None:
         mark_redo(tx, record.space)  # its files hold what was said in earlier runs
+    if begins and (planned := _definition.decode(started.definition).tasks):
+        tasks.plan(tx, record.space, planned, by_file=True)
+    elif not begins:
+        tasks.give_out_again(tx, record.space)
     if trees is not None:
         plan_worktrees(tx, record.id, record.space, trees, {member.name: member.key for member in members})
     begun = StartedRun(

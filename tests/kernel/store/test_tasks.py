@@ -1,0 +1,295 @@
+"""Tasks of a workspace on a real store: who may do what, what follows, and what a dead agent holds."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kernel.policy.needs import needs
+from kernel.store import tasks as store_tasks
+from kernel.store.database import MEMORY
+from kernel.store.needs import snapshot
+from kernel.store.rows import Page
+from kernel.store.transitions import tasks
+from kernel.store.transitions.close import close
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.runs import stop_workflow
+from protocol.api.needs import Need
+from protocol.errors import Refused
+from protocol.message import USER
+from protocol.names import InstructionId
+from protocol.tasks import TaskInfo, TaskSpec
+from tests.kernel.store.hall import SPACE, Hall
+from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.task_graphs import trial
+
+SAID = "SELECT sender || ': ' || text FROM messages WHERE space = ? AND text LIKE '[TASK%' ORDER BY seq"
+CRASH = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
+
+
+class Board:
+    """The tasks of a hall, and short ways to act on them."""
+
+    def __init__(self, hall: Hall) -> None:
+        self.hall = hall
+
+    def plan(self, *specs: TaskSpec, who: str = USER, key: str | None = None) -> dict[str, str]:
+        return self.hall.commit(tasks.plan, SPACE, specs, author=self.hall.author(who), call_key=key).ids
+
+    def claim(self, who: str, name: str) -> TaskInfo:
+        return self.hall.commit(tasks.claim, SPACE, name, author=self.hall.author(who)).task
+
+    def done(self, who: str, name: str, result: str = "") -> tasks.Changed:
+        return self.hall.commit(tasks.finish, SPACE, name, result, author=self.hall.author(who))
+
+    def fail(self, who: str, name: str) -> tasks.Changed:
+        return self.hall.commit(tasks.fail, SPACE, name, "it broke", author=self.hall.author(who))
+
+    def end_work(self, who: str) -> None:
+        """Its instruction ends well, and it begins with the next."""
+        author = self.hall.author(who)
+        assert author is not None
+        self.hall.commit(close, author.instruction, author.epoch, status="done", text="done with it")
+        self.hall.take_all()
+
+    def crash(self, who: str) -> InstructionId:
+        author = self.hall.author(who)
+        assert author is not None
+        self.hall.commit(requeue, author.instruction, author.epoch, CRASH)
+        return author.instruction
+
+    def __getitem__(self, name: str) -> TaskInfo:
+        found = store_tasks.find(self.hall.database.writer(), SPACE, name)
+        assert found is not None, name
+        return store_tasks.info(found)
+
+    def holder(self, name: str) -> str | None:
+        return self[name].holder
+
+    def work_of(self, name: str) -> str | None:
+        return self[name].instruction
+
+    def states(self) -> dict[str, str]:
+        found = store_tasks.listed(self.hall.database.writer(), SPACE, Page())
+        return {one.key or one.id: one.state for one in found.tasks}
+
+    def said(self) -> list[str]:
+        return [str(text) for (text,) in self.hall.database.writer().execute(SAID, (SPACE,))]
+
+    def needs(self) -> dict[str, Need]:
+        found = needs(snapshot(self.hall.database.writer(), self.hall.now_ms))
+        return {one.id: one for one in found if one.kind == "task"}
+
+
+@pytest.fixture
+def board() -> Iterator[Board]:
+    database = open_migrated(MEMORY)
+    hall = Hall(database)
+    hall.begin()
+    yield Board(hall)
+    database.close()
+
+
+def refused(act: Callable[[], object]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        act()
+    return caught.value
+
+
+CHAIN = (TaskSpec(key="a", title="First"), TaskSpec(key="b", title="Second", needs=("a",)))
+
+
+@pytest.mark.promise("P39")
+def test_a_task_is_ready_once_what_it_needs_is_done_and_the_channel_says_so(board: Board) -> None:
+    """The claim, the state and the message are one commit; keys stand for ids."""
+    assert board.plan(*CHAIN, who="alice") == {"a": "t1", "b": "t2"}
+    assert board.states() == {"a": "ready", "b": "open"}
+    assert board["t2"].blocked_by == ("t1",)
+    assert board["t1"].blocks == ("t2",)
+    assert board.claim("bob", "a").holder == "bob"
+    assert refused(lambda: board.claim("carol", "t1")).text == "t1 is claimed by bob"
+    assert refused(lambda: board.claim("carol", "t2")).text == "t2 waits for t1"
+    assert refused(lambda: board.done("carol", "t1")).code == "conflict"
+    board.done("bob", "t1", "made it")
+    assert board.states() == {"a": "done", "b": "ready"}
+    assert board["t1"].result == "made it"
+    assert board.said() == [
+        "alice: [TASKS] planned, 2:\n- t1 First\n- t2 Second (after t1)",
+        "bob: [TASK:t1] claimed: First",
+        "bob: [TASK:t1] done: First\nmade it\nReady now: t2",
+    ]
+    assert refused(lambda: board.done("bob", "t1")).text == "t1 is done"
+
+
+@pytest.mark.promise("P39")
+def test_a_plan_with_a_circle_or_an_unknown_name_stores_nothing(board: Board) -> None:
+    """The circle is told; through a split as well."""
+    circle = (TaskSpec(key="a", title="A", needs=("b",)), TaskSpec(key="b", title="B", needs=("a",)))
+    assert refused(lambda: board.plan(*circle)).text == "these tasks would wait for each other: a -> b -> a"
+    assert refused(lambda: board.plan(TaskSpec(title="x", needs=("zzz",)))).code == "not_found"
+    assert refused(lambda: board.plan(TaskSpec(title="x", for_="zoe"))).code == "bad_request"
+    assert board.states() == {}
+    board.plan(*CHAIN)
+    board.claim("bob", "a")
+    bob = board.hall.author("bob")
+    part = (TaskSpec(key="p", title="Part", needs=("b",)),)
+    caught = refused(lambda: board.hall.commit(tasks.split, SPACE, "a", part, author=bob))
+    assert "p" in caught.text and "t1" in caught.text and "t2" in caught.text
+    assert board.states() == {"a": "claimed", "b": "open"}
+
+
+@pytest.mark.promise("P40")
+def test_a_dead_attempt_holds_nothing_and_takes_it_again_unless_another_was_faster(board: Board) -> None:
+    """Neither does one whose kernel died."""
+    board.plan(TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B"))
+    board.claim("bob", "a")
+    board.claim("bob", "b")
+    board.crash("bob")
+    assert board.states() == {"a": "ready", "b": "ready"}
+    assert board.holder("a") is None
+    board.claim("carol", "a")
+    board.hall.take_all()
+    assert (board.holder("a"), board.holder("b")) == ("carol", "bob")
+    board.done("bob", "b")
+    board.hall.restart()
+    assert board.holder("a") == "carol"
+    board.done("carol", "a")
+
+
+@pytest.mark.promise("P40")
+def test_an_attempt_that_only_waits_keeps_what_it_holds(board: Board) -> None:
+    """The one that goes on with its work holds it then, and the one before no more."""
+    board.plan(TaskSpec(key="a", title="A"))
+    board.claim("bob", "a")
+    before = board.hall.author("bob")
+    assert before is not None
+    board.hall.commit(requeue, before.instruction, before.epoch, Requeue(status="yielded", outcome="yielded"))
+    assert board.holder("a") == "bob"
+    board.hall.take_all()
+    caught = refused(lambda: board.hall.commit(tasks.finish, SPACE, "a", author=before))
+    assert caught.code == "stale_attempt"
+    assert board.done("bob", "a").task.state == "done"
+
+
+@pytest.mark.promise("P39")
+def test_a_ready_task_for_an_agent_becomes_its_work_and_is_given_once_more_if_left(board: Board) -> None:
+    """Then a person is asked, with commands that settle it."""
+    board.plan(TaskSpec(key="a", title="A", text="All of it.", for_="bob"), who="alice")
+    assert board.states() == {"a": "ready"}
+    board.end_work("bob")
+    assert board.holder("a") == "bob", "he was given it, and is at it"
+    board.end_work("bob")
+    assert board.holder("a") == "bob", "said neither done nor fail: once more"
+    board.end_work("bob")
+    assert board["a"].state == "ready"
+    assert board.holder("a") is None
+    need = board.needs()["t1"]
+    assert [one.command for one in need.actions] == ["awk task done @review t1", "awk task cancel @review t1"]
+    board.done(USER, "t1")
+    assert board.needs() == {}
+
+
+@pytest.mark.promise("P39")
+@pytest.mark.parametrize(("own", "expected"), [(None, "open"), ("skip", "ready"), ("cancel", "cancelled")])
+def test_what_needs_a_failed_task_is_held_goes_on_or_is_cancelled(board: Board, own: str | None, expected: str) -> None:
+    """What is held needs a person, who may count the failed one as done."""
+    board.plan(CHAIN[0], TaskSpec(key="b", title="B", needs=("a",), on_failure=own))  # type: ignore[arg-type]
+    board.claim("bob", "a")
+    board.fail("bob", "a")
+    assert board.states() == {"a": "failed", "b": expected}
+    if own is not None:
+        return
+    need = board.needs()["t2"]
+    assert [one.command for one in need.actions] == ["awk task done @review t1", "awk task cancel @review t2"]
+    board.done(USER, "t1")
+    assert board.states() == {"a": "done", "b": "ready"}
+
+
+@pytest.mark.promise("P39")
+def test_one_that_nobody_claims_needs_a_person_after_a_while_unless_somebody_is_at_work(board: Board) -> None:
+    """Who is at work may claim it yet."""
+    board.plan(TaskSpec(key="a", title="A"))
+    board.hall.now_ms += 61_000
+    assert board.needs() == {}
+    for who in ("alice", "bob", "carol"):
+        author = board.hall.author(who)
+        assert author is not None
+        board.hall.commit(close, author.instruction, author.epoch, status="done", text="")
+    assert list(board.needs()) == ["t1"]
+
+
+@pytest.mark.promise("P39")
+def test_a_split_task_waits_for_its_parts_and_is_ready_again_after_them(board: Board) -> None:
+    """Whatever needs it waits for all of them."""
+    board.plan(*CHAIN)
+    board.claim("bob", "a")
+    bob = board.hall.author("bob")
+    parts = (TaskSpec(key="p", title="P"), TaskSpec(key="q", title="Q", needs=("p",)))
+    board.hall.commit(tasks.split, SPACE, "a", parts, author=bob)
+    assert board.states() == {"a": "open", "b": "open", "p": "ready", "q": "open"}
+    assert board["p"].parent == "t1"
+    for name in ("p", "q", "a", "b"):
+        board.claim("carol", name)
+        board.done("carol", name)
+    assert set(board.states().values()) == {"done"}
+
+
+@pytest.mark.promise("P40")
+def test_files_of_a_claimed_task_keep_others_from_claiming_what_changes_them_too(board: Board) -> None:
+    """What is for an agent is given out once they are free."""
+    board.plan(
+        TaskSpec(key="a", title="A", files=("src/**",)),
+        TaskSpec(key="b", title="B", files=("src/x.py",)),
+        TaskSpec(key="c", title="C", files=("docs/**",)),
+    )
+    board.claim("bob", "a")
+    assert "bob holds with t1" in refused(lambda: board.claim("carol", "b")).text
+    board.claim("carol", "c")
+    board.plan(TaskSpec(key="d", title="D", files=("src/d.py",), for_="carol"))
+    assert board.work_of("d") is None
+    board.done("bob", "a")
+    assert board.work_of("d") is not None
+    assert board.claim("bob", "b").holder == "bob"
+
+
+def test_a_call_that_is_made_again_plans_nothing_twice(board: Board) -> None:
+    """By its key, and by its words after an interruption."""
+    first = board.plan(*CHAIN, who="bob", key="k1")
+    assert board.plan(*CHAIN, who="bob", key="k1") == first
+    assert len(board.states()) == 2
+
+
+def test_the_task_that_was_worked_on_is_where_another_was_found(board: Board) -> None:
+    """If it is one."""
+    board.plan(TaskSpec(key="a", title="A"))
+    board.claim("bob", "a")
+    board.plan(TaskSpec(key="b", title="B", parent="a"), who="bob")
+    assert (board["b"].found_in, board["b"].parent) == ("t1", "t1")
+    assert board["b"].state == "ready", "a parent blocks nothing"
+
+
+def test_a_person_who_ends_a_task_takes_back_the_work_that_nobody_has_begun(board: Board) -> None:
+    """Of one that is claimed its agent learns when it says done."""
+    board.plan(TaskSpec(key="a", title="A", for_="bob"))
+    changed = board.hall.commit(tasks.cancel_task, SPACE, "a")
+    assert changed.withdrawn == board.work_of("a")
+    board.plan(TaskSpec(key="b", title="B"))
+    board.claim("bob", "b")
+    assert board.hall.commit(tasks.cancel_task, SPACE, "b").withdrawn is None
+    assert refused(lambda: board.done("bob", "b")).text == "t2 is cancelled"
+
+
+def test_a_stopped_workflow_gives_nothing_out_and_needs_nobody(board: Board) -> None:
+    """Its tasks stay as they stand."""
+    board.plan(TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B", for_="bob"))
+    board.claim("carol", "a")
+    board.hall.commit(stop_workflow, SPACE, "stopped", 0)
+    assert board.states() == {"a": "ready", "b": "ready"}
+    assert board.needs() == {}
+    assert refused(lambda: board.plan(*CHAIN)).code == "workflow_not_running"
+
+
+@pytest.mark.promise("P39")
+@pytest.mark.parametrize("seed", range(12))
+def test_random_graphs_go_as_a_plain_scheduler_says(seed: int) -> None:
+    """With failures, splits, crashes and kills; ``scripts/soak tasks`` tries 10,000."""
+    trial(seed)
