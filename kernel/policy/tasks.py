@@ -6,7 +6,7 @@ was cancelled waits for a person, goes on without it, or is cancelled too (``on_
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, Literal
@@ -175,7 +175,7 @@ def _glob_parts(glob: str) -> tuple[str, ...]:
 def covers(globs: Iterable[str], path: str) -> bool:
     """Return whether ``path`` is one of those that ``globs`` stand for."""
     parts = _parts(path.translate(_LITERAL))
-    return any(_meet(_glob_parts(glob), parts) for glob in globs)
+    return any(_same_names(_glob_parts(glob), parts) for glob in globs)
 
 
 _LITERAL: Final = {ord("*"): "\0", ord("?"): "\0"}
@@ -185,31 +185,45 @@ _LITERAL: Final = {ord("*"): "\0", ord("?"): "\0"}
 def overlap(some: Iterable[str], others: Iterable[str]) -> bool:
     """Return whether there can be a path that both stand for."""
     other_parts = [_glob_parts(glob) for glob in others]
-    return any(_meet(_glob_parts(glob), parts) for glob in some for parts in other_parts)
+    return any(_same_names(_glob_parts(glob), parts) for glob in some for parts in other_parts)
 
 
-@lru_cache(maxsize=4096)
-def _meet(some: tuple[str, ...], others: tuple[str, ...]) -> bool:
+def _same_names(some: Sequence[str], others: Sequence[str]) -> bool:
     """Return whether two lists of names, in which ``**`` stands for any number of them, can be the same path."""
-    if not some or not others:
-        return not set(some + others) - {"**"}
-    if some[0] == "**":
-        return _meet(some[1:], others) or _meet(some, others[1:])
-    if others[0] == "**":
-        return _meet(others, some)
-    return _alike(some[0], others[0]) and _meet(some[1:], others[1:])
+    return _can_be_same(some, others, "**", _same_name)
 
 
 @lru_cache(maxsize=4096)
-def _alike(some: str, other: str) -> bool:
+def _same_name(some: str, other: str) -> bool:
     """Return whether two names with ``*`` and ``?`` can be the same name."""
-    if not some or not other:
-        return not (some + other).strip("*")
-    if some[0] == "*":
-        return _alike(some[1:], other) or _alike(some, other[1:])
-    if other[0] == "*":
-        return _alike(other, some)
-    return ("?" in (some[0], other[0]) or some[0] == other[0]) and _alike(some[1:], other[1:])
+    return _can_be_same(some, other, "*", lambda one, another: "?" in (one, another) or one == another)
+
+
+def _can_be_same(some: Sequence[str], others: Sequence[str], many: str, alike: Callable[[str, str], bool]) -> bool:
+    """Return whether two patterns, in which ``many`` stands for any number of items, can be the same.
+
+    Item by item of ``some``, all places of ``others`` that one can be at with it: agents write both, so the time is
+    bounded by the product of their lengths, and nothing recurses.
+    """
+    places = {0}
+    for item in (*some, None):
+        following: set[int] = set()
+        for place in range(len(others) + 1):
+            if place not in places:
+                continue
+            other = others[place] if place < len(others) else None
+            if item == many:
+                following.add(place)
+            if other is not None and many in (item, other):
+                places.add(place + 1)
+            if item is not None and other == many:
+                following.add(place)
+            elif item is not None and other is not None and item != many and alike(item, other):
+                following.add(place + 1)
+        if item is None:
+            break
+        places = following
+    return len(others) in places
 
 
 class FileClaim(msgspec.Struct, frozen=True):

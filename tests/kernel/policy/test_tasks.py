@@ -175,3 +175,12 @@ def test_two_tasks_of_one_plan_have_two_keys() -> None:
     assert plan_fault([TaskSpec(title="x", key="a"), TaskSpec(title="y", key="a")], []) is not None
     assert plan_fault([], []) is not None
     assert plan_fault([TaskSpec(title="x")] * 201, []) is not None
+
+
+@pytest.mark.parametrize(
+    ("glob", "other"),
+    [("*a" * 149, "*b" * 149), ("**/a/" * 59, "**/*?a/" * 42), ("?" * 300, "a/" * 2000), ("**/" * 99, "**/" * 99)],
+)
+def test_no_glob_takes_the_kernel_long_or_down(glob: str, other: str) -> None:
+    """Agents write both: a search that tries every way would take for ever, or more stack than there is."""
+    assert overlap([glob], [other]) == overlap([other], [glob])
