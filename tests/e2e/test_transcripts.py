@@ -1,9 +1,11 @@
 """Transcripts of random work, through kills of workers and of the kernel: what can be read is what was done."""
 
+import itertools
 import json
 import os
 import random
 import signal
+import sys
 from typing import Any
 
 import psutil
@@ -14,6 +16,8 @@ from tests.project import Project
 RUNS = int(os.environ.get("AWK_TEST_TRANSCRIPTS", "12"))
 """How many scripts are played: 500 for the figure in docs/trials.md."""
 SEED = int(os.environ.get("AWK_TEST_SEED", "7"))
+RUNS_A_KERNEL = 80
+"""That end before the next kernel is killed."""
 MOST_KILLS = 1
 """Of one script: an instruction whose workers crash more often is dead."""
 LIMIT = 3
@@ -92,15 +96,18 @@ def kill_kernel(project: Project) -> None:
 @pytest.mark.promise("P5", "P31")
 @pytest.mark.long("tests/interface/test_reads.py")
 def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> None:
-    """Through killed workers and a killed kernel; a page at a time; and its usage is the instruction's."""
+    """Through killed workers and killed kernels; a page at a time; and its usage is the instruction's."""
     chance = random.Random(SEED)
     scripts = {f"a{number}": random_script(chance, f"a{number}") for number in range(RUNS)}
     for name, (actions, _) in scripts.items():
         project.agent(name, *actions, more="restart: { delay: 0s }")
     assert project.awk("start", "--trust").code == 0
     sent = {name: project.send(name) for name in scripts}
-    project.until("instruction.ended")
-    kill_kernel(project)
+    kernels = 1 + RUNS // RUNS_A_KERNEL
+    for kernel in range(kernels):
+        until_ended(project, max(1, kernel * RUNS_A_KERNEL))
+        kill_kernel(project)
+    steps = workers = 0
     for name, instruction in sent.items():
         ended = project.ended(instruction)
         assert ended["status"] == "done", (SEED, name, ended)
@@ -112,6 +119,16 @@ def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> Non
         for key in ("input_tokens", "output_tokens"):
             assert sum(entry["usage"][key] for entry in entries if entry["usage"]) == ended["usage"][key]
         assert {entry["attempt"] for entry in entries} <= {attempt["n"] for attempt in ended["attempts"]}
+        steps += len(entries)
+        workers += len(ended["attempts"])
+    kills = f"{kernels} kernels killed, and {workers - RUNS} workers more than scripts"
+    sys.stdout.write(f"{RUNS} scripts of seed {SEED}: {steps} entries, read by the page, are what was done; {kills}\n")
+
+
+def until_ended(project: Project, count: int) -> None:
+    """Wait until so many instructions have ended."""
+    ended = itertools.count(1)
+    project.until("instruction.ended", holds=lambda _event: next(ended) >= count)
 
 
 def once(found: list[tuple[str, Any]], wanted: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
