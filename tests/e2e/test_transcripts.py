@@ -6,6 +6,9 @@ import os
 import random
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -141,20 +144,80 @@ def once(found: list[tuple[str, Any]], wanted: list[tuple[str, Any]]) -> list[tu
     return left
 
 
+BIG = 50_000_000
+GROWS = 16 * 2**20
+"""Of the kernel, at most, at any moment while an agent has such a result: a third of it."""
+FLOOD = f"head -c {BIG} /dev/zero | tr '\\\\0' x"
+WAYS = {
+    "a command": f'shell: "{FLOOD}"',
+    "a file": "tool: read, args: { path: big }",
+    "a tool of the project's": "tool: whole, args: { path: big }",
+    "an MCP server": "tool: mcp__own__flood, args: {}",
+}
+SERVER = f"""\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    answers = {{
+        "initialize": lambda: {{"capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "s", "version": "1"}},
+                              "protocolVersion": asked["params"]["protocolVersion"]}},
+        "tools/list": lambda: {{"tools": [{{"name": "flood", "inputSchema": {{"type": "object"}}}}]}},
+        "tools/call": lambda: {{"content": [{{"type": "text", "text": "x" * {BIG}}}], "isError": False}},
+    }}
+    if "id" in asked:
+        made = answers.get(asked["method"])
+        answer = {{"result": made()}} if made else {{"error": {{"code": -32601, "message": "no such method"}}}}
+        sys.stdout.write(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], **answer}}) + "\\n")
+        sys.stdout.flush()
+"""
+OWN = f"""\
+approval: auto
+tools: [files, whole]
+mcp_servers: {{ own: {{ command: {sys.executable}, args: [-I, -S, server.py] }} }}
+"""
+
+
+def ends(project: Project, agent: str) -> str:
+    """The instruction of ``agent`` that was given and has ended."""
+    return str(project.ended(project.send(agent))["id"])
+
+
+def most_bytes(kernel: psutil.Process, what: Callable[[], str]) -> tuple[int, str]:
+    """How much the kernel grew, at its most, while ``what`` was done; and what came of that."""
+    Path(f"/proc/{kernel.pid}/clear_refs").write_text("5")  # its peak begins anew
+    before = kernel.memory_info().rss
+    made = what()
+    (peak,) = (line for line in Path(f"/proc/{kernel.pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) * 1024 - before, made
+
+
 @pytest.mark.long("tests/worker/test_kernel_link.py")
-def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project) -> None:
+@pytest.mark.skipif("sys.platform != 'linux'", reason="/proc says how large a process was")
+def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project, subtests: pytest.Subtests) -> None:
     """It is cut in the worker, and says so: 50 MB of a tool's output are no more to the kernel than 128 KiB."""
-    project.agent("alice", "shell: \"head -c 50000000 /dev/zero | tr '\\\\0' x\"", "text: done")
+    (project.root / "big").write_bytes((b"x" * 99 + b"\n") * (BIG // 100))
+    project.write("server.py", SERVER)
+    project.write(
+        "moniro.yaml",
+        "tools: { whole: { description: All, command: [cat, '${path}'], input: { path: string } } }\n",
+    )
+    for number, action in enumerate(WAYS.values()):
+        project.agent(f"a{number}", action, "text: done", more=OWN)
+    project.agent("small", 'shell: "echo x"', "tool: mcp__own__none, args: {}", "text: done", more=OWN)
+    project.write(".agents/liar.yaml", f'backend: exec\ncommand: [sh, -c, "{FLOOD}"]\nretry: {{ attempts: 1 }}\n')
     assert project.awk("start", "--trust").code == 0
     kernel = psutil.Process(project.record()["pid"])
-    project.agent("bob", 'shell: "echo x"', "text: done")
-    read(project, project.ended(project.send("bob"))["id"])  # all that is needed for it is loaded
-    before = kernel.memory_info().rss
-    instruction = project.send("alice")
-    assert project.ended(instruction)["status"] == "done"
-    (entry,) = (entry for entry in read(project, instruction) if entry["kind"] == "tool")
-    assert "left out" in entry["output"] and len(entry["output"]) < 200_000
-    assert kernel.memory_info().rss - before < 30_000_000
+    read(project, ends(project, "small"))  # all that is needed for it is loaded
+    for number, way in enumerate(WAYS):
+        with subtests.test(way):
+            grew, instruction = most_bytes(kernel, partial(ends, project, f"a{number}"))
+            (entry,) = (entry for entry in read(project, instruction) if entry["kind"] == "tool")
+            assert (len(entry["output"]) < 200_000, grew < GROWS) == (True, True), (grew, entry["output"][-200:])
+            shown = f"{len(entry['output']):,} characters, {entry['output'][:60]!r}"
+            sys.stdout.write(f"{BIG:,} bytes of {way}: the kernel grew by {grew:,}, and shows {shown}\n")
+    grew, _ = most_bytes(kernel, partial(ends, project, "liar"))
+    sys.stdout.write(f"{BIG:,} bytes of a program that should speak with it: the kernel grew by {grew:,}\n")
+    assert grew < GROWS
 
 
 def test_secrets_that_the_file_of_an_agent_names_are_masked(project: Project) -> None:
