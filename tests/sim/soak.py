@@ -2,10 +2,11 @@
 
 Prints the plan of every seed that broke a promise, and how many have run: after every 500, when it is stopped
 (Ctrl-C), and at the end. With ``--states`` what needs a person is asked for after every eighth commit too, in every
-view, until it was in so many states. Exit code 1 if any broke a promise.
+view, and of a copy in which more stands still, until it was in so many states. Exit code 1 if any broke a promise.
 """
 
 import argparse
+import random
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -40,9 +41,11 @@ def run_batch(seeds: range, *, often: bool = False) -> list[Report]:
     """The reports of ``seeds``, on ground of their own."""
 
     def begin(world: World) -> None:
+        chance = random.Random(world.plan.seed)
+
         def heard(_events: Sequence[Event]) -> None:
             if world.commits % LOOK_COMMITS == 0:
-                look_at_needs(world)
+                look_at_needs(world, chance)
 
         if often:
             world.listeners.append(heard)

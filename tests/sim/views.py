@@ -4,6 +4,7 @@ The handlers of the API and the views of the command line are the product's. Not
 """
 
 import json
+import random
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -141,6 +142,40 @@ def _said(lines: list[str]) -> int:
     found = [int(text.replace(",", "")) for line in lines for text in SAID.findall(line)]
     assert len(found) < 2, lines
     return found[0] if found else 0
+
+
+ODD: Final = (
+    """
+    UPDATE agents SET state = 'error', reason = 'crashes', crashed_ms = 1
+    WHERE key = (SELECT key FROM agents ORDER BY key LIMIT 1 OFFSET :some % (SELECT count(*) FROM agents))
+    """,
+    """
+    UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = 'i0'
+    WHERE id = (SELECT id FROM instructions WHERE ended_ms IS NULL ORDER BY id LIMIT 1 OFFSET :some % 3)
+    """,
+    """
+    UPDATE ballots SET state = 'open', binding = 1 WHERE id = (SELECT id FROM ballots AS b
+      WHERE NOT EXISTS (SELECT 1 FROM ballots AS o WHERE o.state = 'open' AND o.space = b.space AND o.name = b.name)
+      ORDER BY id DESC LIMIT 1)
+    """,
+    """
+    INSERT INTO electors (ballot, name) SELECT id, 'user' FROM ballots
+    WHERE id % 2 = :some % 2 AND id NOT IN (SELECT ballot FROM electors WHERE name = 'user')
+    """,
+    "UPDATE workflows SET limited_by = 'budget' WHERE state = 'running'",
+    "UPDATE instructions SET dismissed = :some % 2 WHERE state IN ('failed', 'dead')",
+)
+"""What no world comes to by itself, or seldom: agents in error, answers that nobody is left to give, votes."""
+
+
+def odd(conn: apsw.Connection, chance: random.Random) -> apsw.Connection:
+    """A copy of the state of ``conn`` in which more stands still."""
+    copy = apsw.Connection(":memory:")
+    with copy.backup("main", conn, "main") as backup:
+        backup.step(-1)
+    for statement in chance.sample(ODD, chance.randint(1, len(ODD))):
+        copy.execute(statement, {"some": chance.randrange(1000)})
+    return copy
 
 
 def disagreement(found: Mapping[str, int]) -> str | None:
