@@ -124,7 +124,8 @@ class Landings:
             checked = tuple(one for one in left if one.state == "checked")
             if checked:
                 # All that was found sound together is moved together, whoever found it so.
-                await self._move(tuple(one for one in checked if one.tip == checked[0].tip))
+                async with merging_in(self._git, checked[0].repository) as merging:
+                    await self._move(merging, tuple(one for one in checked if one.tip == checked[0].tip))
             elif any(one.state == "merging" for one in left):
                 await self._writer.commit(
                     landings_again, [one for one in left if one.state == "merging"], "interrupted"
@@ -229,34 +230,32 @@ class Landings:
         passed = [Sound(work.landing, added.commit, MergeOutcome(branches=added.branches)) for work, added in sound]
         found = await self._writer.commit(landings_checked, passed, expected, tip)
         fault_point("landing.checked")
-        await self._move(found)
+        if found:
+            await self._move(merging, found)
 
-    async def _move(self, batch: Sequence[Landing]) -> None:
+    async def _move(self, merging: Merging, batch: Sequence[Landing]) -> None:
         """Move the branch of ``batch``, which is sound, unless that is done; its checkout goes with it."""
-        if not batch:
-            return
         repository, branch, expected, tip = batch[0].repository, batch[0].branch, batch[0].expected, batch[0].tip
-        async with merging_in(self._git, repository) as merging:
-            now = await merging.tip(branch)
-            inside = now is not None and now != expected and await merging.has(tip, now)
-            standing = settle(now, expected, tip_is_in=inside)
-            kept: tuple[str, ...] = ()
-            checkout: GitDirectory | None = None
-            try:
-                checkout = await trio.to_thread.run_sync(checkout_of, repository, branch, self._root)
-                if checkout is not None and (standing == "untouched" or now == tip):
-                    moved = await move_checkout(self._git, merging, checkout, branch, expected, tip)
-                    standing, kept = ("elsewhere", ()) if moved is None else ("moved", moved.kept)
-                elif standing == "untouched":
-                    with trio.CancelScope(shield=True):
-                        standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
-            except NotMoved as error:
-                if standing != "moved":
-                    outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
-                    for one in batch:
-                        outcome = msgspec.structs.replace(outcome, branches=one.outcome.branches)
-                        await self._writer.commit(landing_refused, one, outcome)
-                    return
+        now = await merging.tip(branch)
+        inside = now is not None and now != expected and await merging.has(tip, now)
+        standing = settle(now, expected, tip_is_in=inside)
+        kept: tuple[str, ...] = ()
+        checkout: GitDirectory | None = None
+        try:
+            checkout = await trio.to_thread.run_sync(checkout_of, repository, branch, self._root)
+            if checkout is not None and (standing == "untouched" or now == tip):
+                moved = await move_checkout(self._git, merging, checkout, branch, expected, tip)
+                standing, kept = ("elsewhere", ()) if moved is None else ("moved", moved.kept)
+            elif standing == "untouched":
+                with trio.CancelScope(shield=True):
+                    standing = "moved" if await merging.move(branch, expected, tip) else "elsewhere"
+        except NotMoved as error:
+            if standing != "moved":
+                outcome = MergeOutcome(branches=batch[0].outcome.branches, why=str(error), files=error.files)
+                for one in batch:
+                    outcome = msgspec.structs.replace(outcome, branches=one.outcome.branches)
+                    await self._writer.commit(landing_refused, one, outcome)
+                return
         fault_point("landing.landed")
         if checkout is not None:
             await trio.to_thread.run_sync(release, checkout)

@@ -349,10 +349,10 @@ async def merging_in(git: ProjectGit, repository: str) -> AsyncGenerator[Merging
 async def identity_of(git: ProjectGit, view: View, name: str, email: str) -> dict[str, str]:
     """The user, as git knows them: in the repository, else everywhere, else by the account, as git guesses."""
     found = {"name": name, "email": email}
-    for key, own in tuple(found.items()):
-        if not own:
-            asked = await git.run(view, "config", "--get", f"user.{key}")
-            found[key] = asked.stdout.decode("utf-8", "replace").strip()
+    if not all(found.values()):
+        asked = await git.run(view, "config", "-z", "--get-regexp", r"^user\.(name|email)$")
+        said = dict(row.partition("\n")[::2] for row in asked.stdout.decode("utf-8", "replace").split("\0"))
+        found = {key: own or said.get(f"user.{key}", "").strip() for key, own in found.items()}
     account = str(os.getuid())
     with suppress(KeyError):
         account = pwd.getpwuid(os.getuid()).pw_name

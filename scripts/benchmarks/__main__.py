@@ -10,6 +10,7 @@ from scripts.benchmarks import (
     fleet,
     http_rates,
     idle,
+    landings,
     model_calls,
     peers,
     replies,
@@ -28,6 +29,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "commands": commands.measure,
         "agents": agents.measure,
         "idle": idle.measure,
+        "landings": landings.measure,
         "scheduling": scheduling.measure,
         "peers": peers.measure,
     }

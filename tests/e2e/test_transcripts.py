@@ -1,9 +1,14 @@
 """Transcripts of random work, through kills of workers and of the kernel: what can be read is what was done."""
 
+import itertools
 import json
 import os
 import random
 import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -14,6 +19,8 @@ from tests.project import Project
 RUNS = int(os.environ.get("AWK_TEST_TRANSCRIPTS", "12"))
 """How many scripts are played: 500 for the figure in docs/trials.md."""
 SEED = int(os.environ.get("AWK_TEST_SEED", "7"))
+RUNS_A_KERNEL = 80
+"""That end before the next kernel is killed."""
 MOST_KILLS = 1
 """Of one script: an instruction whose workers crash more often is dead."""
 LIMIT = 3
@@ -92,15 +99,18 @@ def kill_kernel(project: Project) -> None:
 @pytest.mark.promise("P5", "P31")
 @pytest.mark.long("tests/interface/test_reads.py")
 def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> None:
-    """Through killed workers and a killed kernel; a page at a time; and its usage is the instruction's."""
+    """Through killed workers and killed kernels; a page at a time; and its usage is the instruction's."""
     chance = random.Random(SEED)
     scripts = {f"a{number}": random_script(chance, f"a{number}") for number in range(RUNS)}
     for name, (actions, _) in scripts.items():
         project.agent(name, *actions, more="restart: { delay: 0s }")
     assert project.awk("start", "--trust").code == 0
     sent = {name: project.send(name) for name in scripts}
-    project.until("instruction.ended")
-    kill_kernel(project)
+    kernels = 1 + RUNS // RUNS_A_KERNEL
+    for kernel in range(kernels):
+        until_ended(project, max(1, kernel * RUNS_A_KERNEL))
+        kill_kernel(project)
+    steps = workers = 0
     for name, instruction in sent.items():
         ended = project.ended(instruction)
         assert ended["status"] == "done", (SEED, name, ended)
@@ -112,6 +122,16 @@ def test_the_transcript_of_random_work_is_what_was_done(project: Project) -> Non
         for key in ("input_tokens", "output_tokens"):
             assert sum(entry["usage"][key] for entry in entries if entry["usage"]) == ended["usage"][key]
         assert {entry["attempt"] for entry in entries} <= {attempt["n"] for attempt in ended["attempts"]}
+        steps += len(entries)
+        workers += len(ended["attempts"])
+    kills = f"{kernels} kernels killed, and {workers - RUNS} workers more than scripts"
+    sys.stdout.write(f"{RUNS} scripts of seed {SEED}: {steps} entries, read by the page, are what was done; {kills}\n")
+
+
+def until_ended(project: Project, count: int) -> None:
+    """Wait until so many instructions have ended."""
+    ended = itertools.count(1)
+    project.until("instruction.ended", holds=lambda _event: next(ended) >= count)
 
 
 def once(found: list[tuple[str, Any]], wanted: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -124,20 +144,80 @@ def once(found: list[tuple[str, Any]], wanted: list[tuple[str, Any]]) -> list[tu
     return left
 
 
+BIG = 50_000_000
+GROWS = 16 * 2**20
+"""Of the kernel, at most, at any moment while an agent has such a result: a third of it."""
+FLOOD = f"head -c {BIG} /dev/zero | tr '\\\\0' x"
+WAYS = {
+    "a command": f'shell: "{FLOOD}"',
+    "a file": "tool: read, args: { path: big }",
+    "a tool of the project's": "tool: whole, args: { path: big }",
+    "an MCP server": "tool: mcp__own__flood, args: {}",
+}
+SERVER = f"""\
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    answers = {{
+        "initialize": lambda: {{"capabilities": {{"tools": {{}}}}, "serverInfo": {{"name": "s", "version": "1"}},
+                              "protocolVersion": asked["params"]["protocolVersion"]}},
+        "tools/list": lambda: {{"tools": [{{"name": "flood", "inputSchema": {{"type": "object"}}}}]}},
+        "tools/call": lambda: {{"content": [{{"type": "text", "text": "x" * {BIG}}}], "isError": False}},
+    }}
+    if "id" in asked:
+        made = answers.get(asked["method"])
+        answer = {{"result": made()}} if made else {{"error": {{"code": -32601, "message": "no such method"}}}}
+        sys.stdout.write(json.dumps({{"jsonrpc": "2.0", "id": asked["id"], **answer}}) + "\\n")
+        sys.stdout.flush()
+"""
+OWN = f"""\
+approval: auto
+tools: [files, whole]
+mcp_servers: {{ own: {{ command: {sys.executable}, args: [-I, -S, server.py] }} }}
+"""
+
+
+def ends(project: Project, agent: str) -> str:
+    """The instruction of ``agent`` that was given and has ended."""
+    return str(project.ended(project.send(agent))["id"])
+
+
+def most_bytes(kernel: psutil.Process, what: Callable[[], str]) -> tuple[int, str]:
+    """How much the kernel grew, at its most, while ``what`` was done; and what came of that."""
+    Path(f"/proc/{kernel.pid}/clear_refs").write_text("5")  # its peak begins anew
+    before = kernel.memory_info().rss
+    made = what()
+    (peak,) = (line for line in Path(f"/proc/{kernel.pid}/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(peak.split()[1]) * 1024 - before, made
+
+
 @pytest.mark.long("tests/worker/test_kernel_link.py")
-def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project) -> None:
+@pytest.mark.skipif("sys.platform != 'linux'", reason="/proc says how large a process was")
+def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project, subtests: pytest.Subtests) -> None:
     """It is cut in the worker, and says so: 50 MB of a tool's output are no more to the kernel than 128 KiB."""
-    project.agent("alice", "shell: \"head -c 50000000 /dev/zero | tr '\\\\0' x\"", "text: done")
+    (project.root / "big").write_bytes((b"x" * 99 + b"\n") * (BIG // 100))
+    project.write("server.py", SERVER)
+    project.write(
+        "moniro.yaml",
+        "tools: { whole: { description: All, command: [cat, '${path}'], input: { path: string } } }\n",
+    )
+    for number, action in enumerate(WAYS.values()):
+        project.agent(f"a{number}", action, "text: done", more=OWN)
+    project.agent("small", 'shell: "echo x"', "tool: mcp__own__none, args: {}", "text: done", more=OWN)
+    project.write(".agents/liar.yaml", f'backend: exec\ncommand: [sh, -c, "{FLOOD}"]\nretry: {{ attempts: 1 }}\n')
     assert project.awk("start", "--trust").code == 0
     kernel = psutil.Process(project.record()["pid"])
-    project.agent("bob", 'shell: "echo x"', "text: done")
-    read(project, project.ended(project.send("bob"))["id"])  # all that is needed for it is loaded
-    before = kernel.memory_info().rss
-    instruction = project.send("alice")
-    assert project.ended(instruction)["status"] == "done"
-    (entry,) = (entry for entry in read(project, instruction) if entry["kind"] == "tool")
-    assert "left out" in entry["output"] and len(entry["output"]) < 200_000
-    assert kernel.memory_info().rss - before < 30_000_000
+    read(project, ends(project, "small"))  # all that is needed for it is loaded
+    for number, way in enumerate(WAYS):
+        with subtests.test(way):
+            grew, instruction = most_bytes(kernel, partial(ends, project, f"a{number}"))
+            (entry,) = (entry for entry in read(project, instruction) if entry["kind"] == "tool")
+            assert (len(entry["output"]) < 200_000, grew < GROWS) == (True, True), (grew, entry["output"][-200:])
+            shown = f"{len(entry['output']):,} characters, {entry['output'][:60]!r}"
+            sys.stdout.write(f"{BIG:,} bytes of {way}: the kernel grew by {grew:,}, and shows {shown}\n")
+    grew, _ = most_bytes(kernel, partial(ends, project, "liar"))
+    sys.stdout.write(f"{BIG:,} bytes of a program that should speak with it: the kernel grew by {grew:,}\n")
+    assert grew < GROWS
 
 
 @pytest.mark.long("tests/worker/test_redaction.py")

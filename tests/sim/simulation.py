@@ -1,11 +1,14 @@
 """One run of a plan: first everything goes wrong and nothing false may happen, then all is mended and all must end."""
 
 import logging
+import random
+from collections import Counter
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+import apsw
 import trio
 
 from kernel.store import instructions
@@ -17,6 +20,7 @@ from tests.sim.needs import judge_needs
 from tests.sim.people import People
 from tests.sim.plan import SPAN_SECONDS, Plan
 from tests.sim.polls import OPEN as OPEN_BALLOT
+from tests.sim.views import Views, disagreement, odd
 from tests.sim.world import World
 
 LIVENESS_SECONDS: Final = 1800.0
@@ -49,6 +53,8 @@ class Report:
     kernels: int
     spawned: int
     commits: int
+    states: int
+    needs: Counter[str]
     seconds: float
 
     @property
@@ -105,13 +111,35 @@ async def _safety(world: World, people: People) -> None:
     await people.gone.wait()
     until = max(SPAN_SECONDS, faults)
     while trio.current_time() < until and not (_is_over(world) and trio.current_time() > SPAN_SECONDS):
-        _look_at_needs(world)
+        look_at_needs(world)
         await pass_seconds(LOOK_SECONDS)
 
 
-def _look_at_needs(world: World) -> None:
-    if world.kernel is not None:
-        judge_needs(world.eyes, world.kernel.now_ms(), world.witness)
+def look_at_needs(world: World, chance: random.Random | None = None) -> None:
+    """Hold all views of what needs a person against each other, where something was committed since the last look;
+    by ``chance`` also in a copy in which more stands still.
+    """
+    if world.kernel is None or world.looked_at == world.commits:
+        return
+    judge_needs(world.eyes, world.kernel.now_ms(), world.witness)
+    _look(world, world.eyes)
+    if chance is not None:
+        with closing(odd(world.eyes, chance)) as copy:
+            _look(world, copy)
+    world.looked_at = world.commits
+
+
+def _look(world: World, conn: apsw.Connection) -> None:
+    assert world.kernel is not None
+    # Every other time as if somebody had taken trust back: then schedules wait for it.
+    views = Views(conn, world.kernel.now_ms(), trusts=world.states % 2 == 0)
+    numbers = views.numbers()
+    wrong = disagreement(numbers)
+    if wrong is not None:
+        world.witness.blame(trio.current_time(), "P34", f"views do not say the same: {wrong}")
+    world.states += 1
+    world.needs.update(views.kinds)
+    world.needs["any"] += any(numbers.values())
 
 
 async def _liveness(world: World, people: People) -> None:
@@ -123,7 +151,7 @@ async def _liveness(world: World, people: People) -> None:
     for look in range(int(LIVENESS_SECONDS / LOOK_SECONDS) + 1):
         if _is_over(world):
             return
-        _look_at_needs(world)
+        look_at_needs(world)
         if look % MEND_EVERY == 0:
             await people.mend()
         await pass_seconds(LOOK_SECONDS)
@@ -153,6 +181,8 @@ def _report(world: World) -> Report:
         kernels=world.kernels,
         spawned=world.launcher.spawned,
         commits=world.commits,
+        states=world.states,
+        needs=world.needs,
         seconds=trio.current_time(),
     )
 

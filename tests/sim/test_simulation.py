@@ -6,12 +6,17 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from interface.cli.commands import ps as ps_command
+from kernel.api.context import StoreAccess
+from kernel.api.http import needs as needs_api
+from kernel.policy.needs import count
 from kernel.store import approvals, instructions, voting
 from kernel.store import idempotency as ledger_module
 from kernel.store import needs as needs_module
@@ -21,6 +26,7 @@ from kernel.store.transitions import lease as lease_module
 from kernel.store.transitions import limits as spend_module
 from kernel.store.transitions import requeue as park_module
 from kernel.store.transitions import threads as answer_module
+from kernel.workflows.schedules import Scheduled
 from tests.sim import soak
 from tests.sim.ground import Ground
 from tests.sim.plan import expand
@@ -190,3 +196,26 @@ def test_a_kernel_that_breaks_a_promise_is_found_out(
     monkeypatch.setattr(module, name, statement.replace(right, wrong))
     first = LIKELY.get(what, 0)
     assert any(simulate(expand(seed), ground).violations for seed in range(first, first + 80))
+
+
+async def _number_without_trust(store: StoreAccess, _waiting: Sequence[Scheduled]) -> int:
+    return count(await store.reader.read(needs_module.snapshot, store.now_ms()))
+
+
+OTHERWISE: Final = {
+    "ps and status forget what waits for trust": (needs_api, "number", _number_without_trust),
+    "ps does not show the number": (ps_command, "header_lines", lambda _needs, _screen: []),
+}
+"""Of views of what needs a person: each says something else than the others."""
+
+
+@pytest.mark.promise("P34")
+@pytest.mark.parametrize(
+    "what",
+    [next(iter(OTHERWISE)), *(pytest.param(what, marks=pytest.mark.long("[above]")) for what in [*OTHERWISE][1:])],
+)
+def test_a_view_that_counts_otherwise_is_found_out(what: str, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of what needs a person is the same in the list, by the page, in ps, top and status."""
+    monkeypatch.setattr(*OTHERWISE[what])
+    found = (violation for seed in range(10) for violation in simulate(expand(seed), ground).violations)
+    assert "views do not say the same" in next(found, "")

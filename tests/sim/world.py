@@ -5,6 +5,7 @@ somebody can be held against what its successor knows.
 """
 
 import random
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -78,6 +79,12 @@ class World:
     broken: bool = False
     """A kernel came to an end that nobody had planned; there is no other after it."""
     commits: int = 0
+    looked_at: int = -1
+    """How many commits there were when somebody last looked at what needs a person."""
+    states: int = 0
+    """Looked at in all views of what needs a person."""
+    needs: Counter[str] = field(default_factory=Counter)
+    """What they had in these, by its kind; and in how many states there was anything ("any")."""
     listeners: list[Callable[[Sequence[Event]], None]] = field(default_factory=list)
     """Told what kernels tell."""
 

@@ -1,0 +1,64 @@
+"""Ten clean branches of ten runs: landed one after the other, each once the one before it is there, and all at once."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from scripts.benchmarks.figure import Figure
+from scripts.benchmarks.load import Connection
+from scripts.benchmarks.running_kernel import running
+from tests.project import Project
+
+BRANCHES: Final = 10
+CHECK_SECONDS: Final = 1
+"""Of a check that waits, as one does whose tests have more to do than there are processors."""
+WORKFLOW: Final = """\
+agents:
+  coder: {backend: mock, mock: [{shell: "echo new > $(mktemp new-XXXXXX.txt)"}, {text: done}]}
+workspace: {git: worktree}
+kickoff: "@coder go"
+"""
+
+
+def measure() -> Iterator[Figure]:
+    """How much sooner all ten are there, with a check that takes a while and without one."""
+    with running({".workflows/solo.yaml": WORKFLOW, ".gitignore": ".agents/\n.workspace/\n"}) as measured:
+        project = measured.project
+        for words in (("init", "--quiet", "--initial-branch=main"), ("add", "--all"), ("commit", "-qm", "first")):
+            who = {f"GIT_{who}_{what}": "b@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+            subprocess.run(("git", *words), cwd=project.root, env={**project.environ, **who}, check=True)
+        connection = measured.connect()
+        for check, said, limit in (
+            (f"sleep {CHECK_SECONDS}", f"with a check of {CHECK_SECONDS} s", 3.0),
+            ("", "without a check", 1.5),
+        ):
+            alone, together = (
+                _seconds(connection, _runs(project), check, at_once=at_once) for at_once in (False, True)
+            )
+            name = f"{BRANCHES} branches land at once, {said} ({alone:.1f} s alone)"
+            yield Figure(name, alone / together, limit, "x", least=True)
+
+
+def _runs(project: Project) -> list[str]:
+    """Ten more runs that have ended, each with a branch."""
+    found: list[str] = []
+    for _ in range(BRANCHES):
+        ran = project.awk("run", "solo", "--trust", "--json")
+        if ran.code:
+            raise RuntimeError(ran.err)
+        found.append(ran.json()["id"])
+    return found
+
+
+def _seconds(connection: Connection, runs: list[str], check: str, *, at_once: bool) -> float:
+    """Until all of ``runs`` are merged."""
+    begin = time.perf_counter()
+    for group in [runs] if at_once else [[run] for run in runs]:
+        for run in group:
+            connection.call("POST", f"/runs/{run}/merge", {"check": check})
+        for run in group:
+            ended = connection.call("GET", f"/runs/{run}/merge?wait=true")
+            if ended["state"] != "merged":
+                raise RuntimeError(str(ended))
+    return time.perf_counter() - begin

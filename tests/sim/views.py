@@ -1,0 +1,183 @@
+"""The number of what needs a person, in every view of one state: the list and its pages, ``ps``, ``top``, ``status``.
+
+The handlers of the API and the views of the command line are the product's. Nothing happens while they look.
+"""
+
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from types import SimpleNamespace
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+
+import apsw
+import msgspec
+import outcome
+
+from interface.cli.commands.needs import needs_lines, needs_of
+from interface.cli.commands.ps import ps_lines
+from interface.cli.commands.status import status_lines
+from interface.cli.output import Screen
+from interface.cli.top_view import TopView
+from interface.client import Client
+from kernel.api.context import KernelIdentity, ProjectTrust
+from kernel.api.http import agents, needs, system
+from kernel.api.http.route import Request
+from protocol.api.processes import Ps
+
+P = ParamSpec("P")
+T = TypeVar("T")
+PAGE: Final = 3
+"""Needs on a page, where they are asked for by the page."""
+SAID: Final = re.compile(r"([\d,]+) need you")
+SCREEN: Final = Screen()
+
+
+class Eyes:
+    """Reads one state: at once, and not in a thread."""
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self._conn = conn
+
+    def now(self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Ask."""
+        return question(self._conn, *args, **kwargs)
+
+    async def read(
+        self, question: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Ask."""
+        return question(self._conn, *args, **kwargs)
+
+
+def at_once(answer: Coroutine[Any, Any, T]) -> T:
+    """The answer of a handler; where it would let others run, nobody does."""
+    said = None
+    while True:
+        try:
+            answer.send(said)
+        except StopIteration as end:
+            return cast("T", end.value)
+        said = outcome.Value(None)
+
+
+async def _nothing() -> None:
+    return None
+
+
+class Views:
+    """A client of one state. ``trusts``: whether all schedules of its files run."""
+
+    def __init__(self, conn: apsw.Connection, now_ms: int, *, trusts: bool) -> None:
+        self.kinds: Counter[str] = Counter()
+        """Of the needs that were listed last."""
+        self._services: dict[str, Any] = {
+            "store": SimpleNamespace(
+                reader=Eyes(conn), writer=SimpleNamespace(trouble=_nothing), now_ms=lambda: now_ms
+            ),
+            "files": SimpleNamespace(
+                definitions=_nothing,
+                trust=ProjectTrust(everything=trusts, kept=lambda: ()),
+                worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=lambda _space, _name: None)),
+            ),
+            "processes": SimpleNamespace(
+                attempts=SimpleNamespace(activity=dict, kept=dict),
+                resources=SimpleNamespace(measure=lambda _pids, _now_ms: {}),
+            ),
+            "kernel": SimpleNamespace(
+                identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project"),
+                safe_mode=lambda: False,
+                saved_notice=lambda: None,
+                uptime_seconds=lambda: 1.0,
+            ),
+        }
+        self._handlers: Mapping[str, tuple[Callable[..., Awaitable[object]], tuple[str, ...]]] = {
+            "/needs": (needs.list_, ("store", "files")),
+            "/ps": (agents.ps, ("store", "files", "processes")),
+            "/status": (system.status, ("store", "files", "kernel")),
+        }
+
+    def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+        """The body that the route at ``path`` answers with."""
+        handler, names = self._handlers[path]
+        request = Request(body=None, args={}, query=query or {})
+        return msgspec.json.encode(
+            at_once(cast("Any", handler)(request, **{name: self._services[name] for name in names}))
+        )
+
+    def numbers(self) -> dict[str, int]:
+        """What each view says how many there are."""
+        whole = needs_of(cast("Client", self), 0)
+        self.kinds = Counter(item["kind"] for item in whole["items"])
+        ps, status = self.get("/ps"), self.get("/status")
+        top = TopView(cast("Any", None), cast("Any", None))
+        top.table = msgspec.json.decode(ps, type=Ps)
+        listed = [line for line in needs_lines(json.dumps(whole).encode(), SCREEN, 0.0) if not line.startswith("  ")]
+        return {
+            "needs, listed": len(whole["items"]),
+            "needs, total": whole["total"],
+            "needs, by the page": self._by_the_page(),
+            "needs, shown": 0 if listed == ["nothing needs you"] else len(listed),
+            "ps": json.loads(ps)["needs"],
+            "ps -a": json.loads(self.get("/ps", {"all": "true"}))["needs"],
+            "ps, shown": _said(ps_lines(ps, SCREEN, 0.0)),
+            "top, shown": _said([top.header(0.0)]),
+            "status": json.loads(status)["needs"],
+            "status, shown": _said(status_lines(status, SCREEN)),
+        }
+
+    def _by_the_page(self) -> int:
+        seen: set[tuple[str, str]] = set()
+        after: str | None = None
+        while True:
+            page = json.loads(self.get("/needs", {"limit": str(PAGE)} | ({"after": after} if after else {})))
+            seen |= {(item["kind"], item["id"]) for item in page["items"]}
+            after = page["next"]
+            if after is None:
+                return len(seen)
+
+
+def _said(lines: list[str]) -> int:
+    found = [int(text.replace(",", "")) for line in lines for text in SAID.findall(line)]
+    assert len(found) < 2, lines
+    return found[0] if found else 0
+
+
+ODD: Final = (
+    """
+    UPDATE agents SET state = 'error', reason = 'crashes', crashed_ms = 1
+    WHERE key = (SELECT key FROM agents ORDER BY key LIMIT 1 OFFSET :some % (SELECT count(*) FROM agents))
+    """,
+    """
+    UPDATE instructions SET state = 'waiting', waits_for = 'answer', wait_key = 'i0'
+    WHERE id = (SELECT id FROM instructions WHERE ended_ms IS NULL ORDER BY id LIMIT 1 OFFSET :some % 3)
+    """,
+    """
+    UPDATE ballots SET state = 'open', binding = 1 WHERE id = (SELECT id FROM ballots AS b
+      WHERE NOT EXISTS (SELECT 1 FROM ballots AS o WHERE o.state = 'open' AND o.space = b.space AND o.name = b.name)
+      ORDER BY id DESC LIMIT 1)
+    """,
+    """
+    INSERT INTO electors (ballot, name) SELECT id, 'user' FROM ballots
+    WHERE id % 2 = :some % 2 AND id NOT IN (SELECT ballot FROM electors WHERE name = 'user')
+    """,
+    "UPDATE workflows SET limited_by = 'budget' WHERE state = 'running'",
+    "UPDATE instructions SET dismissed = :some % 2 WHERE state IN ('failed', 'dead')",
+)
+"""What no world comes to by itself, or seldom: agents in error, answers that nobody is left to give, votes."""
+
+
+def odd(conn: apsw.Connection, chance: random.Random) -> apsw.Connection:
+    """A copy of the state of ``conn`` in which more stands still."""
+    copy = apsw.Connection(":memory:")
+    with copy.backup("main", conn, "main") as backup:
+        backup.step(-1)
+    for statement in chance.sample(ODD, chance.randint(1, len(ODD))):
+        copy.execute(statement, {"some": chance.randrange(1000)})
+    return copy
+
+
+def disagreement(found: Mapping[str, int]) -> str | None:
+    """The views in words, where they do not say the same."""
+    return None if len(set(found.values())) == 1 else ", ".join(f"{view} {number}" for view, number in found.items())
