@@ -91,7 +91,9 @@ def mounts(program: str, env: dict[str, str], box: Sandbox, see: Sequence[str] =
     """Every mount, those above before those below them. Looks at what there is, and touches nothing."""
     empty = (*_PRIVATE, *(env[name] for name in ("HOME", "TMPDIR") if os.path.isdir(env.get(name, ""))))
     closed = tuple(path for path in (env.get("HOME", ""), *box.hidden) if path)
-    tools = (path for path in _tools(program, env.get("PATH", "")) if not _is_theirs(path, box, closed))
+    tools = {path for path in _tools(program, env.get("PATH", "")) if not _is_theirs(path, box, closed)}
+    # A link in a folder that is shown leads to what is mounted later: nothing could be mounted in its place.
+    tools = {path for path in tools if os.path.dirname(path) not in tools}
     found = [
         *(Mount(path, READ) for path in _SYSTEM),
         Mount(_SHARED_MEMORY, EMPTY),

@@ -13,7 +13,7 @@ import termios
 import threading
 import tty
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from rich.console import Console, Group
@@ -25,7 +25,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import cut, one_line, width
 from interface.cli.process_table import COLUMNS, cells
-from interface.cli.top_view import Details, TopView, decode_table
+from interface.cli.top_view import Details, Question, TopView, decode_table
 from interface.client import Client
 from interface.event_follow import Follower
 from interface.failure import Failure, Unreachable
@@ -62,7 +62,7 @@ def watch(context: Context, details: Details) -> int:
         keys_as_signals(signals),
         Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live,
     ):
-        screen = _Screen(context, details, console, live)
+        screen = _Screen(context, details, console, live, signals)
         signal: Signal | None = "changed"
         while signal != "quit":
             if signal == "gone":
@@ -90,13 +90,28 @@ def next_signal(signals: queue.Queue[Signal]) -> Signal | None:
     return first
 
 
+def forget_keys(signals: queue.Queue[Signal]) -> None:
+    """Take back the keys that were pressed before a question stood there: they answer none."""
+    kept: list[Signal] = []
+    with suppress(queue.Empty):
+        while True:
+            kept.append(signals.get_nowait())
+    for signal in kept:
+        if not signal.startswith(_KEY):
+            signals.put(signal)
+
+
 class _Screen:
     """The terminal: what was drawn last, to be drawn anew."""
 
-    def __init__(self, context: Context, details: Details, console: Console, live: Live) -> None:
+    def __init__(
+        self, context: Context, details: Details, console: Console, live: Live, signals: queue.Queue[Signal]
+    ) -> None:
         self._context = context
         self._console = console
         self._live = live
+        self._signals = signals
+        self._asked: Question | None = None
         self._client: Client | None = None
         self._view = TopView(context, details)
         self._state = ""
@@ -105,6 +120,7 @@ class _Screen:
         """Do what a key says. Returns whether to go on."""
         if self._client is None:
             return key not in "qQ"
+        self._view.fit(self._console.height)  # what a smaller window cuts off nobody has read
         return self._view.press(key, self._client)
 
     def draw(self) -> None:
@@ -117,7 +133,10 @@ class _Screen:
             self._client = None
             self._state = ", the kernel is away"
         width = self._console.width = self._context.out.width()  # the window may have another size by now
-        self._view.height = self._console.height
+        self._view.fit(self._console.height)
+        if self._view.question not in (None, self._asked):
+            forget_keys(self._signals)
+        self._asked = self._view.question
         self._live.update(drawn(self._view, width, self._context.clock.wall(), self._state), refresh=True)
 
 

@@ -385,7 +385,13 @@ def behind(mark: str, text: str, columns: int | None) -> list[str]:
     return [f"{mark}{row}".rstrip() for row in rows]
 
 
+_WIDER: Final = ((0x2630, 0x2637), (0x268A, 0x268F), (0x3248, 0x324F), (0x4DC0, 0x4DFF), (0x1D300, 0x1D376))
+"""First and last of what newer tables than Python's, or the C library's, call wide."""
+
+
 def _width_of(character: str) -> int:
-    if unicodedata.combining(character):
+    """As many columns as any terminal gives it: a row that is too short does no harm, one too long begins another."""
+    if unicodedata.combining(character) and unicodedata.category(character) == "Mn":
         return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    wide = unicodedata.east_asian_width(character) in "WF" or any(a <= ord(character) <= b for a, b in _WIDER)
+    return 2 if wide else 1

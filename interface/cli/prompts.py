@@ -6,8 +6,9 @@ files changed in between, it is refused again.
 """
 
 import json
+import termios
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import Any, Final, TypeVar
 
 from interface.cli.context import Context
@@ -26,8 +27,15 @@ def agrees(context: Context, question: str) -> bool:
     """Return whether the user wants it: said with ``--yes``, asked where somebody can answer, else taken as meant."""
     if context.args.yes or not can_ask(context):
         return True
-    context.out.ask(f"{question} [y/N] ")
-    return context.stdin.readline().strip().lower() in {"y", "yes"}
+    return _asked(context, f"{question} [y/N] ") in {"y", "yes"}
+
+
+def _asked(context: Context, question: str) -> str:
+    """What is answered to a question that could be read: a line that was typed before it stood there is forgotten."""
+    with suppress(OSError, ValueError, termios.error):  # it is no terminal
+        termios.tcflush(context.stdin.fileno(), termios.TCIFLUSH)
+    context.out.ask(question)
+    return context.stdin.readline().strip().lower()
 
 
 SHOWN_ROWS: Final = 40
@@ -59,40 +67,44 @@ def decide_in_place(context: Context, approval: str) -> None:
             context.out.notes(
                 rows if whole else [*rows[:SHOWN_ROWS], f"  {len(rows) - SHOWN_ROWS} more rows: d shows all"]
             )
-            more = "d diff" if change else "d all of it"
+            more = "d diff" if change else "d all"
             while True:
-                context.out.ask(f"Approve {approval}? [y once, a always, n no, {more}, Enter: later] ")
-                answer = context.stdin.readline().strip().lower()
+                answer = _asked(context, f"Approve {approval}? [y once, a always, n no, {more}, Enter: later] ")
                 if answer == "d" or (answer in {"y", "a"} and not whole):
                     context.out.notes([*(() if whole else rows), *quoted_rows(context, change)])
                     whole = True
                     continue
-                if answer in {"y", "a", "n"}:
-                    if _decided(context, client, asked, answer):
-                        return
+                if answer == "a" and always_pattern(asked) is None:
+                    context.out.note(f"note: {NOT_ALWAYS}: answer y, or approve --always")
                     continue
-                context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
+                if answer in {"y", "a", "n"}:
+                    context.out.note(decided(client, asked, answer))
+                else:
+                    context.out.note(f"note: {approval} is left open: {context.program} approve {approval}")
                 return
     except (Failure, Unreachable) as error:
         context.out.note(one_line(f"note: {approval}: {error}"))
 
 
-def _decided(context: Context, client: Client, asked: Mapping[str, Any], answer: str) -> bool:
-    """Send what was answered. False where that cannot be, and why is said."""
-    if answer == "a":
-        # As the kernel keeps it: what is granted from now on is this very call, and no other.
-        pattern = json.dumps(asked["input"], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        if "*" in pattern:
-            context.out.note("note: its input has a *, which would stand for any text: answer y, or approve --always")
-            return False
-        body = {"always": pattern}
-    else:
-        body = {}
+NOT_ALWAYS: Final = "its input has a *, which would stand for any text"
+
+
+def always_pattern(asked: Mapping[str, Any]) -> str | None:
+    """The pattern that grants this very call from now on, and no other; None where no pattern is of it alone.
+
+    It is the call as the kernel keeps it.
+    """
+    pattern = json.dumps(asked["input"], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return None if "*" in pattern else pattern
+
+
+def decided(client: Client, asked: Mapping[str, Any], answer: str) -> str:
+    """Send what was answered: ``y`` once, ``a`` always, ``n`` no. Returns what came of it, in a line."""
+    body = {"always": always_pattern(asked)} if answer == "a" else {}
     what = "deny" if answer == "n" else "approve"
-    found = json.loads(client.post(f"/approvals/{quoted(asked['id'])}/{what}", body, key=new_key()))
+    found = json.loads(client.post(f"/approvals/{quoted(str(asked['id']))}/{what}", body, key=new_key()))
     also = f", and with it {', '.join(found['also_granted'])}" if found.get("also_granted") else ""
-    context.out.note(one_line(f"{found['id']} was {found['state']}{also}"))
-    return True
+    return one_line(f"{found['id']} was {found['state']}{also}")
 
 
 def call_lines(given: object) -> list[str]:
@@ -151,8 +163,7 @@ def agrees_to_trust(context: Context, refused: Failure) -> bool:
     for want in refused.wants:
         context.out.notes(unit_lines(want, context.out.error_screen))
     keep = ", a = yes, and keep it until they change" if local else ""
-    context.out.ask(f"Go on? [y = this time{keep}, N] ")
-    answer = context.stdin.readline().strip().lower()
+    answer = _asked(context, f"Go on? [y = this time{keep}, N] ")
     if local and answer in {"a", "always"}:
         from interface.trust_file import TrustFile  # noqa: PLC0415  (most commands keep nothing)
 

@@ -5,7 +5,7 @@ Lines that an agent wrote come escaped and behind a bar (interface.cli.prompts);
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, wrapped
 from interface.cli.process_table import sort_key, target_of
-from interface.cli.prompts import call_lines, quoted_rows
+from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
 from interface.client import Client, new_key, quoted
 from interface.failure import Failure, Unreachable
@@ -37,8 +37,24 @@ HELP: Final = (
     "escape           leave a view",
     "q                quit",
 )
-Question = tuple[str, Callable[[Client], str]]
-"""What ``y`` says yes to, and what it does: it returns what came of it."""
+
+
+class Question(NamedTuple):
+    """Something that a key answers: each returns what came of it, and every other key leaves it."""
+
+    text: str
+    answers: Mapping[str, Callable[[Client], str]]
+    always: Callable[[Client], str] | None = None
+    """``a`` puts this as a question of its own: the key that asked, pressed for too long, grants nothing."""
+    change: Sequence[str] = ()
+    """``d`` shows it above the call."""
+
+    def line(self, *, read: bool) -> str:
+        """The question, and the keys that there are; those that grant show more first until all was ``read``."""
+        if len(self.answers) == 1:
+            return f"{self.text} [y/N]{'' if read else ' (down: the rest of it)'}"
+        yes = ("y once", *(("a always",) if self.always else ())) if read else ("y, down: more of it",)
+        return f"{self.text} [{', '.join((*yes, 'n no', *(('d diff',) if self.change else ()), 'esc later'))}]"
 
 
 class Meter:
@@ -84,6 +100,10 @@ class TopView:
         self.view: Literal["table", "lines"] = "table"
         self.lines: list[str] = []
         self.title = ""
+        self._ours: Sequence[str] = ()
+        self._quoted: Sequence[str] = ()
+        """What the lines are made of."""
+        self._columns = 0
         self.first = 0
         """Of the lines, the one that is shown first."""
         self.height = 24
@@ -117,8 +137,7 @@ class TopView:
     def footer(self) -> str:
         """The line below everything: a question, what was said last, or the keys."""
         if self.question is not None:
-            unread = "" if self.read() else " (down: the rest of it)"
-            return f"{self.question[0]} [y/N]{unread}"
+            return self.question.line(read=self.read())
         if self.said:
             return self.said
         return "escape: back   q quits" if self.view == "lines" else "? help   q quits"
@@ -166,29 +185,50 @@ class TopView:
             self.filter += key
 
     def _answer(self, key: str, client: Client) -> None:
-        assert self.question is not None
-        if key in "yY" and not self.read():
+        asked = self.question
+        assert asked is not None
+        if key == "d" and asked.change:
+            self.question = asked._replace(change=())
+            self._show(self.title, (), [*asked.change, *self._quoted])
+        elif key in ("y", "Y", "a") and not self.read():
             self._move(self._room())  # nothing is granted of which not all was shown
-            return
-        _, act = self.question
-        self._leave()
-        self.said = one_line(act(client)) if key in "yY" else "nothing was done"
+        elif key == "a" and asked.always is not None:
+            self.question = Question(f"{asked.text} This very call from now on, too?", {"y": asked.always})
+        else:
+            self._leave()
+            answer = asked.answers.get(key.lower())
+            self.said = one_line(answer(client)) if answer else "nothing was done"
 
     def _move(self, by: int) -> None:
         if self.view == "lines":
-            self.first = min(max(self.first + by, 0), max(len(self.lines) - self._room(), 0))
+            by = min(max(by, -self._room()), self._room())  # no row is passed over
+            self.first = min(max(self.first + by, 0), self._last())
             return
         rows = self.rows()
         if rows:
             self.chosen = target_of(rows[min(max(self.place() + by, 0), len(rows) - 1)])
 
+    def _last(self) -> int:
+        """The line that is first where the end of the lines is shown."""
+        return max(len(self.lines) - self._room(), 0)
+
     def _leave(self) -> None:
         self.view, self.lines, self.title, self.first, self.question = "table", [], "", 0, None
 
-    def _show(self, title: str, lines: Sequence[str]) -> None:
-        columns = self._context.out.width()
+    def _show(self, title: str, lines: Sequence[str], quoted: Sequence[str] = ()) -> None:
+        """Show lines of ours, and behind a bar those of an agent, from the first."""
         self.view, self.title, self.first = "lines", one_line(title), 0
-        self.lines = [row for line in lines for row in wrapped(line, columns)]
+        self._ours, self._quoted, self._columns = lines, quoted, 0
+        self.fit(self.height)
+
+    def fit(self, height: int) -> None:
+        """Take the size of the window; in one of another width lines break elsewhere, and a call is to be read anew."""
+        columns, self.height = self._context.out.width(), height
+        if self.view == "lines" and columns != self._columns:
+            self._columns = columns
+            self.lines = [row for line in self._ours for row in wrapped(line, columns)]
+            self.lines += quoted_rows(self._context, self._quoted)
+            self.first = 0 if self.question else min(self.first, self._last())
 
     def _row(self) -> PsRow:
         """The chosen agent. Raises Failure where there is none."""
@@ -234,7 +274,7 @@ class TopView:
                     if event.agent == row.name and row.space in (None, event.space):
                         found.append(event_line(event, Screen()))
         self._show(f"{target_of(row)}: the last {len(found)} lines of its log", [*found] or ["nothing yet"])
-        self._move(len(self.lines))
+        self.first = self._last()
 
     def decide(self, client: Client, what: Literal["approve", "deny"]) -> None:
         """Show a call that waits whole, of the chosen agent if it has one, and ask once."""
@@ -246,15 +286,26 @@ class TopView:
         own = [one for one in waiting if row is not None and one["agent"] == row.name]
         name = str((own or waiting)[0]["id"])
         asked = json.loads(client.get(f"/approvals/{quoted(name)}"))
-        self._show(f"{name}: {asked['agent']} in {asked['space']} wants to call {asked['tool']}", [])
         reason = [f"reason: {asked['reason']}"] if asked.get("reason") else []
-        self.lines = quoted_rows(self._context, [*reason, *call_lines(asked["input"])])
+        title = f"{name}: {asked['agent']} in {asked['space']} wants to call {asked['tool']}"
+        # A narrow window cuts the title.
+        self._show(title, (), [f"tool: {asked['tool']}", *reason, *call_lines(asked["input"])])
 
-        def decide(client: Client) -> str:
-            found = json.loads(client.post(f"/approvals/{quoted(name)}/{what}", {}, key=new_key()))
-            return f"{name} was {found['state']}"
+        def once(client: Client) -> str:
+            return decided(client, asked, "y")
 
-        self.question = (f"{'Approve' if what == 'approve' else 'Deny'} {name}?", decide)
+        def always(client: Client) -> str:
+            return decided(client, asked, "a")
+
+        def no(client: Client) -> str:
+            return decided(client, asked, "n")
+
+        if what == "deny":
+            self.question = Question(f"Deny {name}?", {"y": no})
+        else:
+            can_always = always if always_pattern(asked) is not None else None
+            change = change_lines(asked["input"])
+            self.question = Question(f"Approve {name}?", {"y": once, "n": no}, can_always, change)
 
     def pause(self, client: Client) -> None:
         """Pause it, or let it go on."""
@@ -275,7 +326,7 @@ class TopView:
             return f"{instruction} is {found['status']}"
 
         self._show(f"{target_of(row)}: {instruction}", [])
-        self.question = (f"Cancel {instruction} of {target_of(row)}?", cancel)
+        self.question = Question(f"Cancel {instruction} of {target_of(row)}?", {"y": cancel})
 
     def next_sort(self, _client: Client) -> None:
         """Sort by the next column."""

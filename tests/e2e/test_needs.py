@@ -117,7 +117,7 @@ def test_a_run_on_a_terminal_is_approved_where_it_asks(kernel_process: Project) 
     """y once: the call is made and the run ends done; what the agent wrote moved no cursor."""
     asker(kernel_process, "writer", HOSTILE)
     environ = {**kernel_process.environ, "NO_COLOR": "1"}
-    question = b"Approve a1? [y once, a always, n no, d all of it, Enter: later]"
+    question = b"Approve a1? [y once, a always, n no, d all, Enter: later]"
     command = [str(AWK), "run", "writer", "--trust"]
     seen, code = on_a_terminal(command, kernel_process.root, environ, [(question, b"y\n")])
     assert code == 0, seen
@@ -140,7 +140,7 @@ def test_who_attaches_on_a_terminal_approves_what_waits_already(kernel_process: 
         (watching,) = [child for child in psutil.Process().children() if "attach" in child.cmdline()]
         watching.send_signal(signal.SIGINT)
 
-    question = b"Approve a1? [y once, a always, n no, d all of it, Enter: later]"
+    question = b"Approve a1? [y once, a always, n no, d all, Enter: later]"
     script: list[tuple[bytes, Typed]] = [(question, b"y\n"), (b"a1 was granted", b""), (b"finished", interrupt)]
     seen, code = on_a_terminal([str(AWK), "attach", "drafter"], kernel_process.root, environ, script)
     assert code == 130, seen
@@ -158,7 +158,7 @@ def test_a_call_is_approved_in_top(kernel_process: Project) -> None:
     environ = {**kernel_process.environ, "NO_COLOR": "1"}
     script: list[tuple[bytes, Typed]] = [
         (b"1 need you", b"\r"), (b"escape: back", b"\x1b"), (b"> typist", b"l"), (b"of its log", b"\x1b"),
-        (b"> typist", b"a"), (b"Approve a1? [y/N]", b"y"), (b"a1 was granted", b"q"),
+        (b"> typist", b"a"), (b"Approve a1? [y once", b"y"), (b"a1 was granted", b"q"),
     ]  # fmt: skip
     seen, code = on_a_terminal([str(AWK), "top"], kernel_process.root, environ, script, columns=60)
     assert code == 0, seen

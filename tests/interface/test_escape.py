@@ -5,8 +5,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
-from interface.cli.output import escape, escape_json, one_line
+from interface.cli.output import escape, escape_json, one_line, width, wrapped
 from tests.interface.hostile import HOSTILE, obeyed
 
 pytestmark = pytest.mark.promise("P16")
@@ -53,6 +54,18 @@ def test_other_scripts_and_emoji_are_text() -> None:
     """Users write Chinese and Arabic; an emoji may carry its variation selector."""
     text = "审查 مراجعة ✔\ufe0f é"
     assert escape(text) == text
+
+
+@pytest.mark.parametrize(
+    "character",
+    ["\u1715", "\u1baa", "\u302e", "\u3248", "\u2630", "\u268f", "\u4dc0", "\U00016ff0", "\U0001d165", "\U0001d300"],
+    ids=ascii,
+)
+def test_a_row_is_not_longer_than_the_window_in_terminals_that_make_it_wide(character: str) -> None:
+    """Spacing marks, and what is wide since Unicode 16: as rich and tmux draw them, none passes for another row."""
+    rows = wrapped(character * 50 + "Approve a3?", 30)
+    assert max(cell_len(row) for row in rows) <= 30
+    assert width(character) >= 1
 
 
 @pytest.mark.slow

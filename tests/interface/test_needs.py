@@ -1,10 +1,16 @@
 """needs: what goes on only once a person does something, and the number of it in ps and status."""
 
+import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 import pytest
 
+from interface.discovery import URL
 from protocol.api.needs import NeedList
 from protocol.api.processes import Ps
 from protocol.instruction import Usage
@@ -113,7 +119,57 @@ def test_those_of_all_projects_name_their_project(cli: Cli, kernel: KernelDouble
             str(other.resolve()): f"awk approve a3 --project '{other.resolve()}'",
         }
         assert f"{other.resolve()}:" in cli("needs", "-A").out.splitlines()
-    assert cli("needs", "-A", "-f").code == 2
+    cli.environ[URL] = kernel.url
+    assert [cli("needs", "-A", *more).code for more in ([], ["-f"])] == [2, 2]
+
+
+def told_later(news: threading.Event) -> Stream:
+    """A stream of events with one that may have changed what needs a person, once there are news."""
+
+    def pieces() -> Iterator[bytes]:
+        yield b": ping\n\n"
+        news.wait(30)
+        yield sse("approval.requested", event("approval.requested", 1), 1)
+        threading.Event().wait(30)  # it stays open
+
+    return Stream(pieces())
+
+
+def test_those_of_all_projects_are_followed_in_one_stream(cli: Cli, kernel: KernelDouble) -> None:
+    """-A -f: what comes and is settled anywhere; not what a kernel needed that went; and of one that is started."""
+    other, third = (cli.root.parent / name for name in ("other", "third"))
+    other.mkdir()
+    third.mkdir()
+    here, there = threading.Event(), threading.Event()
+    kernel.answers |= {"GET /needs": ONE, "GET /events": told_later(here)}
+    with KernelDouble().running() as second, KernelDouble().running() as late:
+        second.answers |= {"GET /needs": NOTHING, "GET /events": told_later(there)}
+        second.publish(cli.home, other.resolve())
+        late.answers |= {
+            "GET /needs": NeedList(items=(need(id="a5"),), total=1), "GET /events": told_later(threading.Event()),
+        }  # fmt: skip
+        command = [sys.executable, "-m", "interface", "awk", "", "needs", "-A", "-f"]
+        with subprocess.Popen(command, cwd=cli.root, env=cli.environ, stdout=subprocess.PIPE, text=True) as following:
+            assert following.stdout is not None
+
+            def heads(count: int) -> list[str]:
+                """The next lines that are no command of a shell's."""
+                lines = (line.rstrip("\n") for line in iter(following.stdout.readline, ""))  # type: ignore[union-attr]
+                return list(islice((line.partition(" (")[0] for line in lines if not line.startswith("  ")), count))
+
+            wants = "approval: coder wants to call bash"
+            assert heads(2) == [f"{cli.root}:", wants]
+            second.answers["GET /needs"] = NeedList(items=(need(id="a9"),), total=1)
+            there.set()
+            assert heads(2) == [f"{other.resolve()}:", wants]
+            kernel.answers["GET /needs"] = NOTHING
+            here.set()
+            assert heads(1) == [f"settled: approval a3 of {cli.root}"]
+            second.proves = False
+            late.publish(cli.home, third.resolve())
+            assert heads(2) == [f"{third.resolve()}:", wants]
+            following.send_signal(signal.SIGINT)
+            assert (following.stdout.read().count("settled"), following.wait(10)) == (0, 130)
 
 
 TABLE = Ps(

@@ -2,8 +2,10 @@
 
 import fcntl
 import io
+import json
 import os
 import pty
+import queue
 import re
 import struct
 import subprocess
@@ -15,7 +17,7 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from interface.cli.live_table import fitting, keys_in, process_table
+from interface.cli.live_table import fitting, forget_keys, keys_in, process_table
 from interface.cli.output import width
 from interface.cli.process_table import COLUMNS, age, cells, size
 from interface.cli.top_view import Meter
@@ -26,7 +28,7 @@ from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, ps_row, read_answers
-from tests.interface.top_screens import SCREENS, screens, steps, view_of
+from tests.interface.top_screens import CALL, SCREENS, screens, steps, view_of
 
 NOW = 1_795_255_242.0
 """2026-11-21T10:00:42Z: 42 s after the events of the samples."""
@@ -81,7 +83,7 @@ def test_twelve_screens_are_what_they_were() -> None:
 
 
 def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
-    """a and n: y before its end shows more; every other key does nothing and leaves."""
+    """a and n: y before its end shows more; what is no answer does nothing and leaves."""
     view, kernel = view_of(60, "a", "y", rows=8)
     assert (kernel.posted, view.question is None) == ([], False)
     for _ in range(20):
@@ -91,11 +93,65 @@ def test_a_call_is_approved_once_all_of_it_was_shown_and_asked_once() -> None:
     view.press("y", kernel)  # type: ignore[arg-type]
     assert kernel.posted == ["/approvals/a3/approve"]
     assert (view.view, view.said) == ("table", "a3 was granted")
-    for keys in (("a", "n"), ("a", "escape"), ("n", "q"), ("c", "x")):
+    for keys in (("a", "x"), ("a", "escape"), ("n", "q"), ("n", "n"), ("c", "x")):
         assert view_of(60, *keys)[1].posted == []
+    assert view_of(60, "a", "n")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "n", "y")[1].posted == ["/approvals/a3/deny"]
     assert view_of(100, "c", "y")[1].posted == ["/instructions/i7/cancel"]
     assert view_of(100, "p")[1].posted == ["/agents/coder/pause"]
+
+
+def test_a_call_is_granted_for_good_by_a_and_y_and_only_this_very_call() -> None:
+    """a asks once more, so that a key held too long grants nothing; with a * there is no a (decisions 13.11)."""
+    view, kernel = view_of(60, "a", "a")
+    assert (kernel.posted, view.footer()) == ([], "Approve a3? This very call from now on, too? [y/N]")
+    view.press("y", kernel)  # type: ignore[arg-type]
+    assert kernel.posted == ["/approvals/a3/approve"]
+    assert kernel.bodies == [{"always": json.dumps(CALL["input"], ensure_ascii=False, separators=(",", ":"))}]
+    assert view_of(60, "a", "a", "a", "a", "a")[1].posted == []
+    view, kernel = view_of(60, "a", call={"command": "rm *"})
+    assert "always" not in view.footer()
+    view.press("a", kernel)  # type: ignore[arg-type]
+    assert (kernel.posted, view.view) == ([], "table")
+
+
+def test_the_change_of_an_edit_is_shown_above_the_call() -> None:
+    """d: the lines that go and come, and then the input as before; y before the end of both shows more."""
+    edit = {"path": "notes.md", "old_string": "one\ntwo\n", "new_string": "one\nthree\n"}
+    view, kernel = view_of(60, "a", rows=9, call=edit)
+    assert "d diff" in view.footer()
+    view.press("d", kernel)  # type: ignore[arg-type]
+    changed = ["  | --- before", "  | +++ after", "  | @@ -1,2 +1,2 @@", "  |  one", "  | -two", "  | +three"]
+    assert (view.page(), view.lines[7]) == (changed, "  | {")
+    assert view.footer() == "Approve a3? [y, down: more of it, n no, esc later]"
+    view.press("y", kernel)  # type: ignore[arg-type]
+    assert (kernel.posted, view.read()) == ([], True)
+    view.press("y", kernel)  # type: ignore[arg-type]
+    assert kernel.posted == ["/approvals/a3/approve"]
+
+
+@pytest.mark.promise("P16")
+def test_what_a_narrower_window_cuts_off_is_not_granted() -> None:
+    """The call is broken anew and read anew; and no key passes over rows, in a window of few."""
+    view, kernel = view_of(200, "a", rows=9)
+    assert view.read()
+    view._context.out.columns = 30  # type: ignore[attr-defined]
+    view.fit(9)
+    assert (view.read(), view.first, max(map(width, view.lines)) <= 30) == (False, 0, True)
+    view.press("y", kernel)  # type: ignore[arg-type]
+    assert (kernel.posted, view.question is None) == ([], False)
+    before = view.first
+    view.press("pagedown", kernel)  # type: ignore[arg-type]
+    assert view.first == before + len(view.page())
+
+
+def test_an_answer_that_was_typed_before_its_question_is_none() -> None:
+    """Keys of before are forgotten; what happened meanwhile is not."""
+    signals: queue.Queue[str] = queue.Queue()
+    for signal in ("key:a", "changed", "key:y", "gone"):
+        signals.put(signal)
+    forget_keys(signals)
+    assert [signals.get_nowait() for _ in range(signals.qsize())] == ["changed", "gone"]
 
 
 def test_the_work_of_an_agent_is_its_last_steps() -> None:
@@ -273,7 +329,7 @@ def _on_a_terminal(cli: Cli, words: list[str], script: list[tuple[bytes, Typed]]
             else:
                 os.write(leader, keys)
         code = process.wait(timeout=10)
-    with suppress(OSError):  # EIO: the other end is closed and all of it is read (pty(7))
+    with suppress(OSError):  # EIO: the other end is closed and all is read (pty(7))
         while True:
             seen += os.read(leader, 65536)
     os.close(leader)

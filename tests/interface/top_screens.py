@@ -43,7 +43,6 @@ TABLE: Final = Ps(
 QUEUED: Final = QueueRow(id="i7", lane="normal", status="running", attempt=1, step=1, preempted=0, enqueued_at=AT)
 DOCUMENTS: Final = {
     "/approvals": msgspec.json.encode(Pending(approvals=(ApprovalRow(**CALL),))),
-    "/approvals/a3": msgspec.json.encode(ApprovalInfo(**CALL, state="open")),
     "/members": b'{"members":[{"name":"coder"},{"name":"reviewer"}]}',
     "/queue": msgspec.json.encode(QueueReport(agent="coder", instructions=(QUEUED,))),
     "/instructions/i7": msgspec.json.encode(instruction(status="running", text=EVIL)),
@@ -70,10 +69,12 @@ def steps(count: int, text: str, tool: str = "bash") -> list[dict[str, Any]]:
 
 
 class Kernel:
-    """Answers what the views ask; what was posted is kept, and which entries were asked for."""
+    """Answers what the views ask, of a call that waits; what was posted is kept, and which entries were asked for."""
 
     def __init__(self) -> None:
         self.posted: list[str] = []
+        self.bodies: list[object] = []
+        self.call = CALL
         self.asked: list[dict[str, str]] = []
         self.entries = steps(20, EVIL)
 
@@ -82,6 +83,8 @@ class Kernel:
         if path.endswith("/entries"):
             self.asked.append(query or {})
             return self._page(**(query or {}))
+        if path == "/approvals/a3":
+            return msgspec.json.encode(ApprovalInfo(**self.call, state="open"))
         return next(document for end, document in DOCUMENTS.items() if path.endswith(end))
 
     def _page(self, after: str = "0", limit: str = "100") -> bytes:
@@ -93,13 +96,26 @@ class Kernel:
     def post(self, path: str, body: object, *, key: str) -> bytes:
         """Take it."""
         self.posted.append(path)
-        return b'{"state":"granted","status":"cancelled"}'
+        self.bodies.append(body)
+        return b'{"id":"a3","state":"granted","status":"cancelled"}'
 
 
-def view_of(columns: int, *keys: str, rows: int = 20) -> tuple[TopView, Kernel]:
-    """A look at TABLE in a window of that size, after some keys."""
-    out = SimpleNamespace(width=lambda: columns)
-    view, kernel = TopView(cast("Context", SimpleNamespace(out=out)), DETAILS), Kernel()
+class Window:
+    """Of some size, which may change."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.columns, self.rows = columns, rows
+
+    def width(self) -> int:
+        """Its columns."""
+        return self.columns
+
+
+def view_of(columns: int, *keys: str, rows: int = 20, call: dict[str, Any] | None = None) -> tuple[TopView, Kernel]:
+    """A look at TABLE in a window of that size, after some keys; ``call`` has the input of the call that waits."""
+    context = SimpleNamespace(out=Window(columns, rows))
+    view, kernel = TopView(cast("Context", context), DETAILS), Kernel()
+    kernel.call = CALL if call is None else {**CALL, "input": call}
     view.table, view.height = TABLE, rows
     for key in keys:
         view.press(key, cast("Client", kernel))

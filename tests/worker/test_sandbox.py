@@ -112,6 +112,21 @@ def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -
     assert not Path("/etc/x").exists()
 
 
+@pytest.mark.promise("P18")
+@real
+def test_a_program_that_is_a_link_runs_as_its_installer_left_it(place: Place, tmp_path: Path) -> None:
+    """On PATH there is a link to a package elsewhere, which is shown with what it loads."""
+    package = tmp_path / "prefix/node_modules/tool/lib/deep/bin"
+    package.mkdir(parents=True)
+    (package / "linked.sh").write_text("#!/bin/sh\ncat $(dirname $(readlink -f $0))/../word\n")
+    (package / "linked.sh").chmod(0o700)
+    (package.parent / "word").write_text("loaded\n")
+    (place.tools / "linked").symlink_to(package / "linked.sh")
+    argv = wrap(("linked",), place.start)
+    ran = subprocess.run(argv, env=place.start.env, cwd="/", capture_output=True, text=True, timeout=20, check=False)
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("loaded\n", "", 0)
+
+
 @pytest.mark.promise("P19")
 @real
 def test_what_decides_about_agents_and_what_git_executes_cannot_be_changed(place: Place) -> None:

@@ -1,12 +1,16 @@
 """``awk needs``: what goes on only once a person does something, with commands that settle it; exit 7 if there is any.
 
-With ``-A`` it is that of all projects of this user whose kernel runs; none is started.
+With ``-A`` it is that of all projects of this user whose kernel runs; none is started. ``-f`` follows either.
 """
 
 import argparse
+import functools
 import json
+import queue
 import shlex
-from contextlib import closing
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import closing, suppress
 from typing import Any, Final
 
 from interface.cli.context import Context
@@ -15,12 +19,14 @@ from interface.cli.output import Screen, one_line, read_fields
 from interface.cli.paging import NEEDS, Document, count_flag, fetch_list, tell_rest
 from interface.cli.parsing import json_flag
 from interface.client import PING, Client
-from interface.discovery import URL, known_projects, prove, recorded_endpoint
+from interface.discovery import URL, Project, known_projects, prove, recorded_endpoint
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
 
 MOVING: Final = frozenset({"delta", "progress", "message", "instruction.step", "worker.log", "attempt.started"})
 """Events that neither make nor settle a need."""
+LOOK_SECONDS: Final = 2.0
+"""How often it is looked whether the kernel of another project was started."""
 _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 
 
@@ -39,11 +45,12 @@ def configure_needs(parser: argparse.ArgumentParser) -> None:
 
 def run_needs(context: Context) -> int:
     """Print what needs a person. Returns 7 if something does, 0 if nothing."""
+    if context.args.all_projects and context.environ.get(URL):
+        raise Failure("usage", f"-A asks the kernels of this user's projects, and {URL} names one", f"unset {URL}")
     if context.args.follow:
-        if context.args.all_projects:
-            raise Failure("usage", "-f follows one project", "leave out -A")
         return follow(context)
-    document = of_all_projects(context) if context.args.all_projects else needs_of(context.kernel(), context.args.n)
+    count = context.args.n
+    document = of_all_projects(context, count)[0] if context.args.all_projects else needs_of(context.kernel(), count)
     body = json.dumps(document, ensure_ascii=False).encode()
     context.answer(body, needs_lines, context.clock.wall())
     tell_rest(context, document, NEEDS)
@@ -55,34 +62,45 @@ def needs_of(client: Client, count: int) -> Document:
     return fetch_list(client, "/needs", NEEDS, count, {})
 
 
-def of_all_projects(context: Context) -> Document:
-    """The needs of every project whose kernel runs, each with its project, for which its commands are meant."""
-    if context.environ.get(URL):
-        raise Failure("usage", f"-A asks the kernels of this user's projects, and {URL} names one", f"unset {URL}")
+def of_all_projects(context: Context, count: int) -> tuple[Document, set[str]]:
+    """The needs of every project whose kernel runs, each with its project, for which its commands are meant.
+
+    Returns the projects that answered, too.
+    """
     items: list[Any] = []
     total = 0
     left_out: str | None = None
+    answered: set[str] = set()
     for project in known_projects(context.environ, context.cwd):
-        endpoint = recorded_endpoint(project)
-        if endpoint is None:
-            continue
         try:
-            with closing(Client(endpoint, prove(endpoint).connection)) as client:
-                found = needs_of(client, context.args.n)
+            with closing(_client_of(project)) as client:
+                found = needs_of(client, count)
         except Unreachable:
             continue  # it was killed, or goes just now
+        answered.add(project.root)
         total += found["total"]
         left_out = left_out or found["next"]
         where = f" --project {shlex.quote(project.root)}"
         for item in found["items"]:
             actions = [{**action, "command": action["command"] + where} for action in item["actions"]]
             items.append({**item, "project": project.root, "actions": actions})
-    return {"schema": "awk/needs/1", "total": total, "next": left_out, "items": items}
+    return {"schema": "awk/needs/1", "total": total, "next": left_out, "items": items}, answered
+
+
+def _client_of(project: Project) -> Client:
+    """A client of the kernel that a project has. Raises Unreachable."""
+    endpoint = recorded_endpoint(project)
+    if endpoint is None:
+        raise Unreachable(f"no kernel runs for {project.root}")
+    return Client(endpoint, prove(endpoint).connection)
 
 
 def needs_lines(body: bytes, screen: Screen, now: float) -> list[str]:
     """For each what it is, and the commands that settle it; ``now`` is wall seconds, for ages."""
-    items = read_fields(body).items
+    return _by_project(read_fields(body).items, screen, now) or ["nothing needs you"]
+
+
+def _by_project(items: Iterable[Any], screen: Screen, now: float) -> list[str]:
     project = None
     lines: list[str] = []
     for item in items:
@@ -91,7 +109,7 @@ def needs_lines(body: bytes, screen: Screen, now: float) -> list[str]:
             project = where
             lines.append(screen.style(f"{one_line(str(where))}:", "bold"))
         lines += need_lines(item, screen, now)
-    return lines or ["nothing needs you"]
+    return lines
 
 
 def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
@@ -112,38 +130,75 @@ def need_lines(item: Any, screen: Screen, now: float) -> list[str]:
     return [f"{kind}: {one_line(item.text)} ({', '.join(facts)})", *commands]
 
 
+Key = tuple[str | None, str, str]
+"""The project of a need where there are several, its kind and its id."""
+
+
 def follow(context: Context) -> int:
     """Print what there is, then each need as it comes and as it is settled, until Ctrl-C."""
-    context.kernel().close()
-    shown: dict[tuple[str, str], Any] | None = None
-    follower = Follower(connect=context.find_kernel, query={}, clock=context.clock, say=context.out.note)
-    for event in follower:
-        if event.type in MOVING and event not in (CONNECTED, PING):
-            continue
-        assert follower.client is not None
-        try:
-            document = needs_of(follower.client, 0)
-        except Unreachable:
-            continue  # the stream breaks too, and the next connect asks again
-        found = {(item["kind"], item["id"]): item for item in document["items"]}
-        if found.keys() == (None if shown is None else shown.keys()):
+    shown: dict[Key, Any] | None = None
+    for document, answered in of_many_as_they_change(context) if context.args.all_projects else _of_one(context):
+        # What the kernel of a project needed that is away just now is not settled by that.
+        now = {key: item for key, item in (shown or {}).items() if key[0] not in answered}
+        now |= {(item.get("project"), item["kind"], item["id"]): item for item in document["items"]}
+        if shown is not None and now.keys() == shown.keys():
             continue
         body = json.dumps(document, ensure_ascii=False).encode()
         if context.args.json:
             context.out.document(body)
         else:
-            context.out.lines(_changes(context, shown, found, body))
-        shown = found
+            context.out.lines(_changes(context, shown, now, body))
+        shown = now
     raise AssertionError
 
 
-def _changes(
-    context: Context, before: dict[tuple[str, str], Any] | None, now: dict[tuple[str, str], Any], body: bytes
-) -> list[str]:
+def _of_one(context: Context) -> Iterator[tuple[Document, set[str | None]]]:
+    context.kernel().close()
+    follower = Follower(connect=context.find_kernel, query={}, clock=context.clock, say=context.out.note)
+    for event in follower:
+        if event.type in MOVING and event not in (CONNECTED, PING):
+            continue
+        assert follower.client is not None
+        with suppress(Unreachable):  # the stream breaks too, and the next connect asks again
+            yield needs_of(follower.client, 0), {None}
+
+
+def of_many_as_they_change(context: Context) -> Iterator[tuple[Document, set[str]]]:
+    """The needs of all projects, again whenever one of their kernels tells of something, or another was started."""
+    changed: queue.SimpleQueue[str] = queue.SimpleQueue()
+    followed: set[str] = set()
+
+    def listen(project: Project) -> None:
+        connect = functools.partial(_client_of, project)
+        follower = Follower(connect=connect, query={}, clock=context.clock, say=lambda _: None)
+        with suppress(Failure, Unreachable):
+            for event in follower:
+                if event.type not in MOVING or event in (CONNECTED, PING):
+                    changed.put(project.root)
+        followed.discard(project.root)
+
+    yield of_all_projects(context, 0)
+    while True:
+        for project in known_projects(context.environ, context.cwd):
+            if project.root not in followed:
+                followed.add(project.root)
+                threading.Thread(target=listen, args=(project,), name="needs", daemon=True).start()
+        with suppress(queue.Empty):
+            changed.get(timeout=LOOK_SECONDS)
+            while not changed.empty():
+                changed.get()
+            yield of_all_projects(context, 0)
+
+
+def _changes(context: Context, before: dict[Key, Any] | None, now: dict[Key, Any], body: bytes) -> list[str]:
     screen, wall = context.out.screen, context.clock.wall()
     if before is None:
         return needs_lines(body, screen, wall)
-    gone = [one_line(f"settled: {kind} {name}") for kind, name in before if (kind, name) not in now]
+    gone = [
+        one_line(f"settled: {kind} {name}{'' if project is None else f' of {project}'}")
+        for project, kind, name in before
+        if (project, kind, name) not in now
+    ]
     items = read_fields(body).items
-    new = [item for item in items if (item.kind, item.id) not in before]
-    return [*gone, *(line for item in new for line in need_lines(item, screen, wall))]
+    new = [item for item in items if (getattr(item, "project", None), item.kind, item.id) not in before]
+    return [*gone, *_by_project(new, screen, wall)]
