@@ -209,7 +209,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         deadlines=Deadlines(
             reader=reader,
             writer=writer,
-            wake=feed.new_wake(),
+            wake=feed.new_wake(unless=leads_to_nothing),
             now_ms=clock.now_ms,
             starvation_ms=int(base.project.starvation * 1000),
         ),

@@ -73,6 +73,15 @@ class ReceiveQueue:
         self._writer.unpark()
         return self._parts.popleft()
 
+    def whole(self) -> bytes | None:
+        """Take the body of a request that nobody has read from, if all of it is there already; else None."""
+        if not self._parts or self._parts[-1].get("more_body", True):
+            return None
+        body = b"".join(part["body"] for part in self._parts if part["type"] == "http.request")
+        self._parts.clear()
+        self._writer.unpark()
+        return body
+
     @contextmanager
     def leaving(self, leave: Callable[[], None]) -> Generator[None]:
         """While the block lasts, ``leave`` is called once the client is gone: at once, where it is."""
@@ -230,7 +239,9 @@ class Connection:
     async def _write(self, data: bytes) -> None:
         """Write a head that waits and all of ``data``, also while being cancelled: half a chunk would look whole."""
         later_part, data, self._head = not self._head, self._head + data, b""
-        if data and not self._sending.locked():
+        if not data:
+            return
+        if not self._sending.locked():
             with suppress(OSError):  # what cannot be written at once is waited for
                 data = data[os.write(self._stream.socket.fileno(), data) :]
         if not data:

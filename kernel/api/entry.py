@@ -91,7 +91,11 @@ class ApiApp:
             else:
                 holder = holder_of(principal)
                 scope[ADMITTED](holder)
-                body = await self._bodies.read(receive, fields.get(b"content-length"), holder)
+                queue: ReceiveQueue = scope[RECEIVE_QUEUE]
+                whole = queue.whole()  # as a rule, and then nothing has to be waited for
+                body = (
+                    await self._bodies.read(receive, fields.get(b"content-length"), holder) if whole is None else whole
+                )
         except Refused as refused:
             headers = ((b"allow", b"POST"),) if refused.code == "method_not_allowed" else ()
             await send_and_drain(problem_reply(refused, headers), receive, send)

@@ -22,34 +22,40 @@ LOCK_FILE: Final = "alive"
 class AttemptDir(msgspec.Struct, frozen=True):
     """The directory of an attempt that this kernel started."""
 
-    path: Path
+    name: str
+    """Its path. A ``Path`` would be made text again for each look at it."""
     spares: DirectoryPool | None = None
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return Path(self.name)
 
     @property
     def lock(self) -> str:
         """The file that the keeper holds locked until its whole tree is gone."""
-        return os.path.join(self.path, LOCK_FILE)
+        return f"{self.name}/{LOCK_FILE}"
 
     def rename(self, attempt: str) -> "AttemptDir":
         """The same directory under another name. Raises FileExistsError if that is in use."""
-        path = self.path.with_name(attempt)
-        if os.path.lexists(path):  # a rename alone would not tell; nobody else makes any
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        os.rename(self.path, path)
-        return AttemptDir(path, self.spares)
+        name = f"{os.path.dirname(self.name)}/{attempt}"
+        if os.path.lexists(name):  # a rename alone would not tell; nobody else makes any
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
+        os.rename(self.name, name)
+        return AttemptDir(name, self.spares)
 
     def is_bare(self) -> bool:
         """Return whether there is nothing in it but the lock."""
-        return os.listdir(self.path) == [LOCK_FILE]
+        return os.listdir(self.name) == [LOCK_FILE]
 
     def remove(self) -> None:
         """Delete the directory, or let it be used again if it is empty; what is gone already is fine."""
         try:  # as a rule the lock is all there is, and rmtree takes 20 system calls to find that out
             os.unlink(self.lock)
-            if self.spares is None or not self.spares.keep(self.path):
-                os.rmdir(self.path)
+            if self.spares is None or not self.spares.keep(self.name):
+                os.rmdir(self.name)
         except OSError:
-            shutil.rmtree(self.path, ignore_errors=True)
+            shutil.rmtree(self.name, ignore_errors=True)
 
 
 class Signature(msgspec.Struct, frozen=True):
@@ -64,14 +70,13 @@ def create_attempt_dir(run_dir: Path, attempt: str, cookie: str, spares: Directo
 
     ``spares`` is where empty ones come from, and go to.
     """
-    directory = AttemptDir(run_dir / attempt, spares)
-    if spares is None or not spares.take(directory.path):
-        path = directory.path
+    directory = AttemptDir(f"{run_dir}/{attempt}", spares)
+    if spares is None or not spares.take(directory.name):
         try:
-            os.mkdir(path, 0o700)
+            os.mkdir(directory.name, 0o700)
         except FileNotFoundError:  # the first attempt of all
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.mkdir(path, 0o700)
+            run_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.mkdir(directory.name, 0o700)
     fd = os.open(directory.lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         os.write(fd, f"boot {boot_id()}\ncookie {cookie}\n".encode())

@@ -8,7 +8,6 @@ import itertools
 import os
 import stat
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 MOST: Final = 16
@@ -21,11 +20,11 @@ class DirectoryPool:
     """The spare directories of one ``run/``."""
 
     def __init__(self) -> None:
-        self._waiting: list[Path] = []
+        self._waiting: list[str] = []
         self._numbers = itertools.count(1)
         self._closed = False
 
-    def take(self, path: Path) -> bool:
+    def take(self, path: str) -> bool:
         """Have a spare one be ``path``; False where there is none (any more), or something is there."""
         if not self._waiting or os.path.lexists(path):
             return False
@@ -34,11 +33,11 @@ class DirectoryPool:
             return True
         return False
 
-    def keep(self, path: Path) -> bool:
+    def keep(self, path: str) -> bool:
         """Take over the directory ``path``; False if it has to be removed. Raises OSError."""
         if self._closed or len(self._waiting) >= MOST or not _is_as_made(path):
             return False
-        spare = path.with_name(f"{SPARE}{next(self._numbers)}")
+        spare = f"{os.path.dirname(path)}/{SPARE}{next(self._numbers)}"
         os.rename(path, spare)
         self._waiting.append(spare)
         return True
@@ -51,14 +50,14 @@ class DirectoryPool:
                 os.rmdir(self._waiting.pop())
 
 
-def _is_as_made(path: Path) -> bool:
+def _is_as_made(path: str) -> bool:
     """Return whether it is a directory, ours alone, with nothing in it and nothing attached to it."""
     found = os.lstat(path)
     ours = found.st_mode == _AS_MADE and found.st_uid == os.geteuid()
     return ours and not os.listdir(path) and not _attributes(path)
 
 
-def _attributes(path: Path) -> list[str]:
+def _attributes(path: str) -> list[str]:
     with suppress(OSError):
         return os.listxattr(path)
     return []  # there can be none

@@ -71,14 +71,8 @@ class ForkLauncher:
     async def spawn(self, spec: Spec) -> Handle:
         """Start a worker or a command. Raises SpawnTransient; FileExistsError for an attempt that is in use."""
         for left in reversed(range(TRIES)):
-            try:
-                with trio.fail_after(WAIT_SECONDS):
-                    while not self._zygotes:
-                        await self._changed.wait()
-            except trio.TooSlowError as error:
-                raise KeeperLost(
-                    f"no zygote could be started for {WAIT_SECONDS:.0f} s; see the kernel's log"
-                ) from error
+            if not self._zygotes:
+                await self._until_started()
             # The newest that has loaded; before any has, the oldest, whose socket keeps orders until then.
             loaded = [one for one in self._zygotes if one.preloaded.is_set()]
             zygote = loaded[-1] if loaded else self._zygotes[0]
@@ -90,6 +84,15 @@ class ForkLauncher:
                 if not left:
                     raise
         raise AssertionError("unreachable")
+
+    async def _until_started(self) -> None:
+        """Wait for a zygote. Raises KeeperLost."""
+        try:
+            with trio.fail_after(WAIT_SECONDS):
+                while not self._zygotes:
+                    await self._changed.wait()
+        except trio.TooSlowError as error:
+            raise KeeperLost(f"no zygote could be started for {WAIT_SECONDS:.0f} s; see the kernel's log") from error
 
     @staticmethod
     async def _ready(spec: Spec, zygote: Zygote) -> Handle | None:

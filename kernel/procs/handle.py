@@ -6,6 +6,7 @@ is not done here: the session that speaks the worker's protocol has sent its sto
 
 import logging
 import signal
+from pathlib import Path
 from typing import Final
 
 import trio
@@ -52,7 +53,6 @@ class Handle:
         self.stdin: trio.abc.SendStream = streams[0]
         self.stdout: trio.abc.ReceiveStream = streams[1]
         self.stderr: trio.abc.ReceiveStream = streams[2]
-        self.directory = directory.path
         self._directory = directory
         self._link = link
         self._exited = exited
@@ -75,6 +75,11 @@ class Handle:
         """Return whether nothing has been heard of its end."""
         return self._exited is None and self._link.is_quiet()
 
+    @property
+    def directory(self) -> Path:
+        """Its run directory."""
+        return self._directory.path
+
     def is_bare(self) -> bool:
         """Return whether there is nothing in the run directory but what is ours."""
         return self._directory.is_bare()
@@ -82,7 +87,7 @@ class Handle:
     def assign(self, attempt: str) -> None:
         """Make this the run of ``attempt``. Raises FileExistsError if that is in use."""
         self._directory = self._directory.rename(attempt)
-        self.attempt, self.directory = attempt, self._directory.path
+        self.attempt = attempt
 
     async def wait(self) -> Exited:
         """Wait until the whole tree is gone; return how it ended. Any number of tasks may wait, and again later.
@@ -90,10 +95,21 @@ class Handle:
         Cancellation changes nothing. Where the keeper itself was killed, what it left is killed first and the answer
         says SIGKILL.
         """
-        async with self._waiting:
-            while self._exited is None:
-                await self._hear()
+        if self._exited is None:
+            await self._take_turn()
+            try:
+                while self._exited is None:
+                    await self._hear()
+            finally:
+                self._waiting.release()
         return self._exited
+
+    async def _take_turn(self) -> None:
+        """Acquire ``_waiting``. Where it is free that takes no turn of the event loop."""
+        try:
+            self._waiting.acquire_nowait()
+        except trio.WouldBlock:
+            await self._waiting.acquire()
 
     async def count(self) -> int:
         """Return how many processes its tree has; 0 where it has ended, or nobody can tell. One task asks."""
@@ -157,23 +173,22 @@ class Handle:
 
         Shielded from cancellation, and bounded: CLOSE_SECONDS, then ``destroy``, which is bounded too.
         """
-        with trio.CancelScope(shield=True):
-            if self._exited is None:
+        if self._exited is None:
+            with trio.CancelScope(shield=True):
                 with trio.move_on_after(CLOSE_SECONDS):
                     await self.kill()
                     await self.wait()
-            if self._exited is None:
-                await self.destroy()
-            if self._tree_seen_gone:
-                self._link.free()
-            else:
-                self._link.close()
-            for stream in self._streams:
-                stream.close()
-            await trio.lowlevel.checkpoint()
-            fault_point("procs.gone")
-            if not self.survivors:
-                self._directory.remove()
+                if self._exited is None:
+                    await self.destroy()
+        if self._tree_seen_gone:
+            self._link.free()
+        else:
+            self._link.close()
+        for stream in self._streams:
+            stream.close()
+        fault_point("procs.gone")
+        if not self.survivors:
+            self._directory.remove()
 
 
 TERM_SECONDS: Final = 5.0

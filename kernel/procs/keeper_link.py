@@ -6,12 +6,15 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Final
 
 import trio
 
 from kernel.procs.spec import PipeEnds
 from protocol.ipc import Bound, Census, Counted, Exited, Fork, KeeperFrame, Kill, Started
 from protocol.ndjson import FrameReader, encode
+
+RECEIVE_BYTES: Final = 2**16
 
 
 class KeeperLink:
@@ -22,6 +25,8 @@ class KeeperLink:
 
     def __init__(self, end: socket.socket, spare: "Callable[[KeeperLink], None] | None" = None) -> None:
         self._stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
+        self._end = end
+        """The same, for what takes no turn of the event loop more than it has to."""
         self._sending = trio.Lock()
         self._spare = spare
         self.served = 0
@@ -32,14 +37,19 @@ class KeeperLink:
     async def receive(self) -> KeeperFrame | None:
         """The next report; None once the keeper is gone. Cancellation loses nothing."""
         while not self._arrived:
+            if self._end.fileno() < 0:
+                return None
             try:
-                chunk = await self._stream.receive_some()
-            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                await trio.lowlevel.wait_readable(self._end)
+                chunk = self._end.recv(RECEIVE_BYTES)
+            except BlockingIOError:
+                continue
+            except (OSError, trio.ClosedResourceError):
                 return None
             if not chunk:
                 return None
             self._arrived.extend(
-                frame for frame in self._frames.feed(bytes(chunk)) if isinstance(frame, Started | Counted | Exited)
+                frame for frame in self._frames.feed(chunk) if isinstance(frame, Started | Counted | Exited)
             )
         return self._arrived.popleft()
 
@@ -61,9 +71,13 @@ class KeeperLink:
     async def order(self, order: Fork, theirs: PipeEnds) -> None:
         """Give a keeper whose tree is gone the next order, a worker's. One that is gone shows in ``receive``."""
         fds = array("i", [theirs.stdin, theirs.stdout, theirs.stderr])
+        data, rights = [encode(order)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)]
         self.served += 1
         try:
-            await self._stream.socket.sendmsg([encode(order)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+            try:
+                self._end.sendmsg(data, rights)
+            except BlockingIOError:
+                await self._stream.socket.sendmsg(data, rights)
         except (OSError, trio.ClosedResourceError):
             await trio.lowlevel.checkpoint()
         except BaseException:
@@ -74,10 +88,10 @@ class KeeperLink:
         """Return whether its keeper has nothing to report: neither an end, nor its own."""
         if self._arrived:
             return False
-        if self._stream.socket.fileno() < 0:
+        if self._end.fileno() < 0:
             return False
         poll = select.poll()
-        poll.register(self._stream.socket.fileno(), select.POLLIN)
+        poll.register(self._end, select.POLLIN)
         return not poll.poll(0)
 
     def free(self) -> None:

@@ -6,7 +6,7 @@ A failure in the child itself is no exception: it is ``Exited.failed``.
 import errno
 import os
 import re
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Final
 
 import msgspec
@@ -103,45 +103,64 @@ def open_pipes() -> tuple[PipeEnds, PipeEnds]:
 
 
 class Pipe(trio.abc.Stream):
-    """Our end of one of a child's pipes: an FdStream that takes no turn of the event loop for what need not wait.
+    """Our end of one of a child's pipes. What need not wait takes no turn of the event loop.
 
     Reads that never have to wait take a turn all the same, one in READS_IN_A_ROW: the others have theirs.
     """
 
     def __init__(self, fd: int) -> None:
-        self._stream = trio.lowlevel.FdStream(fd)
+        os.set_blocking(fd, False)
+        self._fd = fd
         self._reads = 0
+        self._waited = False
+        """Somebody waited for it: the event loop knows it."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """See SendStream."""
         rest = memoryview(data)
-        with suppress(OSError):  # it has to wait, or cannot be: the stream says which
-            rest = rest[os.write(self._stream.fileno(), rest) :]
-        if rest:
-            await self._stream.send_all(rest)
+        while rest:
+            try:
+                rest = rest[os.write(self._open_fd(), rest) :]
+            except BlockingIOError:
+                await self.wait_send_all_might_not_block()
+            except OSError as error:
+                raise trio.BrokenResourceError from error
 
     async def wait_send_all_might_not_block(self) -> None:
         """See SendStream."""
-        await self._stream.wait_send_all_might_not_block()
+        self._waited = True
+        await trio.lowlevel.wait_writable(self._open_fd())
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """See ReceiveStream."""
-        while self._reads < READS_IN_A_ROW:
+        if self._reads >= READS_IN_A_ROW:
+            self._reads = 0
+            await trio.lowlevel.checkpoint()
+        while True:
             self._reads += 1
             try:
-                return os.read(self._stream.fileno(), max_bytes or READ_BYTES)
+                return os.read(self._open_fd(), max_bytes or READ_BYTES)
             except BlockingIOError:
-                await trio.lowlevel.wait_readable(self._stream.fileno())
+                self._waited = True
+                await trio.lowlevel.wait_readable(self._open_fd())
                 self._reads = 0
-            except OSError:
-                break  # it is closed, or broken: the stream says which
-        self._reads = 0
-        return await self._stream.receive_some(max_bytes)
+            except OSError as error:
+                raise trio.BrokenResourceError from error
+
+    def _open_fd(self) -> int:
+        if self._fd < 0:
+            raise trio.ClosedResourceError
+        return self._fd
 
     def close(self) -> None:
         """Close it now."""
-        self._stream.close()
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            if self._waited:
+                trio.lowlevel.notify_closing(fd)
+            os.close(fd)
 
     async def aclose(self) -> None:
         """See AsyncResource."""
-        await self._stream.aclose()
+        self.close()
+        await trio.lowlevel.checkpoint()

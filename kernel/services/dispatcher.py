@@ -161,7 +161,19 @@ class Dispatcher:
             del self._busy[place.agent]
             left, self._less_busy = self._less_busy, trio.Event()
             left.set()
-            self._wake.set()
+            if self._something_queued():
+                self._wake.set()
+
+    def _something_queued(self) -> bool:
+        """Return whether there may be work for who has a place now.
+
+        A look at all rows for nothing would not only cost: a message that comes before it waits for it to be leased.
+        """
+        try:
+            return self._reader.now(instructions.some_queued)
+        except Exception:
+            logger.exception("dispatcher.look_failed")
+            return True  # whatever is wrong shows when the dispatcher looks
 
     def _counted(self) -> Mapping[str, str]:
         """Return the busy that count against a limit: not those whose call waits for a person."""

@@ -7,7 +7,6 @@ ending is written when nothing of it is left, so the next attempt of the agent n
 
 import contextlib
 import logging
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
@@ -322,10 +321,13 @@ class RunningAttempt:
                 handlers=self,
                 deadline=self.deadline,
             )
-            with trio.move_on_after(math.inf if seconds_left is None else max(0.0, seconds_left)) as budget:
+            if seconds_left is None:
                 ending = await session.run()
-            if budget.cancelled_caught:
-                ending = Ending("incomplete", "its budget of time is spent", cause="budget")
+            else:
+                with trio.move_on_after(max(0.0, seconds_left)) as budget:
+                    ending = await session.run()
+                if budget.cancelled_caught:
+                    ending = Ending("incomplete", "its budget of time is spent", cause="budget")
             self._deltas.flush()
             if ending is not None and ending.cause == "budget":
                 # A started workflow waits to be continued when its budget is spent.

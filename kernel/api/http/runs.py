@@ -313,9 +313,8 @@ def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> S
     over = [one.kind in ("ended", "person") or (one.reason == "approval" and not attended) for one in stands.values()]
     if not all(over):
         return None
-    missing = store.reader.now(
-        all_missing_credentials, [one for one, how in stands.items() if how.reason == "credentials"]
-    )
+    keyless = [one for one, how in stands.items() if how.reason == "credentials"]
+    missing = store.reader.now(all_missing_credentials, keyless) if keyless else {}
 
     def shown(result: InstructionResult) -> InstructionResult:
         how = stands[InstructionId(result.instruction_id)]
