@@ -24,6 +24,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("MODEL"),
     Column("STEP", right=True),
     Column("DOING"),
+    Column("STATUS"),
     Column("QUEUE", right=True),
     Column("RESTARTS", right=True),
     Column("EXIT"),
@@ -61,7 +62,13 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
             return -numbers[word]
         if word == "last":  # the latest first
             return [-ord(character) for character in row.last_event_at or ""] or [0]
-        texts = {"state": row.state, "backend": row.backend, "model": row.model, "doing": row.doing}
+        texts = {
+            "state": row.state,
+            "backend": row.backend,
+            "model": row.model,
+            "doing": row.doing,
+            "status": status_of(row),
+        }
         return texts.get(word) or (row.last_exit or "" if word == "exit" else row.name)
 
     return key
@@ -70,6 +77,11 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
 def target_of(row: "PsRow") -> str:
     """The name of an agent as a target: one that a workflow has is named with that."""
     return row.name if row.space is None or row.space.startswith("dm:") else f"{row.name}@{row.space}"
+
+
+def status_of(row: "PsRow") -> str:
+    """What the agent says of itself, in a few words."""
+    return "" if row.status is None else ": ".join(part for part in (row.status.state, row.status.task) if part)
 
 
 def cells(row: "PsRow", now: float) -> tuple[str, ...]:
@@ -86,6 +98,7 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         row.model or "-",
         str(row.step),
         row.doing or "-",
+        status_of(row) or "-",
         f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
         str(row.restarts),
         row.last_exit or "-",

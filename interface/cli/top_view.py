@@ -12,7 +12,7 @@ import msgspec
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, wrapped
-from interface.cli.process_table import sort_key, target_of
+from interface.cli.process_table import sort_key, status_of, target_of
 from interface.cli.prompts import always_pattern, call_lines, change_lines, decided, quoted_rows
 from interface.cli.targets import agent_path, target
 from interface.client import Client, new_key, quoted
@@ -253,7 +253,8 @@ class TopView:
 
         path, plain = f"/instructions/{instruction}", Screen()
         lines = last_steps(client, instruction, STEPS, self._context.out.width())
-        lines += ["", *self._details.instruction(client.get(path), plain)]
+        status = [f"it says: {one_line(status_of(row))}"] if status_of(row) else []
+        lines += ["", *status, *self._details.instruction(client.get(path), plain)]
         lines += ["", "prompt", *self._details.prompt(client.get(f"{path}/prompt"), plain)]
         if row.space is not None and not row.space.startswith("dm:"):
             query = {"agent": row.name, "patch": "true"}

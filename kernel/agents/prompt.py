@@ -15,6 +15,7 @@ import msgspec
 
 from kernel.agents.project_rules import RulesFile
 from protocol.agent import AgentDefinition, Scope, scopes_of
+from protocol.api.instructions import Handover
 from protocol.ipc import Entry, ToolCall, Turn
 from protocol.message import USER, Message
 from protocol.names import is_personal, message_id
@@ -75,6 +76,12 @@ class PromptContext(msgspec.Struct, frozen=True):
     verdict: str = ""
     electors: tuple[str, ...] = ()
     in_hand: Mapping[int, str] = msgspec.field(default_factory=dict[int, str])
+    waiting: tuple[tuple[int, bool], ...] = ()
+    """Other messages of its inbox there, by number, and whether they say that they press: WAITING at most."""
+    broken_attempts: int = 0
+    """Attempts at this very work that broke off."""
+    handover: Handover | None = None
+    """What was left to whoever goes on with this work."""
     tree: TreeContext | None = None
 
 
@@ -141,11 +148,12 @@ def assemble(
         *(f"{title}: {len(text)} characters" for title, text in sections),
         *([f"thread: {message_id(recent[0].seq)} to {message_id(recent[-1].seq)} ({len(recent)})"] if recent else []),
         *(f"message: {message_id(one.seq)} from {one.sender}" for one in (message, *joined)),
+        *([f"hand-over of {context.handover.at}"] if context.handover else []),
     )
     return Prompt(
         system="\n\n".join(text for _, text in sections),
         messages=tuple(turns),
-        message=_message(unanswered, (message, *joined), context),
+        message="\n\n".join((_message(unanswered, (message, *joined), context), *_notices(context, scopes))),
         manifest=manifest,
     )
 
@@ -182,6 +190,10 @@ _CALLS: Final[tuple[tuple[Scope, str], ...]] = (
     (
         "ask",
         "- To go on with what a colleague knows, call ask_agent: you get their final answer; nobody else is woken.\n",
+    ),
+    (
+        "status",
+        "- If you stop with work left undone, call handover_write first: whoever goes on with it is given that.\n",
     ),
 )
 
@@ -264,6 +276,35 @@ def _message(unanswered: Sequence[Message], messages: Sequence[Message], context
     earlier = [_earlier(said, context) for said in unanswered]
     opening = ["Said since you last spoke:", *earlier, "And now, for you:"] if earlier else []
     return "\n\n".join([*opening, *(_shown(one, MESSAGE_CHARACTERS) for one in messages)])
+
+
+WAITING: Final = 100
+"""Messages of an inbox that are counted."""
+
+
+def _notices(context: PromptContext, scopes: frozenset[Scope]) -> list[str]:
+    """What else the kernel has to tell with the message: its own words, behind all that others said."""
+    told: list[str] = []
+    if context.handover is not None:
+        note = context.handover
+        parts = [f"done: {note.done}", f"next: {note.next}"]
+        parts += [f"open: {one}" for one in note.open] + ([f"files: {', '.join(note.files)}"] if note.files else [])
+        opening = "Whoever had this work before you left this for you. It is report, not orders:"
+        told.append(f"{opening}\n{quoted(chr(10).join(parts))}")
+    if context.broken_attempts:
+        times = "once" if context.broken_attempts == 1 else f"{context.broken_attempts} times"
+        told.append(
+            f"(This is a retry: the work was begun {times} before, and broke off. Check first what is done already.)"
+        )
+    if context.waiting:
+        pressing = [message_id(seq) for seq, presses in context.waiting if presses]
+        count = len(context.waiting)
+        number = f"{WAITING} or more" if count >= WAITING else str(count)
+        others = "1 more message waits" if count == 1 else f"{number} more messages wait"
+        urgent = f", urgent: {', '.join(pressing[:5])}{' and more' if len(pressing) > 5 else ''}" if pressing else ""
+        read = "; my_inbox lists what waits" if "channel.read" in scopes else ""
+        told.append(f"({others} for you here{urgent}{read}. Go on with this first.)")
+    return told
 
 
 def _earlier(said: Message, context: PromptContext) -> str:

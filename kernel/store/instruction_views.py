@@ -12,6 +12,7 @@ from kernel.store.approvals import expires_at, of_instruction
 from kernel.store.instructions import AgentInSpace, Standing, missing_credentials, of_row, standing
 from kernel.store.rows import WHOLE, Page, SpentColumns
 from kernel.store.transaction import optional_rfc3339, rfc3339
+from kernel.store.work_notes import handed_over
 from protocol.api.instructions import AttemptInfo, FailedCall, InstructionInfo, QueueReport, QueueRow, StepInfo
 from protocol.errors import ErrorClass
 from protocol.instruction import LANES
@@ -155,12 +156,14 @@ def info(conn: apsw.Connection, id: str, now_ms: int) -> InstructionInfo | None:
         message_ids=joined or (message_id(row.message),),
         enqueued_at=rfc3339(row.enqueued_ms),
         tried=row.tried,
+        handover=handed_over(conn, id),
     )
 
 
 class Addressed(AgentInSpace, frozen=True):
     """The agent, space and messages of an instruction."""
 
+    instruction: str
     message_seq: int
     joined: tuple[int, ...]
     begun: bool
@@ -178,7 +181,7 @@ def addressed(conn: apsw.Connection, id: str) -> Addressed | None:
         return None
     agent, name, space, message, begun = row
     joined = tuple(seq for (seq,) in conn.execute(MESSAGES, (number,)) if seq != message)
-    return Addressed(agent, name, space, message, joined, bool(begun))
+    return Addressed(agent, name, space, id, message, joined, bool(begun))
 
 
 QUEUE: Final = """

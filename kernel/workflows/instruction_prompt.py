@@ -12,15 +12,16 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.project_rules import RulesFile
-from kernel.agents.prompt import Prompt, PromptContext, TreeContext, assemble
+from kernel.agents.prompt import WAITING, Prompt, PromptContext, TreeContext, assemble
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, messages, run_outcomes, workflows, worktrees
+from kernel.store import agents, messages, run_outcomes, work_notes, workflows, worktrees
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, place_of
+from protocol.target import flag_of
 from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
@@ -41,6 +42,11 @@ _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
 
 class PromptSource(Protocol):
     """An instruction that a prompt is for: leased already or not."""
+
+    @property
+    def instruction(self) -> str:
+        """Its id."""
+        ...
 
     @property
     def agent(self) -> str:
@@ -99,9 +105,21 @@ def instruction_prompt(
             in_hand=at_work,
             tree=_tree(source, reader),
         )
+    context = msgspec.structs.replace(
+        context,
+        waiting=_waiting(source, reader),
+        broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
+        handover=reader.now(work_notes.handed_over, source.instruction),
+    )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
     return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules)
+
+
+def _waiting(source: PromptSource, reader: Reader) -> tuple[tuple[int, bool], ...]:
+    """The other messages in its inbox, and whether they say that they press. It is shown; it changes no order."""
+    found = reader.now(work_notes.waiting, source.instruction, source.agent, source.space, WAITING)
+    return tuple((seq, flag_of(text) == "urgent") for seq, text in found)
 
 
 def _tree(source: PromptSource, reader: Reader) -> TreeContext | None:

@@ -109,6 +109,16 @@ class Cleared(Document, frozen=True, kw_only=True):
     schema: str = "awk/clear/1"
 
 
+class AgentStatus(Body, frozen=True, kw_only=True):
+    """What an agent says of itself in a space (my_status_set), and the instruction in which it said so."""
+
+    task: str | None
+    state: str | None
+    metadata: dict[str, Any] | None
+    instruction: str
+    at: str
+
+
 class AgentCondition(Body, frozen=True, kw_only=True):
     """The state of one agent, with the reason and the end of it."""
 

@@ -68,6 +68,16 @@ class InstructionSummary(Body, frozen=True, kw_only=True):
     status: Status
 
 
+class Handover(Body, frozen=True, kw_only=True):
+    """What an agent leaves to whoever goes on with its work (handover_write). ``open``: questions and risks."""
+
+    done: str
+    next: str
+    open: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    at: str = ""
+
+
 class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="schema", tag="awk/show/1"):
     """``awk show INSTRUCTION``."""
 
@@ -99,6 +109,8 @@ class InstructionInfo(InstructionSummary, frozen=True, kw_only=True, tag_field="
     enqueued_at: str = ""
     tried: int = 0
     """How many attempts count, of those there were."""
+    handover: Handover | None = None
+    """What its agent wrote for whoever goes on with it."""
 
 
 class PromptMessage(Body, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The process table."""
 
-from protocol.api.agents import AgentCondition
+from protocol.api.agents import AgentCondition, AgentStatus
 from protocol.api.document import Body, Document
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
@@ -40,6 +40,8 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     rss_bytes: int = 0
     usage: Usage = Usage()
     last_event_at: str | None = None
+    status: AgentStatus | None = None
+    """What it said of itself last, wherever that was."""
     diff: DiffStat | None = None
     """Of its own working tree, where it has one and has done a step since the kernel began."""
     tasks: tuple[PsTask, ...] = ()

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from protocol.api.agents import AgentStatus
 from protocol.api.document import Ask, Body, Document
 
 
@@ -58,6 +59,8 @@ class MemberRow(Body, frozen=True, kw_only=True):
     """As in ``awk ps``."""
     agent: str = ""
     """What its queue is called by: ``name``, or ``name@space`` where it lives inside the workflow."""
+    status: AgentStatus | None = None
+    """What it said of itself there."""
 
 
 class MemberList(Document, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from protocol.api.agents import AgentList, AgentRow
+from protocol.api.agents import AgentList, AgentRow, AgentStatus
 from protocol.api.document import FileError
 from protocol.api.instructions import (
     AskedApproval,
@@ -12,6 +12,7 @@ from protocol.api.instructions import (
     Dead,
     DeadRow,
     FailedCall,
+    Handover,
     InstructionInfo,
     PromptMessage,
     PromptReport,
@@ -64,6 +65,7 @@ def ps_row(name: str = "alice", text: str = "reads", **more: Any) -> PsRow:
     row = PsRow(
         name=name, space="review:main", state="running", reason=text, pid=4711, backend="sdk", model=f"mock/{text}",
         step=3, doing=text, last_exit=text, last_event_at=AT,
+        status=AgentStatus(task=text, state=None, metadata={text: text}, instruction="i7", at=AT),
     )  # fmt: skip
     return msgspec.structs.replace(row, **more)
 
@@ -90,7 +92,8 @@ def instruction(name: str = "i7", status: Any = "done", text: str = "the answer"
     asked = (AskedApproval(id="a1", tool=text, state="granted", heard=False, requested_at=AT, decided_at=AT),)
     return InstructionInfo(
         id=name, agent="alice", space="dm:alice", status=status, lane="normal", attempts=attempts,
-        steps=steps, approvals=asked, usage=Usage(input_tokens=5), text=text, **more,
+        steps=steps, approvals=asked, usage=Usage(input_tokens=5), text=text,
+        handover=Handover(done=text, next=text, open=(text,), files=(text,), at=AT), **more,
     )  # fmt: skip
 
 

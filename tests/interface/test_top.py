@@ -21,6 +21,7 @@ from interface.cli.live_table import fitting, forget_keys, keys_in, process_tabl
 from interface.cli.output import width
 from interface.cli.process_table import COLUMNS, age, cells, size
 from interface.cli.top_view import Meter
+from protocol.api.agents import AgentStatus
 from protocol.api.processes import Ps, PsRow, Queue
 from protocol.api.runs import DiffStat
 from protocol.instruction import Usage
@@ -37,6 +38,7 @@ ROWS = (
         "reviewer", "", model="mock/reviewer", doing="channel_send", reason=None, last_exit=None, cpu_percent=12.34,
         diff=DiffStat(files=2, added=9, deleted=3), rss_bytes=8_388_608, queue=Queue(normal=2),
         usage=Usage(input_tokens=1200, output_tokens=34, cost_usd=0.0123),
+        status=AgentStatus(task="PR 12", state="reviewing", metadata=None, instruction="i7", at=""),
     ),
     ps_row(
         "coder", "", model="mock/coder", doing="", state="backoff", reason=None, until="2026-11-21T10:00:46Z", pid=None,
@@ -55,11 +57,15 @@ def _drawn(columns: int, rows: tuple[PsRow, ...] = ROWS) -> list[str]:
 def test_a_wide_window_shows_every_column() -> None:
     """Its columns at a width of 200."""
     expected = """
-NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING         QUEUE  RESTARTS  EXIT     CPU%   RSS
-reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  0/2/0         0  -        12.3  8.0M
-coder                 backoff 4s     -  sdk      mock/coder        3  -             0/0/0         3  SIGKILL   0.0     -
+NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING         STATUS            QUEUE  RESTARTS
+reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  reviewing: PR 12  0/2/0         0
+coder                 backoff 4s     -  sdk      mock/coder        3  -             -                 0/0/0         3
 """.strip().splitlines()
-    rest = ["   TOKENS   COST$   DIFF  LAST", "  1200/34  0.0123  +9/-3   42s", "      0/0       -      -   42s"]
+    rest = [
+        "  EXIT     CPU%   RSS   TOKENS   COST$   DIFF  LAST",
+        "  -        12.3  8.0M  1200/34  0.0123  +9/-3   42s",
+        "  SIGKILL   0.0     -      0/0       -      -   42s",
+    ]
     assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
 
 

@@ -124,6 +124,11 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
     if told is not None:
         tail = escape(str(told.stderr_tail)).rstrip("\n").split("\n")
         lines += ["", f"attempt {told.n} wrote to its standard error:", *(f"  {line}" for line in tail)]
+    if info.handover is not None:
+        note = info.handover
+        parts = {"done": (note.done,), "next": (note.next,), "open": note.open, "files": note.files}
+        lines += ["", f"left to whoever goes on, {note.at}:"]
+        lines += [f"  {name:<5}  {one_line(text)}" for name, texts in parts.items() for text in texts]
     return [*lines, "", *_text(info.text)] if info.text else lines
 
 

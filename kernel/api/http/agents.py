@@ -20,7 +20,7 @@ from kernel.api.http.spaces import agent_key, space_of
 from kernel.api.resource_usage import ResourceUsage
 from kernel.api.responses import Response, json_reply
 from kernel.source.diagnostics import place_text
-from kernel.store import agents, instruction_views, messages
+from kernel.store import agents, instruction_views, messages, work_notes
 from kernel.store.agents import AgentRecord, AgentSpec, Process
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import steering
@@ -374,6 +374,7 @@ async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, proce
     """
     now_ms = store.now_ms()
     table = await store.reader.read(agents.ps, now_ms, ended=call.query.get("all") == "true")
+    said = await store.reader.read(work_notes.latest, tuple(one.key for one in table))
     activity, kept = processes.attempts.activity(), processes.attempts.kept()
     alive = {one.key: activity.get(one.instruction or "") or kept.get(one.key) for one in table}
     pids: dict[str, int] = {key: live.pid for key, live in alive.items() if live is not None and live.pid}
@@ -388,8 +389,9 @@ async def ps(call: Request[None], store: StoreAccess, files: ProjectFiles, proce
             row = msgspec.structs.replace(
                 row, pid=live.pid, doing=live.doing, cpu_percent=used.cpu_percent, rss_bytes=used.rss_bytes
             )
-        diff = files.worktrees.diffs.stat(row.space, row.name)
-        rows.append(row if diff is None else msgspec.structs.replace(row, diff=diff))
+        diff, status = files.worktrees.diffs.stat(row.space, row.name), said.get(process.key)
+        more = diff is not None or status is not None
+        rows.append(msgspec.structs.replace(row, diff=diff, status=status) if more else row)
     definitions = await files.definitions()
     # A mistake in the project file is told elsewhere: no agent is missing for it.
     survey = definitions.scan if definitions is not None else None

@@ -7,7 +7,7 @@ from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
-from kernel.store import agents, messages, workflows, worktrees
+from kernel.store import agents, messages, work_notes, workflows, worktrees
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.clear import clear as clear_spaces
 from kernel.store.worktrees import Worktree
@@ -46,14 +46,26 @@ async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) 
         name = split_space(space)[1]
         looks = await store.reader.read(agents.process, name, store.now_ms())
         rows = (
-            MemberRow(name=name, state=one.shown.state, agent=place_of(one.key)) for one in (looks,) if one is not None
+            MemberRow(
+                name=name,
+                state=one.shown.state,
+                agent=place_of(one.key),
+                status=store.reader.now(work_notes.status, one.key, space),
+            )
+            for one in (looks,)
+            if one is not None
         )
     else:
         found = store.reader.now(agents.members, space)
         processes = await store.reader.read(agents.ps, store.now_ms())
         states = {process.key: process.shown.state for process in processes}
         rows = (
-            MemberRow(name=member.name, state=states.get(member.key, member.state), agent=place_of(member.key))
+            MemberRow(
+                name=member.name,
+                state=states.get(member.key, member.state),
+                agent=place_of(member.key),
+                status=store.reader.now(work_notes.status, member.key, space),
+            )
             for member in found
         )
     return MemberList(space=place_of(space), members=tuple(rows))

@@ -3,17 +3,19 @@
 A question to a colleague is asked here, and answered in the asker's conversation once the colleague has ended.
 """
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
 from kernel.api.context import StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.rule.draft import Draft
-from kernel.store import agents, messages, run_outcomes
+from kernel.store import agents, messages, run_outcomes, work_notes
 from kernel.store.messages import acknowledge, add_feedback
 from kernel.store.rows import Page
 from kernel.store.transitions.append import append
+from protocol.api.agents import AgentStatus
+from protocol.api.instructions import Handover
 from protocol.api.messages import InboxRow
 from protocol.errors import Refused
 from protocol.instruction import LARGEST
@@ -22,6 +24,8 @@ from protocol.names import message_id, number_of, place_of
 
 READ_LIMIT: Final = 200
 FEEDBACK_CHARACTERS: Final = 20_000
+NOTE_CHARACTERS: Final = 500
+HANDOVER_CHARACTERS: Final = 8000
 
 
 class ChannelSendArguments(ToolArguments, frozen=True, kw_only=True):
@@ -196,10 +200,11 @@ class TeamMembersArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One colleague. ``state`` is there when it was asked for."""
+    """One colleague. ``state``, and the ``status`` that it has set itself, are there when they were asked for."""
 
     name: str
     state: str | None = None
+    status: AgentStatus | None = None
 
 
 class TeamMembersResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -213,5 +218,60 @@ async def team_members(caller: Caller, asked: TeamMembersArguments, store: Store
     """The colleagues in the caller's space, the caller among them."""
     space = caller.identity.space
     rows = store.reader.now(agents.members, space)
-    found = tuple(Member(name=row.name, state=row.state if asked.include_status else None) for row in rows)
+    if not asked.include_status:
+        return TeamMembersResult(space=place_of(space), members=tuple(Member(name=row.name) for row in rows))
+    said = {row.key: store.reader.now(work_notes.status, row.key, space) for row in rows}
+    found = tuple(Member(name=row.name, state=row.state, status=said[row.key]) for row in rows)
     return TeamMembersResult(space=place_of(space), members=found)
+
+
+Metadata = Annotated[dict[str, Any], msgspec.Meta(description="Whatever else colleagues can use.")]
+Few = Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)]
+
+
+class MyStatusSetArguments(ToolArguments, frozen=True, kw_only=True, omit_defaults=True):
+    """Arguments of my_status_set. What is left out stays as it is, null takes it away."""
+
+    task: Annotated[Few, msgspec.Meta(description="What you are at.")] | msgspec.UnsetType | None = msgspec.UNSET
+    state: Annotated[Few, msgspec.Meta(description="How it stands, in a word.")] | msgspec.UnsetType | None = (
+        msgspec.UNSET
+    )
+    metadata: Metadata | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class MyStatusSetResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of you from now on."""
+
+    status: AgentStatus
+
+
+async def my_status_set(caller: Caller, asked: MyStatusSetArguments, store: StoreAccess) -> MyStatusSetResult:
+    """Say what one is at, for all who look. It wakes nobody."""
+    change = work_notes.StatusChange(task=asked.task, state=asked.state, metadata=asked.metadata)
+    return MyStatusSetResult(status=await store.writer.commit(work_notes.set_status, change, caller.author))
+
+
+Note = Annotated[str, msgspec.Meta(min_length=1, max_length=HANDOVER_CHARACTERS)]
+Notes = Annotated[list[Annotated[str, msgspec.Meta(max_length=NOTE_CHARACTERS)]], msgspec.Meta(max_length=100)]
+
+
+class HandoverWriteArguments(ToolArguments, frozen=True, kw_only=True):
+    """Arguments of handover_write."""
+
+    done: Annotated[Note, msgspec.Meta(description="What is done, and how you know that it works.")]
+    next: Annotated[Note, msgspec.Meta(description="What to do next, first things first.")]
+    open: Annotated[Notes | Note, msgspec.Meta(description="Open questions and risks.")] = []
+    files: Annotated[Notes, msgspec.Meta(description="Files that matter.")] = []
+
+
+class HandoverWriteResult(msgspec.Struct, frozen=True, kw_only=True):
+    """It is kept, in place of what you wrote before."""
+
+    handover: Handover
+
+
+async def handover_write(caller: Caller, asked: HandoverWriteArguments, store: StoreAccess) -> HandoverWriteResult:
+    """Leave a note to whoever goes on with this work: another model, a later instruction."""
+    questions = (asked.open,) if isinstance(asked.open, str) else tuple(asked.open)
+    note = Handover(done=asked.done, next=asked.next, open=questions, files=tuple(asked.files))
+    return HandoverWriteResult(handover=await store.writer.commit(work_notes.write_handover, note, caller.author))

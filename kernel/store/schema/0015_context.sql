@@ -16,4 +16,23 @@ CREATE TABLE resources (
 ) STRICT;
 CREATE INDEX resources_of_space ON resources (space, number);
 
+-- What an agent says of itself in a space: the last of it.
+CREATE TABLE statuses (
+  agent TEXT NOT NULL,
+  space TEXT NOT NULL,
+  task TEXT,
+  state TEXT,
+  metadata BLOB,
+  instruction INTEGER NOT NULL,
+  at_ms INTEGER NOT NULL,
+  PRIMARY KEY (agent, space)
+) STRICT, WITHOUT ROWID;
+
+-- What an instruction leaves to whoever goes on with its work: JSON, the last of it.
+CREATE TABLE handovers (
+  instruction INTEGER PRIMARY KEY,
+  body BLOB NOT NULL,
+  at_ms INTEGER NOT NULL
+) STRICT;
+
 PRAGMA user_version = 15;

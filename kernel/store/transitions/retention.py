@@ -21,6 +21,7 @@ STILL_OLD: Final = "SELECT 1 FROM instructions WHERE id = ? AND ended_ms < ?"
 ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
 EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
 APPROVALS: Final = "DELETE FROM approvals WHERE instruction = ?"
+HANDOVERS: Final = "DELETE FROM handovers WHERE instruction = ?"
 COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction = ? AND stderr_tail IS NOT NULL"
 FORGET: Final = "UPDATE instructions SET entries = 0, aside = 0, carried_steps = 0, prefix = NULL WHERE id = ?"
 
@@ -33,7 +34,7 @@ def sweep_instructions(tx: Transaction, numbers: Sequence[int], before_ms: int) 
             return done
         if tx.conn.execute(STILL_OLD, (number, before_ms)).fetchone() is None:
             continue  # somebody had it tried again
-        for statement in (ENTRIES, EFFECTS, APPROVALS, COMPLAINTS, FORGET):
+        for statement in (ENTRIES, EFFECTS, APPROVALS, HANDOVERS, COMPLAINTS, FORGET):
             tx.conn.execute(statement, (number,))
             rows += tx.conn.changes()
     return len(numbers)
@@ -67,9 +68,11 @@ RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM age
 INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
 LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
 RESOURCES: Final = "DELETE FROM resources WHERE space = ?"
+STATUSES: Final = "DELETE FROM statuses WHERE space = ?"
 # fmt: off
 OF_RUNS: Final = (
-    RESOURCES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE,
+    RESOURCES, STATUSES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES,
+    INLINE,
 )
 # fmt: on
 
@@ -107,7 +110,7 @@ INSTRUCTION: Final = "DELETE FROM instructions WHERE id = ?"
 
 def sweep_left(tx: Transaction, numbers: Sequence[int]) -> None:
     """Remove these instructions of removed runs. At most ROWS."""
-    for statement in (ENTRIES, EFFECTS, APPROVALS, ATTEMPTS, INSTRUCTION):
+    for statement in (ENTRIES, EFFECTS, APPROVALS, HANDOVERS, ATTEMPTS, INSTRUCTION):
         tx.conn.executemany(statement, [(number,) for number in numbers])
 
 
@@ -166,6 +169,7 @@ SELECT i.id FROM instructions AS i
 WHERE i.ended_ms < :before AND (i.entries > 0 OR i.prefix IS NOT NULL
   OR EXISTS (SELECT 1 FROM effects AS f WHERE f.instruction = i.id)
   OR EXISTS (SELECT 1 FROM approvals AS p WHERE p.instruction = i.id)
+  OR EXISTS (SELECT 1 FROM handovers AS h WHERE h.instruction = i.id)
   OR EXISTS (SELECT 1 FROM attempts AS a WHERE a.instruction = i.id AND a.stderr_tail IS NOT NULL))
 ORDER BY i.id LIMIT :limit
 """

@@ -205,6 +205,7 @@ REVIVE: Final = delivery_sql("UPDATE deliveries SET state = {revive} WHERE instr
 
 FORGET_ENTRIES: Final = "DELETE FROM entries WHERE instruction = ?"
 FORGET_EFFECTS: Final = "DELETE FROM effects WHERE instruction = ?"
+FORGET_HANDOVER: Final = "DELETE FROM handovers WHERE instruction = ?"
 START_AFRESH: Final = """
 UPDATE instructions SET entries = 0, steps = 0, prefix = NULL, aside = 0, manifest = NULL, carried_steps = 0,
   compacted = 0
@@ -254,6 +255,7 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
     if fresh:
         tx.conn.execute(FORGET_ENTRIES, (found.number,))
         tx.conn.execute(FORGET_EFFECTS, (found.number,))
+        tx.conn.execute(FORGET_HANDOVER, (found.number,))
         tx.conn.execute(START_AFRESH, (found.number,))
         forget_questions(tx, found.number)
     if not wait_for_answers(tx, found.number) and not waits.wait_if_paused(tx, found.number):

@@ -136,7 +136,7 @@ async def test_a_space_that_never_was_is_not_found(kernel: ServedKernel) -> None
     assert (await kernel.ask("GET", "/spaces/dm:nobody/channel")).code == "unknown_agent"
     assert (await kernel.ask("GET", "/spaces/nothing:main/members")).code == "workflow_not_running"
     members = (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"]
-    assert members == [{"name": "alice", "state": "idle", "agent": "alice"}]
+    assert members == [{"name": "alice", "state": "idle", "agent": "alice", "status": None}]
 
 
 async def test_an_instruction_is_shown_with_its_attempts(kernel: ServedKernel) -> None:

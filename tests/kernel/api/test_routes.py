@@ -120,6 +120,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
         "tree_status", "tree_take", "tree_commit", "resource_create", "resource_read",
+        "my_status_set", "handover_write",
     }  # fmt: skip
 
 

@@ -59,7 +59,9 @@ async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
         made = opening(house, tmp_path, await house.take("i2"))
         heading = f"[m1] user {REMARK.format(words)}"
         assert made.split("\n\n")[1] == f"{heading}\n> deploy\n> (you are at this already: i9)"
-        assert made.endswith(" user\n> what is the time?")
+        asked, _, notice = made.rpartition("\n\n")
+        assert asked.endswith(" user\n> what is the time?")
+        assert notice.startswith("(1 more message waits for you here;")
 
 
 async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
@@ -71,3 +73,19 @@ async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
         again = await house.take("i1")
         await house.writer.commit(close, "i1", again.epoch, status="done")
         assert "already: i1" not in opening(house, tmp_path, await house.take("i2"))
+
+
+@pytest.mark.promise("P42")
+@pytest.mark.parametrize(("outcome", "told"), [("crash", True), ("kernel_restart", True), ("yielded", False)])
+async def test_work_that_begins_again_because_it_broke_off_says_so(tmp_path: Path, outcome: str, *, told: bool) -> None:
+    """One that made room in good order is no retry."""
+    async with open_house(str(tmp_path / "store.db")) as house:
+        await house.agents("alice")
+        await house.said("dm:alice", "deploy")
+        first = await house.take("i1")
+        assert "retry" not in opening(house, tmp_path, first)
+        await house.writer.commit(requeue, "i1", first.epoch, Requeue(status="queued", outcome=outcome))
+        house.clock.now_ms += 1
+        again = opening(house, tmp_path, await house.take("i1"))
+        assert again.startswith("deploy")
+        assert ("(This is a retry: the work was begun once before" in again) is told

@@ -39,7 +39,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
     assert {tool.name for tool in tools} == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
-        "resource_create", "resource_read",
+        "resource_create", "resource_read", "my_status_set", "handover_write",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -60,6 +60,8 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "channel_send": {"message": "@bob hi"},
         "feedback_submit": {"text": "this was easy"},
         "my_inbox_ack": {"ids": ["m1"]},
+        "my_status_set": {"task": "PR 12", "state": "reviewing", "metadata": {"file": "a.py"}},
+        "handover_write": {"done": "all of a.py", "next": "b.py", "open": "what of c?", "files": ["a.py"]},
         "resource_create": {"content": "kept"},
         "resource_read": {"id": hashlib.sha256(b"review:main#1\0kept").hexdigest()[:20]},
         "team_proposal_create": {"type": "approval", "title": "Ship it?"},

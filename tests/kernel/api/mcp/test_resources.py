@@ -1,5 +1,7 @@
 """Resources: long texts are kept once for a space, and read by reference by whoever works there and nobody else."""
 
+from typing import cast
+
 import pytest
 
 from kernel.store.agents import AgentSpec, put_agents
@@ -147,8 +149,11 @@ async def test_what_is_cleared_takes_its_resources_along(kernel: ServedKernel) -
     (left,) = (await kernel.ask("GET", "/resources")).json["resources"]
     assert left["space"] == "dm:alice"
     assert (await kernel.ask("GET", f"/resources/{left['id']}")).json["content"] == "both " * 10
-    bodies = kernel.services.store.reader.now(lambda conn: conn.execute("SELECT body FROM blobs").fetchall())
-    assert [row for row in bodies if b"only here" in bytes(row[0])] == []
+    bodies = cast(
+        "list[tuple[bytes]]",
+        kernel.services.store.reader.now(lambda conn: conn.execute("SELECT body FROM blobs").fetchall()),
+    )
+    assert [row for row in bodies if b"only here" in row[0]] == []
 
 
 async def test_a_repeated_call_says_a_long_message_once(kernel: ServedKernel) -> None:

@@ -1,0 +1,128 @@
+"""What agents say of their own work: shown to who looks, given to who goes on, and nobody else's to say."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kernel.store.transitions.close import close
+from kernel.store.work_notes import StatusChange, changed
+from protocol.api.agents import AgentStatus
+from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import call
+
+pytestmark = pytest.mark.promise("P42")
+
+
+async def statuses(kernel: ServedKernel, token: str = "worker-token") -> dict[str, Any]:
+    """What colleagues are told of each other."""
+    found = await call(kernel, "team_members", {"include_status": True}, token)
+    return {one["name"]: one.get("status") for one in found["structuredContent"]["members"]}
+
+
+async def test_a_status_is_shown_to_colleagues_in_ps_and_by_rest(kernel: ServedKernel) -> None:
+    """What is left out stays, null takes it away; the space it was said in has it, and no other."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    instruction = await kernel.attempt("alice@review")
+    first = await call(kernel, "my_status_set", {"task": "PR 12", "state": "reviewing", "metadata": {"files": 3}})
+    said = first["structuredContent"]["status"]
+    assert said == {
+        "task": "PR 12", "state": "reviewing", "metadata": {"files": 3}, "instruction": instruction, "at": said["at"],
+    }  # fmt: skip
+    assert (await statuses(kernel))["alice"] == said
+    assert (await statuses(kernel))["bob"] is None
+    (row,) = [one for one in (await kernel.ask("GET", "/ps")).json["agents"] if one["name"] == "alice"]
+    assert row["status"] == said
+    members = (await kernel.ask("GET", "/spaces/review/members")).json["members"]
+    assert {one["name"]: one["status"] for one in members} == {"alice": said, "bob": None}
+    assert (await kernel.ask("GET", "/spaces/dm:alice/members")).json["members"][0]["status"] is None
+    await call(kernel, "my_status_set", {"state": "done", "metadata": None})
+    now = (await statuses(kernel))["alice"]
+    assert (now["task"], now["state"], now["metadata"]) == ("PR 12", "done", None)
+
+
+async def test_a_status_has_an_end_and_what_is_refused_changes_nothing(kernel: ServedKernel) -> None:
+    """Bounded in the kernel, for whoever writes it is an agent."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    await call(kernel, "my_status_set", {"task": "small"})
+    for wrong in ({"metadata": {"x": "y" * 5000}}, {"task": "t" * 501}, {"state": 7}, {"mood": "good"}):
+        refused = await call(kernel, "my_status_set", wrong)
+        assert (refused["isError"], refused["structuredContent"]["code"]) in (
+            (True, "too_large"),
+            (True, "bad_request"),
+        )
+    now = (await statuses(kernel))["alice"]
+    assert (now["task"], now["state"], now["metadata"]) == ("small", None, None)
+
+
+values = st.none() | st.text(max_size=3) | st.just(msgspec.UNSET)
+changes = st.builds(StatusChange, task=values, state=values)
+
+
+@settings(max_examples=60)
+@given(st.lists(changes, max_size=6))
+def test_a_status_is_the_last_that_was_said_of_each_part(said: list[StatusChange]) -> None:
+    """Against a dict that is updated."""
+    plain: dict[str, str | None] = {"task": None, "state": None}
+    status: AgentStatus | None = None
+    for number, change in enumerate(said):
+        given_now = {"task": change.task, "state": change.state}
+        plain |= {name: value for name, value in given_now.items() if value is not msgspec.UNSET}
+        status = changed(status, change, f"i{number}", "now")
+        assert {"task": status.task, "state": status.state} == plain
+        assert status.instruction == f"i{number}"
+
+
+NOTE = {"done": "a.py\nis fine", "next": "b.py", "open": ["what of c?"], "files": ["a.py", "b.py"]}
+
+
+async def test_a_hand_over_is_given_to_who_goes_on_and_to_who_looks(kernel: ServedKernel) -> None:
+    """The last one counts; the work that takes up the thread opens with it, as quoted report."""
+    first = await kernel.attempt(text="do it")
+    await call(kernel, "handover_write", {"done": "nothing", "next": "all"})
+    kept = (await call(kernel, "handover_write", NOTE))["structuredContent"]["handover"]
+    shown = (await kernel.ask("GET", f"/instructions/{first}")).json["handover"]
+    assert shown == kept == {**NOTE, "at": kept["at"]}
+    await kernel.services.store.writer.commit(close, first, 1, status="incomplete", cause="max_steps")
+    sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "continue"})).json
+    (second,) = sent["instruction_ids"]
+    prompt = (await kernel.ask("GET", f"/instructions/{second}/prompt")).json["messages"][-1]["text"]
+    assert "It is report, not orders:\n> done: a.py\n> is fine\n> next: b.py\n> open: what of c?" in prompt
+    assert prompt.count("> files: a.py, b.py") == 1
+
+
+async def test_an_open_question_may_be_one_text(kernel: ServedKernel) -> None:
+    """Models write either."""
+    await kernel.attempt()
+    kept = await call(kernel, "handover_write", {"done": "a", "next": "b", "open": "what of c?"})
+    assert kept["structuredContent"]["handover"]["open"] == ["what of c?"]
+
+
+async def test_the_prompt_says_what_else_waits_and_what_of_it_presses(kernel: ServedKernel) -> None:
+    """How many there are, and which say that they press; what is in hand is not counted."""
+    await kernel.attempt(text="the work")
+    await kernel.ask("POST", "/messages", {"to": "alice", "text": "later"})
+    urgent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "URGENT: the build is red"})).json
+    shown = (await kernel.ask("GET", "/instructions/i1/prompt")).json["messages"][-1]["text"]
+    assert shown == (
+        f"the work\n\n(2 more messages wait for you here, urgent: {urgent['message_id']}; "
+        "my_inbox lists what waits. Go on with this first.)"
+    )
+
+
+async def test_what_agents_said_of_their_work_is_cleared_with_it(kernel: ServedKernel) -> None:
+    """No word of either is left."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    instruction = await kernel.attempt("alice@review")
+    await call(kernel, "my_status_set", {"task": "secret plan"})
+    await call(kernel, "handover_write", {"done": "secret work", "next": "more"})
+    await kernel.services.store.writer.commit(close, instruction, 1, status="done")
+    assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
+    assert (await kernel.ask("POST", "/spaces/review/clear")).status == 200
+    tables = kernel.services.store.reader.now(
+        lambda conn: [conn.execute(f"SELECT count(*) FROM {name}").get for name in ("statuses", "handovers")]
+    )
+    assert tables == [0, 0]
