@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from protocol.ipc import Delta, Entry, Json, Shown, ToolCall
 from protocol.ndjson import LINE_LIMIT_BYTES, encode
+from protocol.redaction import SLICE, Redaction
 from tests.worker.fake_kernel import attempt, make_start, script
 from worker.entry_limits import truncate_entry
-from worker.redaction import SLICE, Redaction
 
 KEY = "sk-live/4f+9a8b7c6d5e==4f3a2b1c0d_Zz?&Q"
 FORMS = {
