@@ -73,6 +73,18 @@ CONTEXT_TOOLS: Final = frozenset(
 )
 """What Daemon MCP's tools are called."""
 
+_TREES: Final = "tree_"
+
+
+def offered(switched_on: Iterable[str], *, has_tree: bool) -> frozenset[str]:
+    """The names of Daemon MCP's tools that a model is told of: those for its tree only where it works in one."""
+    on = frozenset(switched_on)
+    left_out = {AUTH_REQUEST, *(name for name, switch in ON_DEMAND.items() if switch not in on)}
+    if not has_tree:
+        left_out |= {name for name in CONTEXT_TOOLS if name.startswith(_TREES)}
+    return CONTEXT_TOOLS - left_out
+
+
 CONTEXT_FAMILIES: Final = (
     "ask_",
     "auth_",

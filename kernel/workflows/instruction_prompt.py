@@ -12,7 +12,8 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.project_rules import RulesFile
-from kernel.agents.prompt import Prompt, PromptContext, TreeContext, assemble
+from kernel.agents.prompt import Prompt, assemble
+from kernel.agents.workspace_prompt import PromptContext, TreeContext
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, messages, run_outcomes, workflows, worktrees
 from kernel.store.messages import in_hand
@@ -21,6 +22,7 @@ from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, place_of
+from protocol.tools import offered
 from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
@@ -87,6 +89,7 @@ def instruction_prompt(
     else:
         here = reader.now(run_outcomes.expected_in, source.space)
         members = tuple(member.name for member in reader.now(agents.members, source.space))
+        tree = _tree(source, reader)
         answers = here.exit_from in (None, source.name) and here.schema is not None
         context = PromptContext(
             name=source.name,
@@ -97,7 +100,8 @@ def instruction_prompt(
             verdict="" if here.verdict is None else here.verdict.id,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
-            tree=_tree(source, reader),
+            tree=tree,
+            tools=offered(definition.tools, has_tree=tree is not None),
         )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))

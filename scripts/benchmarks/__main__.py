@@ -12,6 +12,7 @@ from scripts.benchmarks import (
     idle,
     model_calls,
     peers,
+    prompts,
     replies,
     scheduling,
     workers,
@@ -29,6 +30,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "agents": agents.measure,
         "idle": idle.measure,
         "scheduling": scheduling.measure,
+        "prompts": prompts.measure,
         "peers": peers.measure,
     }
 )
