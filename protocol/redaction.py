@@ -135,7 +135,10 @@ def _is_closed(type_: object) -> bool:
     """Return whether a value of ``type_`` is one of some words, a number, a flag or nothing."""
     if get_origin(type_) in (Union, UnionType):
         return all(map(_is_closed, get_args(type_)))
-    return get_origin(type_) is Literal or type_ in (int, float, bool, NoneType)
+    return get_origin(type_) is Literal or type_ in _CLOSED
+
+
+_CLOSED: Final[frozenset[object]] = frozenset({int, float, bool, NoneType})
 
 
 def _forms(secret: str) -> Iterator[str]:

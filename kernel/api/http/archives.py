@@ -293,7 +293,8 @@ def page_of_entry(row: ArchivedEntry) -> Lines:
     what = entry.kind if entry.tool is None else f"{entry.kind} {code(entry.tool)}"
     failed = ", failed" if entry.is_error else ""
     yield from (f"### {row.instruction} #{entry.n} {row.agent}, {what}, {entry.at}{failed}", "")
-    for text in (entry.text, entry.input and msgspec.json.format(encode_json(entry.input)).decode(), entry.output):
+    arguments = msgspec.json.format(encode_json(entry.input)).decode() if entry.input else None
+    for text in (entry.text, arguments, entry.output):
         if text:
             yield from fenced(text)
 

@@ -53,7 +53,11 @@ def everything(conn: Any, read: Read, scope: Scope) -> list[msgspec.Struct]:
 LONG = st.sampled_from([0, 1, 300, CHARACTERS // 3, CHARACTERS])
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(
+    max_examples=settings.get_profile("untimed").max_examples // 5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 @given(
     st.lists(st.tuples(st.sampled_from([1, 2, None]), st.booleans(), LONG), max_size=30),
     st.integers(0, 3 * ROWS),
