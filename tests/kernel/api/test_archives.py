@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trio
 
 from kernel.api.http.archives import PARTS, code, fenced
 from kernel.store.transitions.journal import journal
@@ -13,6 +14,7 @@ from protocol.archive import RUN
 from protocol.ipc import Entry, Json, ToolCall
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.interface.hostile import HOSTILE, obeyed
+from tests.kernel.api.client import connected
 
 pytestmark = pytest.mark.promise("P43")
 
@@ -149,6 +151,17 @@ async def test_a_long_run_is_told_in_many_small_pieces(kernel: ServedKernel) -> 
     _, *lines, _ = rows((await kernel.ask("GET", "/runs/r1/export")).body)
     said = [line["row"]["text"] for line in lines if line["part"] == "channel" and line["row"]["from"] == "user"]
     assert said == [str(number) for number in range(900)]
+
+
+async def test_a_client_that_leaves_ends_the_reading_and_nothing_else(kernel: ServedKernel) -> None:
+    """It has seen the head only; whoever asks next gets all of it."""
+    await talk(kernel, *("x" * 200_000 for _ in range(40)))
+    async with connected(kernel.port) as wire:
+        await wire.send("GET", "/runs/r1/export", kernel.headers().items(), b"")
+        assert (await wire.event()).status_code == 200
+    with trio.fail_after(10):
+        *_, end = rows((await kernel.ask("GET", "/runs/r1/export")).body)
+    assert end["rows"]["channel"] >= 40
 
 
 def test_the_table_of_parts_is_the_order_of_an_archive() -> None:
