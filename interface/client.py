@@ -109,6 +109,18 @@ class Client:
         headers = {"Content-Type": "application/json", "Accept": "text/event-stream", "Idempotency-Key": key}
         return self._stream("POST", path, headers, _encoded(body), None)
 
+    def pieces(self, path: str, query: Mapping[str, str]) -> Iterator[bytes]:
+        """The body at ``path`` as it comes, over a connection of its own. Raises as ``get``."""
+        connection = prove(self.endpoint).connection
+        try:
+            connection.wait_at_most(SILENCE_SECONDS)
+            answer = connection.request("GET", path + _query(query), self._credentials())
+            if answer.status >= 400:
+                _raise_for_refusal(answer, answer.body())
+            yield from answer.pieces()
+        finally:
+            connection.close()
+
     def close(self) -> None:
         """Close the kept connection."""
         if self._kept is not None:

@@ -1,16 +1,16 @@
 """The worker's own tools: what ``tools:`` of an agent may name, and what each of these stands for. Pure.
 
-Of Daemon MCP's tools only the names are in here: they are always there, and their table is the kernel's.
+Of Daemon MCP's tools only the names are in here: their table is the kernel's; and the scope that opens each.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from protocol.agent import Duration
+from protocol.agent import Duration, Scope
 
 
 class BuiltIn(NamedTuple):
@@ -52,30 +52,43 @@ ON_DEMAND: Final[Mapping[str, str]] = MappingProxyType({"feedback_submit": "feed
 SWITCHES: Final = frozenset({*(row.switch for row in _ROWS), *ON_DEMAND.values()})
 """What ``tools:`` may say beside the names of the project's own tools."""
 
-CONTEXT_TOOLS: Final = frozenset(
+ToolScope = Scope | Literal["all", "tree"]
+"""``all``: every agent has it. ``tree``: who has a working tree."""
+
+CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
     {
-        "ask_agent",
-        AUTH_REQUEST,
-        "channel_read",
-        "channel_send",
-        "feedback_submit",
-        "handover_write",
-        "my_inbox",
-        "my_inbox_ack",
-        "my_status_set",
-        "resource_create",
-        "resource_read",
-        "team_members",
-        "team_proposal_cancel",
-        "team_proposal_create",
-        "team_proposal_status",
-        "team_vote",
-        "tree_commit",
-        "tree_status",
-        "tree_take",
+        "channel_read": "channel.read",
+        "my_inbox": "channel.read",
+        "my_inbox_ack": "channel.read",
+        "channel_send": "channel.write",
+        "resource_create": "channel.write",
+        "team_proposal_create": "votes",
+        "team_vote": "votes",
+        "team_proposal_status": "votes",
+        "team_proposal_cancel": "votes",
+        "my_status_set": "status",
+        "handover_write": "status",
+        "ask_agent": "ask",
+        "feedback_submit": "feedback",
+        "team_members": "all",
+        "resource_read": "all",
+        AUTH_REQUEST: "all",
+        "tree_status": "tree",
+        "tree_take": "tree",
+        "tree_commit": "tree",
     }
 )
-"""What Daemon MCP's tools are called."""
+"""Daemon MCP's tools, each with the one scope that opens it."""
+CONTEXT_TOOLS: Final = frozenset(CONTEXT_SCOPES)
+
+
+def offered(switched_on: Iterable[str], scopes: Collection[Scope], *, has_tree: bool) -> frozenset[str]:
+    """The names of Daemon MCP's tools that a model is told of: those for its tree only where it works in one."""
+    on = frozenset(switched_on)
+    left_out = {AUTH_REQUEST, *(name for name, switch in ON_DEMAND.items() if switch not in on)}
+    opened = {*scopes, "all", *(("tree",) if has_tree else ())}
+    return frozenset(name for name, scope in CONTEXT_SCOPES.items() if scope in opened) - left_out
+
 
 CONTEXT_FAMILIES: Final = (
     "ask_",

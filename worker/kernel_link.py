@@ -36,7 +36,7 @@ from protocol.text import encode_json
 from worker.entry_limits import TEXT_LIMIT_BYTES, shorten, truncate_entry
 
 if TYPE_CHECKING:
-    from worker.redaction import Redaction
+    from protocol.redaction import Redaction
 
 _SHOWN_CHARACTERS: Final = 200
 _READER: Final[FrameReader[KernelFrame]] = FrameReader(KernelFrame)
@@ -155,7 +155,7 @@ class Link:
     def _hiding(self) -> "Redaction | None":
         known = {**self._secrets, **self._renewed()}
         if known != self._known:
-            from worker.redaction import Redaction  # noqa: PLC0415  (most work has no secrets)
+            from protocol.redaction import Redaction  # noqa: PLC0415  (most work has no secrets)
 
             self._known = known
             if self._redaction is None:
@@ -251,21 +251,14 @@ class Link:
         await self._pipe.send(encode(frame))
 
 
-SECRET_CHARACTERS: Final = 6
-"""A variable is let through for a switch (``1``, ``true``) as well: what is shorter is a word like any other."""
-SERVER_SECRET_CHARACTERS: Final = 8
-"""What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
-
-
 def secrets_of(start: Start) -> dict[str, str]:
     """The secrets of an attempt, each with the word that is shown in its place."""
     found: dict[str, str] = {}
-    for server in start.mcp_servers.values():
-        words = " ".join((*server.env.values(), *server.headers.values())).split()
-        secret = (word for word in words if len(word) >= SERVER_SECRET_CHARACTERS and not word.startswith("/"))
-        found |= dict.fromkeys(secret, "[secret]")
-    values = ((name, start.env.get(name, "")) for name in start.secrets)
-    found |= {value: f"[{name}]" for name, value in values if len(value) >= SECRET_CHARACTERS}
+    if start.secrets or start.mcp_servers:
+        from protocol.redaction import named_secrets  # noqa: PLC0415  (most work has no secrets)
+
+        given = (value for one in start.mcp_servers.values() for value in (*one.env.values(), *one.headers.values()))
+        found = named_secrets({name: start.env.get(name, "") for name in start.secrets}, given)
     if start.backend in CLIS:
         found[start.token] = "[token]"  # it is in a file of the program's
     if start.provider is not None and start.provider.api_key and start.provider.dialect != "mock":

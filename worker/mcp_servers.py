@@ -28,9 +28,9 @@ from pydantic import ValidationError
 
 from protocol.agent import McpServer
 from protocol.ipc import Json
+from protocol.redaction import Redaction
 from protocol.tools import SERVER_PREFIX, is_read_only
 from worker.mcp_stdio import Pipes, StderrTail, piped, watched
-from worker.redaction import Redaction
 from worker.subprocesses import Subprocesses
 from worker.tool import UNKNOWN, BuiltinTool, Outcome, ToolSpec
 

@@ -9,7 +9,8 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, decode, escape
 from interface.cli.paging import MESSAGES, Listing, count_flag, fetch_list, tell_rest
-from interface.cli.parsing import json_flag, jsonl_flag
+from interface.cli.parsing import archive_flag, json_flag, jsonl_flag
+from interface.cli.targets import concerns
 from interface.client import quoted
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
@@ -28,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """[-n N] [-f]."""
     count_flag(parser, DEFAULT_COUNT, "the last N")
     parser.add_argument("-f", "--follow", action="store_true", help="go on as messages come")
+    archive_flag(parser)
     json_flag(parser)
     jsonl_flag(parser)
 
@@ -36,8 +38,8 @@ def show(context: Context, space: str, only: str | None = None, run: str | None 
     """Print the last messages of ``space``; of ``only`` those from and to that agent, of ``run`` those said in it."""
     if context.args.follow and context.args.json:
         raise Failure("usage", "-f does not end, so it is no one document", "use --jsonl")
-    if context.args.follow and run is not None:
-        raise Failure("usage", "what is over cannot be followed", "leave out -f or --run")
+    if context.args.follow and (run is not None or context.args.archive is not None):
+        raise Failure("usage", "what is over cannot be followed", "leave out -f, or --run and --archive")
     query = {name: value for name, value in (("agent", only), ("run", run)) if value is not None}
     if context.args.follow:
         return _follow(context, space, only, query)
@@ -49,13 +51,6 @@ def show(context: Context, space: str, only: str | None = None, run: str | None 
         context.answer(_dump(document).encode(), messages_lines)
     tell_rest(context, document, MESSAGES)
     return Exit.OK
-
-
-def concerns(message: Message, agent: str) -> bool:
-    """Return whether ``agent`` said it or was meant by it."""
-    return (
-        agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
-    )
 
 
 def _path(space: str) -> str:

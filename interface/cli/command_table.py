@@ -75,6 +75,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("dead", "list instructions that failed for good", "Look", file="queue"),
     Command("runs", "list runs of workflows, the newest first", "Look"),
     Command("show", "show a run or an instruction", "Look"),
+    Command("export", "write all that was said and done in a run or a space into one file", "Look"),
+    Command("import", "check an archive and say what is in it; show and channel read it", "Look", file="export"),
     Command("diff", "show what agents did in working trees of their own", "Look", file="runs"),
     Command("attach", "watch an agent or a workflow work, and approve its calls in place", "Look", file="events"),
     Command("worktree", "list and remove the git working trees of agents", "Look"),

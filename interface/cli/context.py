@@ -74,7 +74,14 @@ class Context:
         return bool(getattr(self.args, "trust", False)) or self.environ.get("AGENT_WORKER_TRUST") == "1"
 
     def kernel(self) -> Client:
-        """A client of the kernel that runs. Raises Failure (no_kernel) where none does; starts nothing."""
+        """A client of the kernel that runs, or what answers out of the archive that is named in its place.
+
+        Raises Failure (no_kernel) where none runs; starts nothing.
+        """
+        if getattr(self.args, "archive", None) is not None:
+            from interface.cli.archive import ArchiveClient  # noqa: PLC0415  (few commands are about one)
+
+            return self._kept(ArchiveClient(os.path.join(self.cwd, self.args.archive)))
         ours = f"start it with: {self.program} start"
         hint = f"{URL} names it: unset that to use the project's own kernel" if self.environ.get(URL) else ours
         try:

@@ -91,6 +91,11 @@ def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line, as they come")
 
 
+def archive_flag(parser: "argparse.ArgumentParser") -> None:
+    """``--archive``, for what can be read in an archive too."""
+    parser.add_argument("--archive", metavar="FILE", help="read it in what awk export wrote, without a kernel")
+
+
 def tag_flag(parser: "argparse.ArgumentParser") -> None:
     """``--tag``, and the word older documents have for it."""
     parser.add_argument("--tag", default="main", metavar="T", help="which instance of the workflow (default: main)")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from interface.client import Client, quoted
@@ -41,6 +42,13 @@ def typed_name(name: str, space: str) -> str:
     """The spelling of something that a workflow's space has: ``release@review[:tag]``."""
     workflow, tag = split_space(space)
     return str(Target(name, workflow, tag))
+
+
+def concerns(message: Mapping[str, Any], agent: str) -> bool:
+    """Return whether ``agent`` said ``message`` (protocol.message.Message, as JSON) or was meant by it."""
+    return (
+        agent == message.get("from") or agent in message.get("to", ()) or f"@{agent}" in message.get("text", "").lower()
+    )
 
 
 def target_query(text: str) -> dict[str, str]:

@@ -8,20 +8,24 @@ import os
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from kernel.agents.mcp_servers import servers_of
+from kernel.agents.mcp_servers import filled, servers_of
 from kernel.agents.project_rules import KEY as RULES_KEY
 from kernel.agents.project_rules import RulesFile, rules_of
+from kernel.agents.providers import ModelRejected, calls_models, route
 from kernel.agents.skills import home_skills, skills_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer
 from protocol.backends import EXEC
+from protocol.errors import Refused
 from protocol.project import ProjectDefinition
+from protocol.redaction import named_secrets
 from protocol.tools import ProjectTool, Skill, placeholders
 
 SKILLS: Final = "skills"
@@ -110,6 +114,26 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
         demands=tuple(f"{definition.name} {demand}" for demand in found),
         pinned=pinned,
     )
+
+
+def secrets_of(
+    definition: AgentDefinition, project: ProjectDefinition, environ: Mapping[str, str], root: Path
+) -> dict[str, str]:
+    """The secrets that a worker of ``definition`` is given now, each with the word that is shown in its place.
+
+    As far as files can be read and variables are set. Blocks while they are read.
+    """
+    given: list[str] = []
+    with suppress(BadDefinition):
+        for name, server in servers_of(definition.mcp_servers, root).items():
+            with suppress(Refused):  # it is not given what is not set
+                whole = filled({name: server}, environ)[name]
+                given += (*whole.env.values(), *whole.headers.values())
+    found = named_secrets({name: environ[name] for name in definition.env if name in environ}, given)
+    if calls_models(definition):
+        with suppress(ModelRejected):
+            found |= {environ[name]: "[key]" for name in route(definition, project).keys if environ.get(name)}
+    return found
 
 
 def matches_digest(path: Path, digest: str) -> bool:

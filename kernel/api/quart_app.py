@@ -68,7 +68,7 @@ def view_of(services: Services, route: Route) -> Callable[..., Awaitable[Respons
         result = await dispatch(services, route, RawRequest(fields, request.query_string, body, args, client_port=port))
         if isinstance(result, responses.Response):
             return _response(result)
-        response = Response(result.pieces, content_type="text/event-stream; charset=utf-8")
+        response = Response(result.pieces, content_type=result.content_type)
         response.timeout = None
         for name, value in COMMON:
             response.headers[name.decode()] = value.decode()

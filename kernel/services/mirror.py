@@ -134,33 +134,50 @@ class Mirror:
         personal = self._conversations()
         return (line for line in lines if personal or line.place.folder is not None)
 
-    async def _append(self, said: Mapping[Place, list[Message]]) -> Iterable[Place]:
-        """Returns where it did not work; that is told the first time."""
+    async def _append(self, said: Mapping[Place, list[Message]], *, begin: bool = False) -> Iterable[Place]:
+        """Returns where it did not work; that is told the first time. ``begin``: nothing was said there before."""
         if not said:
             return ()
         targets = {place: self._target(place) for place in said}
 
-        def append() -> dict[Place, Exception]:
+        def append() -> tuple[dict[Place, Exception], dict[Place, tuple[str, ...]]]:
             failed: dict[Place, Exception] = {}
+            lost: dict[Place, tuple[str, ...]] = {}
             for place, target in targets.items():
                 try:
-                    self._files.append(target, said[place])
+                    if parts := self._files.append(target, said[place], begin=begin):
+                        lost[place] = parts
                 except (OSError, ValueError) as error:
                     failed[place] = error
-            return failed
+            return failed, lost
 
-        failed = await trio.to_thread.run_sync(append, abandon_on_cancel=True)
+        failed, lost = await trio.to_thread.run_sync(append, abandon_on_cancel=True)
         for place in failed.keys() - self._behind.keys():
             logger.warning("mirror.failed %s: %s; it is tried again", targets[place].folder, failed[place])
             self._retry_at = trio.current_time() + RETRY_SECONDS
-        return failed
+        again = [place for place, parts in lost.items() if not await self._make_anew(place, parts, said[place])]
+        return (*failed, *again)
+
+    async def _make_anew(self, place: Place, parts: tuple[str, ...], said: list[Message]) -> bool:
+        """Begin the files of ``place`` that are not there, with what was said before ``said`` if there is something."""
+        before = said[0].seq
+        if not await self._reader.read(mirrors.said_earlier, place, parts, before):
+            return not await self._append({place: said}, begin=True)
+        logger.warning("mirror.lost %s: %s, which is made anew", self._target(place).folder, ", ".join(parts)[:200])
+        behind, self._behind[place] = self._behind.get(place), 0
+        done = await self._write_place(place)
+        if behind is None:
+            del self._behind[place]
+        else:
+            self._behind[place] = behind
+        return done
 
     async def _write_place(self, place: Place) -> bool:
         """Write one folder up to where all others are. False: it cannot be written."""
         while True:
             batch: Batch = await self._reader.read(mirrors.lines, self._behind.get(place, 0), place)
             said = [line.message for line in self._wanted(batch.lines)]
-            if said and await self._append({place: said}):
+            if said and await self._append({place: said}, begin=not self._behind.get(place)):
                 return False
             self._behind[place] = batch.upto
             if not batch.more:

@@ -60,9 +60,14 @@ class MirrorFiles:
         self._ends: dict[str, _End] = {}
         self._unsynced: set[tuple[str, str]] = set()
 
-    def append(self, target: Target, messages: Iterable[Message]) -> None:
-        """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there."""
+    def append(self, target: Target, messages: Iterable[Message], *, begin: bool = False) -> tuple[str, ...]:
+        """Add those of ``messages``, which are in order, that are not there yet. Raises OSError; some may be there.
+
+        Returns the parts whose files are not there, or shorter than they were left: then nothing is written, unless
+        ``messages`` ``begin`` them.
+        """
         files: dict[tuple[str, str], list[Message]] = {}
+        parts_of: dict[str, None] = {}
         for message in messages:
             parts: Iterable[str]
             if target.agent is not None:
@@ -71,8 +76,12 @@ class MirrorFiles:
                 own = (message.sender,) if message.instruction is not None else ()
                 parts = dict.fromkeys((CHANNEL, *own, *message.to))
             for part in parts:
+                parts_of[part] = None
                 files.setdefault(_file_of(target, part), []).append(message)
         with self._turn:
+            lost = () if begin else tuple(part for part in parts_of if self._is_lost(*_file_of(target, part)))
+            if lost:
+                return lost
             if target.agent is not None:
                 _make_home(self._root, target.folder, target.agent)
             for (folder, name), said in files.items():
@@ -83,6 +92,16 @@ class MirrorFiles:
                     self._append(descriptor, folder, name, said)
                 finally:
                     os.close(descriptor)
+        return ()
+
+    def _is_lost(self, folder: str, name: str) -> bool:
+        path = f"{folder}/{name}"
+        try:
+            found = os.lstat(os.path.join(self._root, path))
+        except FileNotFoundError:
+            return True
+        known = self._ends.get(path)
+        return found.st_size < (1 if known is None else known.size)
 
     def remove(self, target: Target, parts: Iterable[str]) -> None:
         """Remove the files of ``target``: its days, or the histories of these agents. Raises OSError."""

@@ -1,6 +1,6 @@
 """Progress of the mirror: messages that belong into files, up to where they are written, and files to make anew."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -115,6 +115,33 @@ def _places(conn: apsw.Connection, space: str) -> Iterator[Place]:
         yield Place(agent=split_space(space)[1])
     for row in conn.execute(FOLDERS, (space,)):
         yield Place(folder=str(row[0]))
+
+
+EARLIER_IN_FOLDER: Final = """
+SELECT EXISTS (SELECT 1 FROM workflows AS w CROSS JOIN messages AS m ON m.run = w.id
+  WHERE w.mirror = :folder AND m.seq < :before AND m.cleared = 0
+    AND m.kind NOT IN ('approval', 'due', 'done', 'failed')
+    -- only the newest space of each is written
+    AND m.space = (SELECT l.space FROM workflows AS l
+      WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
+    AND (instr(:part, '.') OR (m.sender = :part AND m.cause IS NOT NULL)
+      OR instr(' ' || m.addressed || ' ', ' ' || :part || ' ')))
+"""
+EARLIER_OF_AGENT: Final = """
+SELECT EXISTS (SELECT 1 FROM messages AS m
+  WHERE m.space = :space AND m.seq < :before AND m.cleared = 0
+    AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND date(m.at_ms / 1000, 'unixepoch') = :part)
+"""
+
+
+def said_earlier(conn: apsw.Connection, place: Place, parts: Iterable[str], before: int) -> bool:
+    """Return whether one of the files of ``place`` holds something from before message ``before``.
+
+    ``parts`` are days of an agent's, or names of its members; what has a dot is the channel. Ask in a thread.
+    """
+    question = EARLIER_OF_AGENT if place.folder is None else EARLIER_IN_FOLDER
+    values = {"folder": place.folder, "space": f"{DM}:{place.agent}", "before": before}
+    return any(conn.execute(question, {**values, "part": part}).get for part in parts)
 
 
 DAYS: Final = "SELECT DISTINCT date(at_ms / 1000, 'unixepoch') FROM messages WHERE space = ?"

@@ -104,13 +104,13 @@ OF_SPACE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
 FROM ballots
-WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+WHERE run = coalesce(:run, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
   AND (state = 'open' OR NOT :open) AND id > :after
 ORDER BY id LIMIT :limit
 """
 COUNT_OF_SPACE: Final = """
 SELECT count(*) FROM ballots
-WHERE run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+WHERE run = coalesce(:run, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
 """
 EVERYWHERE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
@@ -130,13 +130,13 @@ def one(conn: apsw.Connection, space: str, name: str) -> BallotInfo | None:
 
 def in_space(conn: apsw.Connection, space: str, *, open_only: bool = False) -> tuple[BallotInfo, ...]:
     """Every ballot of the newest run of ``space``, oldest first, at most 1000: ask for all of them in a thread."""
-    values = {"space": space, "open": open_only, "limit": LISTED, "after": 0}
+    values = {"space": space, "run": None, "open": open_only, "limit": LISTED, "after": 0}
     return _all(conn, rows.each(conn.execute(OF_SPACE, values), OF_SPACE, _row))
 
 
-def of_run_there(conn: apsw.Connection, space: str, page: Page) -> ProposalList:
-    """A page of the same, whatever became of them. ``next`` names a ballot as ``everywhere`` does."""
-    values = {"space": space, "open": False, "limit": page.limit + 1, "after": page.after or 0}
+def of_run_there(conn: apsw.Connection, space: str, page: Page, run: int | None = None) -> ProposalList:
+    """A page of the same, or those of ``run``, whatever became of them. ``next`` names one as ``everywhere`` does."""
+    values = {"space": space, "run": run, "open": False, "limit": page.limit + 1, "after": page.after or 0}
     shown, following = page.cut(rows.all_(conn.execute(OF_SPACE, values), OF_SPACE, _row), _place)
     return ProposalList(
         proposals=_all(conn, shown), total=int(conn.execute(COUNT_OF_SPACE, values).get), next=following

@@ -12,16 +12,18 @@ import msgspec
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.project_rules import RulesFile
-from kernel.agents.prompt import WAITING, Prompt, PromptContext, TreeContext, assemble
+from kernel.agents.prompt import WAITING, Prompt, assemble
+from kernel.agents.workspace_prompt import PromptContext, TreeContext
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, messages, run_outcomes, work_notes, workflows, worktrees
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
-from protocol.agent import AgentDefinition
+from protocol.agent import AgentDefinition, scopes_of
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, place_of
 from protocol.target import flag_of
+from protocol.tools import offered
 from protocol.workflow import Ref, WorkflowDefinition
 
 _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
@@ -93,6 +95,7 @@ def instruction_prompt(
     else:
         here = reader.now(run_outcomes.expected_in, source.space)
         members = tuple(member.name for member in reader.now(agents.members, source.space))
+        tree = _tree(source, reader)
         answers = here.exit_from in (None, source.name) and here.schema is not None
         context = PromptContext(
             name=source.name,
@@ -103,7 +106,8 @@ def instruction_prompt(
             verdict="" if here.verdict is None else here.verdict.id,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
-            tree=_tree(source, reader),
+            tree=tree,
+            tools=offered(definition.tools, scopes_of(definition.scopes), has_tree=tree is not None),
         )
     context = msgspec.structs.replace(
         context,

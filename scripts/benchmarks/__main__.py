@@ -13,6 +13,7 @@ from scripts.benchmarks import (
     landings,
     model_calls,
     peers,
+    prompts,
     replies,
     scheduling,
     workers,
@@ -31,6 +32,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "idle": idle.measure,
         "landings": landings.measure,
         "scheduling": scheduling.measure,
+        "prompts": prompts.measure,
         "peers": peers.measure,
     }
 )

@@ -193,7 +193,7 @@ def watched_words(*secrets: str) -> Generator[list[str]]:
 
 
 @pytest.mark.promise("P18", "XF10", "XF22")
-@pytest.mark.long("tests/kernel/agents/test_environment.py, tests/worker/test_redaction.py")
+@pytest.mark.long("tests/kernel/agents/test_environment.py, tests/protocol/test_redaction.py")
 def test_secrets_are_found_nowhere_but_where_they_belong(project: Project) -> None:
     """Keys, tokens and what else the kernel's environment holds: not in argv, logs, rows or files."""
     (project.home / ".netrc").write_text(PLANTED)

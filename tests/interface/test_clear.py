@@ -7,7 +7,7 @@ from protocol.api.messages import Channel
 from protocol.message import Message
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble
-from tests.interface.samples import AT
+from tests.interface.samples import AT, report
 
 DONE = Cleared(space="dm:alice", messages=3, instructions=1)
 
@@ -23,6 +23,14 @@ def test_a_space_is_cleared(target: str, space: str, cli: Cli, kernel: KernelDou
     assert cli("clear", target, "--yes", "--json").json()["schema"] == "awk/clear/1"
     keys = {asked.headers["idempotency-key"] for asked in kernel.of("POST", f"/spaces/{space}/clear")}
     assert len(keys) == 2
+
+
+def test_a_run_is_cleared_by_its_id(cli: Cli, kernel: KernelDouble) -> None:
+    """As --run of its workflow: what belongs to others of that name stays."""
+    kernel.answers["GET /runs/r12"] = report()
+    kernel.answers["POST /spaces/review:main/clear"] = DONE
+    assert cli("clear", "r12", "--yes").code == cli("clear", "@review", "--run", "r12", "--yes").code == 0
+    assert [one.query for one in kernel.of("POST", "/spaces/review:main/clear")] == [{"run": "r12"}] * 2
 
 
 def test_what_was_cleared_is_shown_as_such(cli: Cli, kernel: KernelDouble) -> None:

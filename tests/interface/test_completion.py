@@ -71,6 +71,7 @@ def test_what_runs_is_offered_as_it_is_written(team: Cli, kernel: KernelDouble) 
     assert _lines(team, "channel") == ["@review", "@review:pr-7"]
     assert _lines(team, "instruction") == ["i12", "i3"]
     assert _lines(team, "shown") == ["i12", "i3", "r12", "review:main"]
+    assert _lines(team, "exported") == ["@review", "@review:pr-7", "agent-1", "alice", "bob", "r12"]
     assert _lines(team, "proposal") == _lines(team, "any_proposal") == ["p1@review:pr-7", "release@review"]
     assert _lines(team, "choice") == ["no", "tabs", "yes"]
     assert [asked.query for asked in kernel.of("GET", "/proposals")] == [{"state": "open"}, {}, {"state": "open"}]

@@ -16,7 +16,7 @@ from tests.interface.kernel_double import KernelDouble
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"attach", "logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help"}
-FILES_ONLY = {"help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills"}
+FILES_ONLY = {"help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills", "import"}
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
     "run": ["nowhere"],
@@ -40,6 +40,8 @@ ARGUMENTS = {
     "promote": ["i7"],
     "clear": ["alice", "--yes"],
     "show": ["i7"],
+    "export": ["r1", "-o", "r1.jsonl"],
+    "import": ["alice.jsonl"],
     "merge": ["r1"],
     "new": ["-m", "mock/x"],
     "agent": ["list"],
@@ -113,7 +115,10 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
 @pytest.mark.usefixtures("quick_loader")
 @pytest.mark.parametrize("word", sorted(FILES_ONLY))
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
-    """A user edits YAML with no kernel in sight."""
+    """A user edits YAML, or reads an archive, with no kernel in sight."""
+    (cli.root / "alice.jsonl").write_text(
+        '{"of":"dm:alice","space":"dm:alice","at":"","version":""}\n{"part":"end","rows":{}}\n'
+    )
     assert cli(word, *ARGUMENTS.get(word, [])).code == Exit.OK
     assert not list(cli.home.rglob("daemon.*"))
 

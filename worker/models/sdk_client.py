@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 import httpx2
 
 from protocol.ipc import Limits, Provider
+from protocol.redaction import Redaction
 from worker.entry_limits import clean
 from worker.models.errors import Failed, cause_in, codes_in, message_in, retry_after
-from worker.redaction import Redaction
 
 CONNECT_SECONDS: Final = 15.0
 WRITE_SECONDS: Final = 60.0

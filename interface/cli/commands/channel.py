@@ -7,9 +7,9 @@ from interface.cli import channel_view
 from interface.cli.act import act
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import json_flag, target_argument
+from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
-from interface.cli.targets import target, workflow_target
+from interface.cli.targets import RUN, target, workflow_target
 from interface.client import quoted
 from interface.failure import Failure
 from protocol.target import Target
@@ -30,7 +30,9 @@ def run_channel(context: Context) -> int:
 
 def configure_clear(parser: argparse.ArgumentParser) -> None:
     """TARGET, which run of it, and whether to ask."""
-    target_argument(parser)
+    parser.add_argument(
+        "target", metavar="RUN|TARGET", help="a run (r12), all runs of @review[:tag], or what alice was told directly"
+    )
     parser.add_argument("--run", metavar="RUN", help="of a workflow only this run (r12; default: all its runs)")
     parser.add_argument("--yes", action="store_true", help="do not ask")
     parser.add_argument("--force", action="store_true", help="also working trees with work that is nowhere else")
@@ -39,11 +41,15 @@ def configure_clear(parser: argparse.ArgumentParser) -> None:
 
 def run_clear(context: Context) -> int:
     """Ask, and clear. Where nobody can answer only --yes does: what is removed does not come back."""
-    asked = target(context.args.target)
+    named: str = context.args.target
+    run: str | None = context.args.run
+    if RUN.fullmatch(named) and run in (None, named):
+        run = named
+        named = f"@{json.loads(context.kernel().get(f'/runs/{named}'))['run']}"
+    asked = target(named)
     if asked.workflow is not None and asked.agent is not None:
         hint = f"clear the channel: @{asked.workflow}:{asked.tag}"
         raise Failure("bad_target", f"{asked.agent} has no space of its own in a workflow", hint)
-    run: str | None = context.args.run
     if run is not None and asked.workflow is None:
         raise Failure("usage", f"--run is of a workflow, and {asked} is an agent")
     name = str(asked) if run is None else f"{asked} in {run}"

@@ -14,6 +14,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import PROPOSALS, PROPOSALS_OF_RUN, count_flag, show_list
+from interface.cli.parsing import archive_flag
 from interface.cli.targets import typed_name, workflow_target
 from interface.client import Client, quoted
 from interface.failure import Failure
@@ -54,6 +55,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="@WORKFLOW[:TAG]", nargs="?", help=text)
     parser.add_argument("--all", action="store_true", help="without a workflow: those that have ended too")
     count_flag(parser)
+    archive_flag(parser)
 
 
 def run_list(context: Context) -> int:
@@ -82,6 +84,7 @@ def proposals_lines(body: bytes, screen: Screen) -> list[str]:
 def configure_show(parser: argparse.ArgumentParser) -> None:
     """PROPOSAL."""
     proposal_argument(parser, "shown")
+    archive_flag(parser)
 
 
 def run_show(context: Context) -> int:

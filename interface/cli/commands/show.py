@@ -10,7 +10,7 @@ from interface.cli.channel_view import message_lines
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import ENTRIES, count_flag, show_list
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import archive_flag, json_flag
 from interface.cli.targets import RUN
 from interface.cli.transcript_view import entry_lines, unanswered_lines, usage_text
 from interface.client import quoted
@@ -36,6 +36,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--steps", action="store_true", help="of an instruction: what was done, call by call")
     parser.add_argument("--full", action="store_true", help="with --steps: all of arguments and results, however long")
     count_flag(parser, what="with --steps: the first N")
+    archive_flag(parser)
     json_flag(parser)
 
 

@@ -105,6 +105,10 @@ def _channel(row: Mapping[str, Any]) -> str:
     return f"@{row['name']}" if row["tag"] == DEFAULT_TAG else f"@{row['name']}:{row['tag']}"
 
 
+def _channels(lookup: _Lookup) -> Iterator[str]:
+    yield from map(_channel, lookup.rows("/workflows", "workflows"))
+
+
 def _targets(lookup: _Lookup) -> Iterator[str]:
     yield from _agents(lookup)
     for row in lookup.rows("/workflows", "workflows"):
@@ -137,7 +141,7 @@ _approvals: Final = _ids("/approvals", "approvals")
 _SOURCES: Final[Mapping[str, _Source]] = {
     "agent": _agents,
     "target": _targets,
-    "channel": lambda lookup: map(_channel, lookup.rows("/workflows", "workflows")),
+    "channel": _channels,
     "workflow": _files(".workflows"),
     "named": _files(".agents", ".workflows"),
     "instruction": _instructions,
@@ -150,6 +154,9 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "run": _runs,
     "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),
+    "exported": _all(
+        _ids("/runs", "runs"), _agents, lambda lookup: map(_channel, lookup.rows("/workflows", "workflows"))
+    ),
     "shown": _all(_runs, _instructions),
 }
 KINDS: Final = frozenset(_SOURCES)

@@ -55,6 +55,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "RUN|INSTRUCTION": Values(live="shown"),
         "RUN": Values(live="run"),
         "TARGET|RUN": Values(live="diffed"),
+        "RUN|TARGET": Values(live="exported"),
         "RUN|@WORKFLOW[:TAG]": Values(live="merged"),
         "AGENT": Values(live="agent"),
         "AGENT|FILE.md": Values(live="agent", files=True),

@@ -53,9 +53,10 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Stream(msgspec.Struct, frozen=True):
-    """An answer in pieces: server-sent events."""
+    """An answer in pieces: server-sent events, or an archive."""
 
     pieces: AsyncGenerator[bytes, None]
+    content_type: str = "text/event-stream; charset=utf-8"
 
 
 Handler = Callable[..., Awaitable[msgspec.Struct | Response | Stream]]

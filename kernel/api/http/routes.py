@@ -5,6 +5,7 @@ from typing import Final
 from kernel.api.http import (
     agents,
     approvals,
+    archives,
     events,
     instructions,
     merges,
@@ -111,6 +112,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),
     Route("GET", "/runs", runs.list_, RunList),
     Route("GET", "/runs/<run>", runs.show, RunReport),
+    Route("GET", "/runs/<run>/export", archives.of_run, None),
     Route(
         "POST",
         "/runs/<run>/merge",
@@ -207,6 +209,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
+    Route("GET", "/spaces/<space>/export", archives.of_space, None),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
     Route(
         "POST",

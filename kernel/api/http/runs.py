@@ -110,8 +110,8 @@ def _unknown(asked: str) -> Refused:
     return Refused("not_found", f"there is no run {asked[:100]!r}", hint)
 
 
-def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> RunReport:
-    """The report of one run, with all that was said in it."""
+def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int, *, said: bool = True) -> RunReport:
+    """The report of one run; with all that was ``said`` in it, however much that is."""
     counts = instructions.counts(conn, record.id)
     expected = run_outcomes.expected(conn, record.id)
     delivered = landings.newest(conn, record.id, delivers=True)
@@ -126,7 +126,7 @@ def report_of(conn: apsw.Connection, record: WorkflowRecord, now_ms: int) -> Run
         exit_code=record.exit_code or 0,
         instructions={status: counts.statuses.get(status, 0) for status in sorted(ENDED)},
         usage=counts.usage,
-        messages=messages.of_run(conn, record.id),
+        messages=messages.of_run(conn, record.id) if said else (),
         duration_seconds=_seconds(record, now_ms),
         verdict=_verdict(conn, record),
         output=output,

@@ -16,12 +16,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kernel.api.mcp.calls import Answer, call_key, find
-from kernel.api.mcp.tool import Tool, ToolScope, schema_of
+from kernel.api.mcp.tool import Tool, schema_of
 from kernel.api.mcp.tools import visible
 from kernel.api.requests import Fields
 from kernel.api.responses import Response
 from protocol.text import encode_json
-from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL
+from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL, ToolScope
 from protocol.version import VERSION
 
 NAME: Final = "agent-worker"

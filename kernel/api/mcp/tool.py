@@ -1,17 +1,13 @@
 """Rows of the table of tools: arguments, result and handler of what an agent may ask for."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
-from protocol.agent import Scope
-
-ToolScope = Scope | Literal["all", "tree"]
-"""The part of the tools that a token opens: what the agent's file gives it, and what ``all`` have. ``tree`` is listed
-to attempts that work in one, and says so to others."""
+from protocol.tools import CONTEXT_SCOPES, ToolScope
 
 
 class ToolArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -42,13 +38,17 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     asks: type[ToolArguments]
     gives: type[msgspec.Struct]
     handler: ToolHandler
-    scope: ToolScope
     mutating: bool = False
     idempotent: bool = True
     waits: bool = False
     """Its answer may take as long as a person does."""
     words: Callable[[Any], bytes | None] | None = None
     """Some of its results are nothing but this text; so no schema of them is published."""
+
+    @property
+    def scope(self) -> ToolScope:
+        """The part of the tools that it is of; those of ``tree`` say so to who calls them without one."""
+        return CONTEXT_SCOPES[self.name]
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from types import MappingProxyType
 from typing import Final
 
 from kernel.api.mcp import approvals, messaging, resources, trees, voting
-from kernel.api.mcp.tool import Tool, ToolScope
+from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
-from protocol.tools import AUTH_REQUEST
+from protocol.tools import AUTH_REQUEST, ToolScope
 
 _ROWS: Final = (
     Tool(
@@ -17,7 +17,6 @@ _ROWS: Final = (
         asks=messaging.ChannelSendArguments,
         gives=messaging.ChannelSendResult,
         handler=messaging.channel_send,
-        scope="channel.write",
         mutating=True,
         idempotent=False,
     ),
@@ -27,7 +26,6 @@ _ROWS: Final = (
         asks=messaging.ChannelReadArguments,
         gives=messaging.ChannelReadResult,
         handler=messaging.channel_read,
-        scope="channel.read",
     ),
     Tool(
         name="my_inbox",
@@ -35,7 +33,6 @@ _ROWS: Final = (
         asks=messaging.MyInboxArguments,
         gives=messaging.MyInboxResult,
         handler=messaging.my_inbox,
-        scope="channel.read",
     ),
     Tool(
         name="my_inbox_ack",
@@ -43,7 +40,6 @@ _ROWS: Final = (
         asks=messaging.MyInboxAckArguments,
         gives=messaging.MyInboxAckResult,
         handler=messaging.my_inbox_ack,
-        scope="channel.read",
         mutating=True,
     ),
     Tool(
@@ -52,7 +48,6 @@ _ROWS: Final = (
         asks=messaging.TeamMembersArguments,
         gives=messaging.TeamMembersResult,
         handler=messaging.team_members,
-        scope="all",
     ),
     Tool(
         name="my_status_set",
@@ -60,7 +55,6 @@ _ROWS: Final = (
         asks=messaging.MyStatusSetArguments,
         gives=messaging.MyStatusSetResult,
         handler=messaging.my_status_set,
-        scope="status",
         mutating=True,
     ),
     Tool(
@@ -69,7 +63,6 @@ _ROWS: Final = (
         asks=messaging.HandoverWriteArguments,
         gives=messaging.HandoverWriteResult,
         handler=messaging.handover_write,
-        scope="status",
         mutating=True,
     ),
     Tool(
@@ -78,7 +71,6 @@ _ROWS: Final = (
         asks=messaging.AskAgentArguments,
         gives=messaging.AskAgentResult,
         handler=messaging.ask_agent,
-        scope="ask",
         mutating=True,
         idempotent=False,
     ),
@@ -88,7 +80,6 @@ _ROWS: Final = (
         asks=resources.ResourceCreateArguments,
         gives=resources.ResourceCreateResult,
         handler=resources.resource_create,
-        scope="channel.write",
         mutating=True,
     ),
     Tool(
@@ -97,7 +88,6 @@ _ROWS: Final = (
         asks=resources.ResourceReadArguments,
         gives=resources.ResourceReadResult,
         handler=resources.resource_read,
-        scope="all",
     ),
     Tool(
         name="team_proposal_create",
@@ -105,7 +95,6 @@ _ROWS: Final = (
         asks=voting.ProposalCreateArguments,
         gives=voting.ProposalCreateResult,
         handler=voting.team_proposal_create,
-        scope="votes",
         mutating=True,
         idempotent=False,
     ),
@@ -115,7 +104,6 @@ _ROWS: Final = (
         asks=voting.VoteArguments,
         gives=voting.VoteResult,
         handler=voting.team_vote,
-        scope="votes",
         mutating=True,
     ),
     Tool(
@@ -124,7 +112,6 @@ _ROWS: Final = (
         asks=voting.ProposalStatusArguments,
         gives=voting.ProposalStatusResult,
         handler=voting.team_proposal_status,
-        scope="votes",
     ),
     Tool(
         name="team_proposal_cancel",
@@ -132,7 +119,6 @@ _ROWS: Final = (
         asks=voting.ProposalCancelArguments,
         gives=voting.ProposalCancelResult,
         handler=voting.team_proposal_cancel,
-        scope="votes",
         mutating=True,
     ),
     Tool(
@@ -141,7 +127,6 @@ _ROWS: Final = (
         asks=trees.TreeStatusArguments,
         gives=trees.TreeStatusResult,
         handler=trees.tree_status,
-        scope="tree",
     ),
     Tool(
         name="tree_take",
@@ -149,7 +134,6 @@ _ROWS: Final = (
         asks=trees.TreeTakeArguments,
         gives=trees.TreeTakeResult,
         handler=trees.tree_take,
-        scope="tree",
         mutating=True,
     ),
     Tool(
@@ -158,7 +142,6 @@ _ROWS: Final = (
         asks=trees.TreeCommitArguments,
         gives=trees.TreeCommitResult,
         handler=trees.tree_commit,
-        scope="tree",
         mutating=True,
     ),
     Tool(
@@ -167,7 +150,6 @@ _ROWS: Final = (
         asks=messaging.FeedbackSubmitArguments,
         gives=messaging.FeedbackSubmitResult,
         handler=messaging.feedback_submit,
-        scope="feedback",
         mutating=True,
         idempotent=False,
     ),
@@ -177,7 +159,6 @@ _ROWS: Final = (
         asks=approvals.AuthRequestArguments,
         gives=approvals.AuthRequestResult,
         handler=approvals.auth_request,
-        scope="all",
         mutating=True,
         waits=True,
         words=approvals.words,

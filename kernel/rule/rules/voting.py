@@ -102,7 +102,10 @@ def announced(opened: ProposalOpened) -> str:
         f"This is {'a binding vote, ' if opened.terms.binding else ''}{'; '.join(terms)}.",
         *([opened.terms.description.strip()] if opened.terms.description.strip() else []),
         "Options:",
-        *(f"- {_named(option)}{_metadata(option)}" for option in opened.terms.options),
+        *(
+            f"- {_named(option)}" + (f" {encode_json(option.metadata).decode()}" if option.metadata else "")
+            for option in opened.terms.options
+        ),
         f'Vote once, with team_vote: {{"proposal": "{opened.name}", "choice": "<option>", "reason": "<why>"}}.',
         "A vote is final.",
     ]
@@ -180,10 +183,6 @@ def _label(ballot: ProposalView, choice: str) -> str:
 def _named(option: Option) -> str:
     label = one_line(option.label)
     return option.id if label in ("", option.id) else f"{option.id}: {label}"
-
-
-def _metadata(option: Option) -> str:
-    return f" {encode_json(option.metadata).decode()}" if option.metadata else ""
 
 
 def _because(reason: str) -> str:

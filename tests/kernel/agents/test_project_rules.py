@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from kernel.agents.project_rules import MAX_RULES_BYTES, rules_of
-from kernel.agents.prompt import PromptContext, assemble
+from kernel.agents.prompt import assemble
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import agent_units
+from kernel.agents.workspace_prompt import PromptContext
 from kernel.source.diagnostics import BadDefinition
 from protocol.agent import AgentDefinition
 from tests.kernel.agents.test_catalog import project

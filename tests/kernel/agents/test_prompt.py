@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, PromptContext, TreeContext, assemble
+from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, assemble
+from kernel.agents.workspace_prompt import PromptContext, TreeContext
 from protocol.agent import AgentDefinition, Context
 from protocol.agent import Prompt as PromptKeys
 from protocol.ipc import Turn

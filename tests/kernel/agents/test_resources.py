@@ -11,7 +11,7 @@ import pytest
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.mcp_servers import filled, left_out, servers_of
-from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, resources_of
+from kernel.agents.resources import ABSENT, MAX_PROGRAM_BYTES, resources_of, secrets_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import agent_units
 from kernel.source.diagnostics import BadDefinition
@@ -357,3 +357,20 @@ def test_a_program_that_reads_files_is_told_where_skills_are(root: Path) -> None
     skills = resources_of(catalog.agent("alice").definition, catalog.project(), root).skills
     assert skills_prompt(skills).splitlines()[1:] == [f"- counting: How to count ({root}/skills/counting/SKILL.md)"]
     assert skills_prompt(()) == ""
+
+
+@pytest.mark.promise("P18")
+def test_the_secrets_of_an_agent_are_what_its_worker_would_be_given(root: Path) -> None:
+    """Variables that it names, keys of its provider, what its servers get; as far as it is set and can be read."""
+    (root / ".agents/dora.yaml").write_text(
+        "model: anthropic/claude-sonnet-4-5\nprompt: { system: x }\nenv: [DOOR]\nmcp_servers: .mcp.json\n"
+    )
+    catalog = Catalog(root)
+    dora, project = catalog.agent("dora").definition, catalog.project()
+    environ = {"DOOR": "sesame-open", "GH_TOKEN": "gh-4711471", "ANTHROPIC_API_KEY": "sk-ant-1", "OTHER": "not-this"}
+    assert secrets_of(dora, project, environ, root) == {
+        "sesame-open": "[DOOR]", "gh-4711471": "[secret]", "sk-ant-1": "[key]",
+    }  # fmt: skip
+    assert secrets_of(dora, project, {}, root) == {}
+    (root / ".mcp.json").write_text("{")
+    assert secrets_of(dora, project, {"DOOR": "sesame-open"}, root) == {"sesame-open": "[DOOR]"}

@@ -42,7 +42,7 @@ CONTRACT = {
     "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
     "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
-    "GET /worktrees", "POST /worktrees/remove",
+    "GET /worktrees", "POST /worktrees/remove", "GET /runs/<run>/export", "GET /spaces/<space>/export",
 }  # fmt: skip
 
 
@@ -150,7 +150,8 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
     assert answer.status == 200
     if route.answers is None:
-        assert answer.headers["content-type"].startswith("text/event-stream")
+        stream = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"
+        assert answer.headers["content-type"].startswith(stream)
     else:
         msgspec.json.decode(answer.body, type=route.answers)
         assert answer.headers["content-type"] == "application/json"

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import shutil
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -171,6 +172,45 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
         assert on.texts() == ["started", "@alice go", "one", "two"]
 
 
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "all of it": shutil.rmtree,
+    "one file": lambda folder: (folder / "channel.jsonl").unlink(),
+    "a history": lambda folder: (folder / "history/alice.jsonl").unlink(),
+    "emptied": lambda folder: (folder / "channel.jsonl").write_text(""),
+    "cut": lambda folder: os.truncate(folder / "channel.jsonl", len((folder / "channel.jsonl").read_bytes()) // 2),
+}
+
+
+@pytest.mark.promise("P44")
+@pytest.mark.parametrize(("loss", "restart"), [*((loss, False) for loss in LOSSES), ("all of it", True)])
+async def test_files_that_are_lost_are_made_anew_from_the_log(
+    loss: str, restart: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """contracts 3: files are a view; with the next message nothing is missing, whoever removed what."""
+    async with mirrored_project(tmp_path) as on:
+        space = await on.workflow()
+        for number in range(3):
+            await on.house.said(space, f"@alice {number}")
+        await on.mirror.write()
+        whole = on.texts()
+        assert "mirror.lost" not in caplog.text
+        LOSSES[loss](on.root / FOLDER)
+        if restart:
+            await on.house.writer.commit(mirrors.set_written, 5)
+            on.restart()
+        await on.house.said(space, "@alice and on")
+        async with trio.open_nursery() as nursery:
+            await nursery.start(on.mirror.run)
+            nursery.cancel_scope.cancel()  # what is not written yet is written then
+        assert on.texts() == [*whole, "@alice and on"]
+        assert on.texts(f"{FOLDER}/history/alice.jsonl") == [*whole[1:], "@alice and on"]
+        assert caplog.text.count("mirror.lost") == 1
+        await on.house.said(space, "@bob welcome")  # the first that bob gets: nothing of him was lost
+        await on.mirror.write()
+        assert on.texts(f"{FOLDER}/history/bob.jsonl") == ["@bob welcome"]
+        assert caplog.text.count("mirror.lost") == 1
+
+
 async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
     """Bind persists across runs; what every tag said is there, in the order of the log."""
     async with mirrored_project(tmp_path) as on:
@@ -242,11 +282,12 @@ class Release:
     def __init__(self) -> None:
         self.waiting = False
         self._read, self._write = os.pipe()
-        self.wait_for: Callable[..., None] = self._wait
+        self.wait_for: Callable[..., object] = self._wait
 
-    def _wait(self, *_args: object) -> None:
+    def _wait(self, *_args: object, **_more: object) -> tuple[str, ...]:
         self.waiting = True
         os.read(self._read, 1)
+        return ()
 
     def now(self) -> None:
         os.write(self._write, b"xxxx")

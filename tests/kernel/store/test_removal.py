@@ -1,6 +1,7 @@
 """What is cleared leaves no byte, and what is old is removed a little at a time."""
 
 import random
+import re
 from pathlib import Path
 
 import apsw
@@ -13,7 +14,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.transaction import Transaction, emit_log
 from kernel.store.transitions import retention
 from kernel.store.transitions.append import append
-from kernel.store.transitions.clear import clear, delete_agent
+from kernel.store.transitions.clear import ERASE_BLOBS, OF_SPACE, RESULTS, WORDS, clear, delete_agent
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import PromptSnapshot, journal
 from kernel.store.transitions.lease import lease
@@ -72,6 +73,26 @@ async def test_what_is_cleared_is_in_no_byte_of_the_state(house: House, tmp_path
     assert all(said.cleared and not said.text for said in house.reader.now(messages.channel, "dm:alice"))
     assert house.reader.now(entries.prompt_of, "i2") is not None
     assert house.reader.now(entries.prompt_of, "i1") is None
+
+
+TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+KEPT = {
+    "agents": "definitions, which are files of the user's or go with their run",
+    "approval_rules": "what a person decided for all calls to come",
+    "boots": "the kernel's own", "kept": "the kernel's own", "mirrors": "the kernel's own", "breakers": "providers",
+    "crashes": "times", "spending": "numbers", "quotas": "numbers", "deliveries": "ids and states", "members": "names",
+    "timers": "schedules of agents' files",
+    "worktrees": "trees are removed before, or kept with what is in them",
+}  # fmt: skip
+"""Tables that clear leaves alone, and why no words of a run are in them."""
+
+
+async def test_every_table_is_cleared_or_has_a_reason_not_to_be(house: House) -> None:
+    """contracts 9: a table that comes with something new cannot be forgotten."""
+    tables = {str(name) for (name,) in house.database.writer().execute(TABLES)}
+    statements = (*OF_SPACE, WORDS, RESULTS, ERASE_BLOBS)
+    touched = {name for one in statements for name in re.findall(r"^(?:UPDATE|DELETE FROM) (\w+)", one, re.MULTILINE)}
+    assert tables - touched == KEPT.keys()
 
 
 async def test_a_space_with_open_work_is_not_cleared(house: House) -> None:

@@ -4,6 +4,7 @@ import base64
 import json
 import os
 from pathlib import Path
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -13,9 +14,9 @@ from hypothesis import strategies as st
 
 from protocol.ipc import Delta, Entry, Json, Shown, ToolCall
 from protocol.ndjson import LINE_LIMIT_BYTES, encode
+from protocol.redaction import SLICE, Redaction, named_secrets
 from tests.worker.fake_kernel import attempt, make_start, script
 from worker.entry_limits import truncate_entry
-from worker.redaction import SLICE, Redaction
 
 KEY = "sk-live/4f+9a8b7c6d5e==4f3a2b1c0d_Zz?&Q"
 FORMS = {
@@ -115,3 +116,33 @@ async def test_a_secret_in_a_reply_that_hardly_fits_is_hidden_all_the_same() -> 
     entry = truncate_entry(Entry(k=0, kind="reply", text=secret + "y" * 300_000, calls=calls, shown=shown))
     assert len(encode(entry)) <= LINE_LIMIT_BYTES
     assert entry.calls == calls and entry.shown is not None and secret.encode() not in bytes(entry.shown.calls[0].args)
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """A row with every kind of field."""
+
+    state: Literal["running", "done"] | None
+    number: int
+    text: str
+    words: tuple[str, ...]
+    more: dict[str, Any]
+    inner: "Sample | None" = None
+
+
+def test_a_row_loses_its_secrets_and_stays_what_it_is() -> None:
+    """In texts however deep, in names too; not in a state or a number that happens to be spelled so."""
+    redaction = Redaction({"running": "[MODE]", "4711471147": "[PIN]"})
+    inner = Sample("done", 1, "x", (), {})
+    row = Sample("running", 4711471147, "is running", ("running",), {"running": [1, {"a": "4711471147"}]}, inner)
+    shown = redaction.of_row(row)
+    assert shown == Sample(
+        "running", 4711471147, "is [MODE]", ("[MODE]",), {"[MODE]": [1, {"a": "[PIN]"}]}, inner
+    )  # fmt: skip
+    assert msgspec.json.decode(msgspec.json.encode(shown), type=Sample) == shown
+    assert Redaction({}).of_row(row) is row
+
+
+def test_what_is_let_through_and_what_servers_are_given_are_secrets_unless_they_are_short_or_paths() -> None:
+    """A variable of 6 characters and more, a word for a server of 8 and more."""
+    found = named_secrets({"DOOR": "sesame", "CI": "true"}, ["Bearer 12345678", "/usr/local/bin", "short"])
+    assert found == {"sesame": "[DOOR]", "12345678": "[secret]"}

@@ -7,9 +7,15 @@ is looked for, and every piece of SLICE characters of one. What says it in yet a
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
-from typing import Final, cast
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Final, Literal, TypeVar, Union, cast, get_args, get_origin
 from urllib.parse import quote, quote_plus
+
+import msgspec
+
+T = TypeVar("T")
 
 SLICE: Final = 16
 """So many characters of a form in a row are a piece of the secret; fewer are words like any other."""
@@ -65,6 +71,27 @@ class Redaction:
                 said = self.of(str(value))
                 return value if said == str(value) else said
 
+    def of_row(self, value: T) -> T:
+        """``value``, Structs and what they hold, without them: all its texts but those of closed sets (a state)."""
+        return cast("T", self._of_part(value)) if self._whole else value
+
+    def _of_part(self, value: object) -> object:
+        match value:
+            case str():
+                return self.of(value)
+            case msgspec.Struct():
+                hidden = {name: self._of_part(getattr(value, name)) for name in _open_fields(type(value))}
+                return msgspec.structs.replace(value, **hidden)
+            case dict():
+                items = cast("dict[str, object]", value).items()
+                return {self.of(key): self._of_part(item) for key, item in items}
+            case tuple():
+                return tuple(self._of_part(item) for item in cast("tuple[object, ...]", value))
+            case list():
+                return [self._of_part(item) for item in cast("list[object]", value)]
+            case _:
+                return value
+
     def of_stream(self, text: str) -> str:
         """The part of a stream that can be shown, now with ``text``: the beginning of a secret waits for more."""
         text, held = self._held + text, 0
@@ -98,6 +125,22 @@ class Redaction:
         yield text[told:]
 
 
+@cache
+def _open_fields(struct: type[msgspec.Struct]) -> tuple[str, ...]:
+    """The fields of ``struct`` that can hold any text."""
+    return tuple(field.name for field in msgspec.structs.fields(struct) if not _is_closed(field.type))
+
+
+def _is_closed(type_: object) -> bool:
+    """Return whether a value of ``type_`` is one of some words, a number, a flag or nothing."""
+    if get_origin(type_) in (Union, UnionType):
+        return all(map(_is_closed, get_args(type_)))
+    return get_origin(type_) is Literal or type_ in _CLOSED
+
+
+_CLOSED: Final[frozenset[object]] = frozenset({int, float, bool, NoneType})
+
+
 def _forms(secret: str) -> Iterator[str]:
     yield secret
     if len(secret) < SHORTEST:
@@ -115,3 +158,16 @@ def _forms(secret: str) -> Iterator[str]:
     yield quote(secret, safe="")
     yield quote_plus(secret)
     yield json.dumps(secret)[1:-1]
+
+
+VARIABLE_CHARACTERS: Final = 6
+"""A variable is let through for a switch (``1``, ``true``) as well: what is shorter is a word like any other."""
+SERVER_CHARACTERS: Final = 8
+"""What an agent's own MCP server is given is taken for a secret from this length on, unless it is a path."""
+
+
+def named_secrets(variables: Mapping[str, str], given_to_servers: Iterable[str]) -> dict[str, str]:
+    """The secrets among what an agent's file lets through and what its MCP servers are given, each with its word."""
+    words = " ".join(given_to_servers).split()
+    found = {word: "[secret]" for word in words if len(word) >= SERVER_CHARACTERS and not word.startswith("/")}
+    return found | {value: f"[{name}]" for name, value in variables.items() if len(value) >= VARIABLE_CHARACTERS}

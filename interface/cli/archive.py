@@ -1,0 +1,276 @@
+"""An archive (``awk export``) in a kernel's place: it answers what ``show``, ``channel`` and ``proposal`` ask a kernel.
+
+Nothing of it goes anywhere: the file is read where it lies, and what it says is shown as a kernel's word is, escaped.
+It may have been written by anybody, so each row has to be what its part says, and no line is longer than a kernel's.
+"""
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
+
+import msgspec
+
+from interface.cli.output import one_line
+from interface.cli.targets import concerns
+from interface.client import Client
+from interface.discovery import Endpoint
+from interface.failure import Failure
+from interface.http_client import Address
+from protocol.api.instructions import InstructionInfo
+from protocol.api.runs import RunReport
+from protocol.archive import (
+    ARCHIVE,
+    CHANNEL,
+    END,
+    INSTRUCTIONS,
+    RUN,
+    TRANSCRIPT,
+    VOTES,
+    ArchivedEntry,
+    ArchiveHead,
+)
+from protocol.message import Message
+from protocol.names import number_of, split_space
+from protocol.voting import BallotInfo
+
+LINE_BYTES: Final = 64 * 1024 * 1024
+"""No row of a kernel's is so long."""
+_PARTS: Final[Mapping[str, tuple[type[msgspec.Struct], str]]] = MappingProxyType(
+    {
+        RUN: (RunReport, "id"),
+        CHANNEL: (Message, "seq"),
+        VOTES: (BallotInfo, "id"),
+        INSTRUCTIONS: (InstructionInfo, "id"),
+        TRANSCRIPT: (ArchivedEntry, "instruction"),
+    }
+)
+"""What the rows of each part are, and what they are found by. A part of a later version is counted and passed over."""
+_ANSWERED: Final = "show, channel, peek and proposal read an archive"
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line behind the first: a row, or the end."""
+
+    part: str
+    run: str | None = None
+    row: msgspec.Raw = msgspec.Raw(b"null")
+    rows: dict[str, int] = {}
+
+
+class Row(NamedTuple):
+    """A row: its run, what it is found by, and its place in the file."""
+
+    run: str | None
+    key: str
+    at: int
+    length: int
+
+
+Document = dict[str, Any]
+
+
+class Archive:
+    """The rows of one archive, by their parts; they are read when they are asked for. Raises Failure."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self.rows: dict[str, list[Row]] = {part: [] for part in _PARTS}
+        self.counts: dict[str, int] = {}
+        try:
+            self._file = open(path, "rb")  # noqa: SIM115  (closed by ``close``)
+        except OSError as error:
+            raise self._unreadable(error) from error
+        try:
+            self.bytes = os.fstat(self._file.fileno()).st_size
+            self.head = self._head()
+            self._read_rows()
+        except OSError as error:
+            self.close()
+            raise self._unreadable(error) from error
+        except Failure:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file: rows cannot be read any more."""
+        self._file.close()
+
+    def _unreadable(self, error: OSError) -> Failure:
+        return Failure("failed", f"{one_line(self._path)} cannot be read: {error.strerror or error}")
+
+    def _head(self) -> ArchiveHead:
+        line = self._file.readline(LINE_BYTES)
+        if line.startswith(b"# Archive of "):
+            hint = "only one that was made with --format jsonl is read again"
+            raise Failure("failed", f"{one_line(self._path)} is a page for people", hint)
+        try:
+            head = msgspec.json.decode(line, type=ArchiveHead)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            hint = "awk export r12 -o r12.jsonl makes one"
+            raise Failure("failed", f"{one_line(self._path)} is no archive", hint) from error
+        if head.schema != ARCHIVE:
+            raise Failure("failed", f"{one_line(self._path)} is of another version", f"this one reads {ARCHIVE}")
+        return head
+
+    def _read_rows(self) -> None:
+        number, at = 1, self._file.tell()
+        while line := self._file.readline(LINE_BYTES):
+            number += 1
+            try:
+                found = msgspec.json.decode(line, type=_Line)
+                if found.part == END:
+                    if (
+                        self._file.read(1)
+                        or {part: count for part, count in found.rows.items() if count} != self.counts
+                    ):
+                        text = f"{one_line(self._path)} is not as it was written: its end counts other rows"
+                        raise Failure("failed", text, "export it again")
+                    return
+                self.counts[found.part] = self.counts.get(found.part, 0) + 1
+                if found.part in _PARTS:
+                    type_, key = _PARTS[found.part]
+                    row = msgspec.json.decode(found.row, type=type_)
+                    self.rows[found.part].append(Row(found.run, str(getattr(row, key)), at, len(line)))
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                text = f"{one_line(self._path)} is no archive: line {number}: {one_line(str(error)[:200])}"
+                raise Failure("failed", text) from error
+            at += len(line)
+        raise Failure("failed", f"{one_line(self._path)} is not whole: it has no end", "export it again")
+
+    def read(self, row: Row) -> Any:
+        """The row itself."""
+        self._file.seek(row.at)
+        return json.loads(self._file.read(row.length))["row"]
+
+
+class ArchiveClient(Client):
+    """Answers requests out of an archive, as a kernel that has nothing else would."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(Endpoint(Address("", 0), "", 0, path))
+        self._archive = Archive(path)
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, *, wait_seconds: float | None = None) -> bytes:
+        """The document at ``path``. Raises Failure for what is not in the archive."""
+        from urllib.parse import unquote  # noqa: PLC0415  (25 ms, as in the client)
+
+        for pattern, answer in _ROUTES:
+            if match := pattern.fullmatch(unquote(path)):
+                return json.dumps(answer(self._archive, match[1], dict(query or {})), ensure_ascii=False).encode()
+        raise Failure("usage", "that is not in an archive", _ANSWERED)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._archive.close()
+
+    def post(self, path: str, body: object, *, key: str, wait_seconds: float | None = None) -> bytes:
+        """Refused: an archive is read."""
+        raise Failure("usage", "an archive cannot be changed", _ANSWERED)
+
+    def delete(self, path: str) -> bytes:
+        """Refused: an archive is read."""
+        raise Failure("usage", "an archive cannot be changed", _ANSWERED)
+
+
+def run(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
+    """What came of a run, with all that was said in it."""
+    row = _row_of_run(archive, asked)
+    said = [archive.read(one) for one in archive.rows[CHANNEL] if one.run == row.key]
+    return {**archive.read(row), "messages": said}
+
+
+def _row_of_run(archive: Archive, asked: str | None) -> Row:
+    """The run ``asked``, or the newest where it is a space's name or None."""
+    found = [row for row in archive.rows[RUN] if asked in (None, row.key)]
+    if not found and asked is not None and number_of(asked, "r") is None:
+        _check_space(archive, asked)
+        found = archive.rows[RUN]
+    if not found:
+        known = ", ".join(row.key for row in archive.rows[RUN]) or "none"
+        raise Failure("not_found", f"{one_line(str(asked))} is not in this archive", f"its runs: {one_line(known)}")
+    return found[-1]
+
+
+def _check_space(archive: Archive, asked: str) -> None:
+    if ":".join(split_space(asked)) != archive.head.space:
+        of = one_line(archive.head.space)
+        raise Failure("not_found", f"{one_line(asked)} is not in this archive", f"it is of {of}")
+
+
+def channel(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
+    """Messages of a run, the newest or those since one."""
+    _check_space(archive, space)
+    run = _row_of_run(archive, query.get("run")).key if archive.rows[RUN] else None
+    rows = [row for row in archive.rows[CHANNEL] if row.run == run]
+    if agent := query.get("agent"):
+        rows = [row for row in rows if concerns(archive.read(row), agent)]
+    total, limit = len(rows), int(query.get("limit", "50"))
+    if "since" in query:
+        rows = [row for row in rows if int(row.key) > int(query["since"])]
+        shown = rows[:limit]
+        following = shown[-1].key if len(rows) > limit else None
+    else:
+        rows = [row for row in rows if int(row.key) < int(query.get("before", 2**62))]
+        shown = rows[max(len(rows) - limit, 0) :]
+        following = shown[0].key if len(rows) > limit else None
+    said = [archive.read(row) for row in shown]
+    return {"schema": "awk/channel/1", "total": total, "next": following, "space": space, "messages": said}
+
+
+def instruction(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
+    """One instruction."""
+    row = next((row for row in archive.rows[INSTRUCTIONS] if row.key == asked), None)
+    if row is None:
+        raise Failure("not_found", f"there is no instruction {one_line(asked)} in this archive")
+    return cast("Document", archive.read(row))
+
+
+def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
+    """What was done for an instruction."""
+    agent = instruction(archive, asked, {})["agent"]
+    rows = [row for row in archive.rows[TRANSCRIPT] if row.key == asked]
+    done = [archive.read(row)["entry"] for row in rows]
+    behind = [entry for entry in done if entry["n"] > int(query.get("after", "0"))]
+    limit = int(query.get("limit", "100"))
+    page = behind[:limit]
+    following = str(page[-1]["n"]) if len(behind) > limit else None
+    head = {"schema": "awk/entries/1", "total": len(rows), "next": following}
+    return {**head, "id": asked, "agent": agent, "entries": page}
+
+
+def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
+    """What was put to the vote in the newest run."""
+    votes = _votes(archive, space)
+    first, limit = int(query.get("after", "0")), int(query.get("limit", "1000"))
+    page = votes[first : first + limit]
+    following = str(first + limit) if len(votes) > first + limit else None
+    return {"schema": "awk/proposal-list/1", "total": len(votes), "next": following, "proposals": page}
+
+
+def proposal(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
+    """One of these by its name."""
+    space, _, name = place.partition("/proposals/")
+    found = next((vote for vote in _votes(archive, space) if vote["id"] == name), None)
+    if found is None:
+        raise Failure("not_found", f"there is no proposal {one_line(name)} in this archive")
+    return {"schema": "awk/proposal/1", **found}
+
+
+def _votes(archive: Archive, space: str) -> Sequence[Document]:
+    _check_space(archive, space)
+    run = _row_of_run(archive, None).key
+    return [archive.read(row) for row in archive.rows[VOTES] if row.run == run]
+
+
+_ROUTES: Final = (
+    (re.compile("/runs/([^/]+)"), run),
+    (re.compile("/spaces/([^/]+)/channel"), channel),
+    (re.compile("/spaces/([^/]+)/proposals"), proposals),
+    (re.compile("/spaces/([^/]+/proposals/[^/]+)"), proposal),
+    (re.compile("/instructions/([^/]+)"), instruction),
+    (re.compile("/instructions/([^/]+)/entries"), entries),
+)
+"""The paths of a kernel that are answered."""

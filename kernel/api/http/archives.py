@@ -1,0 +1,310 @@
+"""Archives: what was said and done in a run or a space, in pieces, with its secrets replaced by words for them.
+
+As ``jsonl`` a file that can be read again, as ``md`` a page for people. What others wrote stands on such a page in
+fenced blocks and code spans, whose fences are longer than any run of backticks in it: nothing of it is a heading, a
+link, an image or a mention there, and what could hide or reorder text is spelled out.
+
+Some rows at a time are read, redacted and written down in a thread: a long run needs no more memory than a short one.
+"""
+
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, suppress
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, cast
+
+import apsw
+import msgspec
+import trio
+
+from kernel.agents.resources import secrets_of
+from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.api.http.route import Request, Stream
+from kernel.api.http.runs import report_of, run_asked
+from kernel.api.http.spaces import known_space
+from kernel.source.diagnostics import BadDefinition
+from kernel.store import agents, archive
+from kernel.store.archive import START, Batch, Read, Scope
+from kernel.store.transaction import rfc3339
+from kernel.store.workflows import WorkflowRecord
+from kernel.workflows.instruction_prompt import definition_for
+from protocol.agent import AgentDefinition
+from protocol.api.instructions import InstructionInfo
+from protocol.api.runs import RunReport
+from protocol.archive import (
+    CHANNEL,
+    END_OF_PAGE,
+    INSTRUCTIONS,
+    RUN,
+    TRANSCRIPT,
+    VOTES,
+    ArchivedEntry,
+    ArchiveEnd,
+    ArchiveHead,
+    ArchiveLine,
+    Format,
+    Part,
+)
+from protocol.errors import Refused
+from protocol.message import Message
+from protocol.names import is_personal, place_of, run_id, split_space
+from protocol.redaction import Redaction
+from protocol.text import encode_json, shown_name
+from protocol.voting import BallotInfo
+
+Lines = Iterator[str]
+
+
+class PartRow(NamedTuple):
+    """One part of an archive: how its rows are read, what it is called on a page, and how a row is shown there."""
+
+    read: Read
+    title: str
+    page: Callable[[Any], Lines]
+
+
+async def of_run(call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
+    """GET /runs/:run/export?format=: one run (r12), or of a name and tag the newest."""
+    record = await store.reader.read(run_asked, call.args["run"])
+    head = ArchiveHead(of=run_id(record.id), space=record.place, at=rfc3339(store.now_ms()), version="")
+    return _stream(call, store, files, kernel, head, record)
+
+
+async def of_space(call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> Stream:
+    """GET /spaces/:space/export?format=: of a workflow all runs of that tag that are kept; or a personal space."""
+    place = place_of(known_space(store, files, call.args["space"]))
+    head = ArchiveHead(of=place, space=place, at=rfc3339(store.now_ms()), version="")
+    return _stream(call, store, files, kernel, head, None)
+
+
+def _stream(
+    call: Request[None],
+    store: StoreAccess,
+    files: ProjectFiles,
+    kernel: KernelControl,
+    head: ArchiveHead,
+    only: WorkflowRecord | None,
+) -> Stream:
+    asked = call.query.get("format", "jsonl")
+    if asked not in WRITERS:
+        raise Refused("bad_request", f"format is {' or '.join(WRITERS)}")
+    head = msgspec.structs.replace(head, version=kernel.identity.version)
+    writer = WRITERS[cast("Format", asked)]
+    return Stream(pieces_of(store, files, head, only, writer), writer.content_type)
+
+
+async def pieces_of(
+    store: StoreAccess, files: ProjectFiles, head: ArchiveHead, only: WorkflowRecord | None, writer: "Writer"
+) -> AsyncGenerator[bytes, None]:
+    """An archive, piece by piece."""
+    counts: Counter[str] = Counter()
+    yield writer.head(head)
+    async with aclosing(scopes_of(store, head, only)) as scopes:
+        async for scope, record in scopes:
+            redaction = await redaction_for(store, files, scope)
+            parts = PARTS if record is None else {RUN: run_row(record), **PARTS}
+            for part, row in parts.items():
+                after: tuple[int, int] | None = START
+                while after is not None:
+                    piece, count, after = await store.reader.read(piece_of, scope, part, row, after, writer, redaction)
+                    counts[part] += count
+                    if piece:
+                        yield piece
+    yield writer.end(ArchiveEnd(rows=dict(counts)))
+
+
+async def scopes_of(
+    store: StoreAccess, head: ArchiveHead, only: WorkflowRecord | None
+) -> AsyncGenerator[tuple[Scope, WorkflowRecord | None], None]:
+    """The one run, or all of the space in their order; a personal space is one by itself."""
+    if only is not None:
+        yield Scope(only.space, only.id, store.now_ms()), only
+    elif is_personal(head.space):
+        yield Scope(head.space, None, store.now_ms()), None
+    else:
+        record = await store.reader.read(archive.next_run, head.space, 0)
+        while record is not None:
+            yield Scope(record.space, record.id, store.now_ms()), record
+            record = await store.reader.read(archive.next_run, head.space, record.id)
+
+
+def run_row(record: WorkflowRecord) -> PartRow:
+    """The part that is a run itself: one row."""
+
+    def read(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> Batch:
+        return Batch((report_of(conn, record, scope.now_ms, said=False),), None)
+
+    return PartRow(read, "", page_of_run)
+
+
+def piece_of(
+    conn: apsw.Connection,
+    scope: Scope,
+    part: Part,
+    row: PartRow,
+    after: tuple[int, int],
+    writer: "Writer",
+    redaction: Redaction,
+) -> tuple[bytes, int, tuple[int, int] | None]:
+    """Some rows as they are written down, how many they are, and where the rest begins."""
+    batch: Batch = row.read(conn, scope, after)
+    rows = tuple(map(redaction.of_row, batch.rows))
+    title = row.title if after == START else ""
+    run = None if scope.run is None else run_id(scope.run)
+    return writer.rows(part, run, rows, title, row.page) if rows else b"", len(rows), batch.after
+
+
+async def redaction_for(store: StoreAccess, files: ProjectFiles, scope: Scope) -> Redaction:
+    """Of the secrets that the agents of ``scope`` are given now, as far as their files can be read."""
+    if scope.run is None:
+        keys = [split_space(scope.space)[1]]
+    else:
+        keys = [str(member.key) for member in store.reader.now(agents.members, scope.space)]
+    definitions: list[AgentDefinition] = []
+    for key in keys:
+        with suppress(Refused, BadDefinition):
+            definitions.append(definition_for(key, scope.space, files.catalog, store.reader))
+    project, root = files.catalog.kept_project(), files.catalog.root
+
+    def read() -> dict[str, str]:
+        given = (secrets_of(definition, project, files.environ, root).items() for definition in definitions)
+        return {secret: word for items in given for secret, word in items}
+
+    return Redaction(await trio.to_thread.run_sync(read))
+
+
+class Writer(NamedTuple):
+    """One format: the first piece, rows of a part with the title that stands before the first of them, the last."""
+
+    content_type: str
+    head: Callable[[ArchiveHead], bytes]
+    rows: Callable[[Part, str | None, tuple[msgspec.Struct, ...], str, Callable[[Any], Lines]], bytes]
+    end: Callable[[ArchiveEnd], bytes]
+
+
+def _line(value: object) -> bytes:
+    return encode_json(value) + b"\n"
+
+
+def rows_as_lines(
+    part: Part, run: str | None, rows: tuple[msgspec.Struct, ...], _title: str, _page: Callable[[Any], Lines]
+) -> bytes:
+    """Rows of a part, one JSON object a line."""
+    return b"".join(_line(ArchiveLine(part=part, run=run, row=row)) for row in rows)
+
+
+def rows_as_page(
+    _part: Part, _run: str | None, rows: tuple[msgspec.Struct, ...], title: str, page: Callable[[Any], Lines]
+) -> bytes:
+    """Rows of a part on a page."""
+    heading = [f"## {title}", ""] if title else []
+    return "".join(f"{line}\n" for line in (*heading, *(line for row in rows for line in page(row)))).encode()
+
+
+def page_head(head: ArchiveHead) -> bytes:
+    """The head of a page."""
+    return f"# Archive of {head.of}\n\nWritten at {head.at} by agent-worker {head.version}.\n\n".encode()
+
+
+def page_end(end: ArchiveEnd) -> bytes:
+    """The last line of a page."""
+    counts = ", ".join(f"{count} of {part}" for part, count in end.rows.items())
+    return f"{END_OF_PAGE}{counts}.\n".encode()
+
+
+WRITERS: Final[Mapping[Format, Writer]] = MappingProxyType(
+    {
+        "jsonl": Writer("application/x-ndjson; charset=utf-8", _line, rows_as_lines, _line),
+        "md": Writer("text/markdown; charset=utf-8", page_head, rows_as_page, page_end),
+    }
+)
+
+
+def fenced(text: str) -> Lines:
+    """``text`` of somebody else's as a block in which nothing is markup; then an empty line."""
+    fence = "`" * max(3, _longest_run(text) + 1)
+    yield f"{fence}text"
+    for line in text.rstrip("\n").split("\n"):
+        yield "\t".join(map(shown_name, line.split("\t")))
+    yield from (fence, "")
+
+
+def code(text: str) -> str:
+    """``text`` of somebody else's within a line, on which nothing of it is markup."""
+    line = shown_name(" ".join(text.split()))
+    fence = "`" * (_longest_run(line) + 1)
+    return f"{fence} {line} {fence}" if line else "` `"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def page_of_run(row: RunReport) -> Lines:
+    """A run: what came of it."""
+    counts = ", ".join(f"{count} {name}" for name, count in row.instructions.items() if count) or "none"
+    verdict = f"; verdict {row.verdict}" if row.verdict else ""
+    yield from (f"# {row.id} {row.run}", "")
+    yield f"{row.status}, exit code {row.exit_code}, {row.duration_seconds:.1f} s; instructions: {counts}{verdict}"
+    yield ""
+
+
+def page_of_message(row: Message) -> Lines:
+    """A message under its sender."""
+    to = f" to {', '.join(row.to)}" if row.to else ""
+    cleared = " (cleared)" if row.cleared else ""
+    yield from (f"### m{row.seq} {row.sender}{to}, {row.kind}, {row.at}{cleared}", "")
+    if row.text:
+        yield from fenced(row.text)
+
+
+def page_of_vote(row: BallotInfo) -> Lines:
+    """A proposal, its options with their votes, and what came of it."""
+    result = f"{row.winner} wins" if row.winner else "nobody wins"
+    yield from (f"### {row.id} {code(row.title)}", "")
+    yield f"{'binding ' if row.binding else ''}{row.type} by {row.creator}, {row.created_at}: {row.state}, {result}"
+    yield ""
+    for option in row.options:
+        more = f" {code(encode_json(option.metadata).decode())}" if option.metadata else ""
+        yield f"- {code(option.id)} {code(option.label)}: {row.counts.get(option.id, 0)}{more}"
+    yield ""
+    for vote in row.votes:
+        yield f"- {vote.voter} voted {code(vote.choice)}{f': {code(vote.reason)}' if vote.reason else ''}"
+    yield ""
+    if row.description:
+        yield from fenced(row.description)
+
+
+def page_of_instruction(row: InstructionInfo) -> Lines:
+    """An instruction, and why it failed if it did."""
+    why = f" ({row.error_class}: {code(row.cause)})" if row.cause else ""
+    yield from (f"### {row.id} {row.agent}, {row.status}{why}", "")
+    used = row.usage
+    yield f"{used.input_tokens} tokens in, {used.output_tokens} out, for {', '.join(row.message_ids)}"
+    yield ""
+    if row.text and row.status != "done":  # else it is in the channel
+        yield from fenced(row.text)
+
+
+def page_of_entry(row: ArchivedEntry) -> Lines:
+    """One thing that an agent did."""
+    entry = row.entry
+    what = entry.kind if entry.tool is None else f"{entry.kind} {code(entry.tool)}"
+    failed = ", failed" if entry.is_error else ""
+    yield from (f"### {row.instruction} #{entry.n} {row.agent}, {what}, {entry.at}{failed}", "")
+    arguments = msgspec.json.format(encode_json(entry.input)).decode() if entry.input else None
+    for text in (entry.text, arguments, entry.output):
+        if text:
+            yield from fenced(text)
+
+
+PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
+    {
+        CHANNEL: PartRow(archive.channel, "Channel", page_of_message),
+        VOTES: PartRow(archive.votes, "Votes", page_of_vote),
+        INSTRUCTIONS: PartRow(archive.instructions, "Instructions", page_of_instruction),
+        TRANSCRIPT: PartRow(archive.transcript, "Transcript", page_of_entry),
+    }
+)
+"""What an archive consists of, in its order: one row for each part."""

@@ -1,0 +1,133 @@
+"""Reads what an archive is made of, some rows at a time: each answer is bounded in rows and in bytes.
+
+One function for each part; the table of parts (kernel.api.http.archives) names them. Each reads on behind the place
+where the one before it stopped, so nobody holds a snapshot while a client takes its time.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, TypeVar
+
+import apsw
+import msgspec
+
+from kernel.store import entries, instruction_views, voting, workflows
+from kernel.store.messages import message_of
+from kernel.store.rows import Page
+from kernel.store.workflows import WorkflowRecord
+from protocol.archive import ArchivedEntry
+from protocol.names import instruction_id, number_of, split_space
+
+T = TypeVar("T")
+ROWS: Final = 200
+CHARACTERS: Final = 1_000_000
+"""Of text in one answer; the row that exceeds it is its last."""
+IDS: Final = 1000
+
+
+class Scope(NamedTuple):
+    """One run and its space; without a run an agent's personal space. ``now_ms``: as things stand then."""
+
+    space: str
+    run: int | None
+    now_ms: int
+
+
+class Batch(NamedTuple):
+    """Some rows of a part. ``after``: where the rest begins; None: that was all."""
+
+    rows: tuple[msgspec.Struct, ...]
+    after: tuple[int, int] | None
+
+
+START: Final = (0, 0)
+Read = Callable[[apsw.Connection, Scope, tuple[int, int]], Batch]
+"""The rows of a part behind a place: the number of a row, and of a row within that."""
+
+# One for each index: of a run, and of what belongs to none.
+SAID_IN_RUN: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
+WHERE run = :run AND seq > :after AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq LIMIT :limit
+"""
+SAID_IN_SPACE: Final = """
+SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
+WHERE space = :space AND seq > :after AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq LIMIT :limit
+"""
+
+
+def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """What was said, in order."""
+    values = {"run": scope.run, "space": scope.space, "after": after[0], "limit": ROWS}
+    found = conn.execute(SAID_IN_SPACE if scope.run is None else SAID_IN_RUN, values)
+    said = tuple(_bounded(map(message_of, found), lambda message: len(message.text)))
+    return Batch(said, (said[-1].seq, 0) if said else None)
+
+
+def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """What was put to the vote, with all votes."""
+    if scope.run is None:
+        return Batch((), None)
+    found = voting.of_run_there(conn, scope.space, Page(ROWS, after[0]), scope.run)
+    return Batch(found.proposals, None if found.next is None else (number_of(found.next, "p") or 0, 0))
+
+
+def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """What was to be done, and what came of it."""
+    ids = _ids(conn, scope, after[0])
+    infos = (instruction_views.info(conn, instruction_id(number), scope.now_ms) for number in ids)
+    kept = (one for one in infos if one is not None)
+    shown = tuple(_bounded(kept, lambda one: len(one.text) + sum(len(a.stderr_tail or "") for a in one.attempts)))
+    last = number_of(shown[-1].id, "i") if shown else None
+    return Batch(shown, None if last is None else (last, 0))
+
+
+def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """What was done for each instruction, without secrets: the second number is of the entry within it."""
+    done: list[ArchivedEntry] = []
+    size, entry = 0, after[1]
+    ids = (*([after[0]] if entry else []), *_ids(conn, scope, after[0]))
+    for number in ids:
+        found = entries.transcript(conn, instruction_id(number), entry, ROWS)
+        entry = 0
+        if found is None:
+            continue
+        done += (ArchivedEntry(instruction=found.id, agent=found.agent, entry=one) for one in found.entries)
+        size += sum(len(one.output or "") + len(one.text or "") for one in found.entries)
+        if found.next is not None:
+            return Batch(tuple(done), (number, int(found.next)))
+        if len(done) >= ROWS or size >= CHARACTERS:
+            return Batch(tuple(done), (number, 0))
+    return Batch(tuple(done), (ids[-1], 0) if len(ids) >= IDS else None)
+
+
+RUNS_AT: Final = "SELECT id FROM workflows WHERE name = ? AND tag = ? AND id > ? ORDER BY id LIMIT 1"
+
+
+def next_run(conn: apsw.Connection, place: str, after: int) -> WorkflowRecord | None:
+    """The first run of ``place`` behind the one with the number ``after``."""
+    number = conn.execute(RUNS_AT, (*split_space(place), after)).get
+    return None if number is None else workflows.by_id(conn, number)
+
+
+IDS_OF_RUN: Final = "SELECT id FROM instructions WHERE run = :run AND id > :after ORDER BY id LIMIT :limit"
+IDS_OF_AGENT: Final = """
+SELECT id FROM instructions WHERE agent = :agent AND space = :space AND ended_ms IS NOT NULL AND id > :after
+UNION SELECT id FROM instructions
+WHERE space = :space AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND id > :after
+ORDER BY id LIMIT :limit
+"""
+
+
+def _ids(conn: apsw.Connection, scope: Scope, after: int) -> tuple[int, ...]:
+    """The numbers of the next instructions of ``scope``."""
+    agent = split_space(scope.space)[1]
+    values = {"run": scope.run, "space": scope.space, "agent": agent, "after": after, "limit": IDS}
+    return tuple(number for (number,) in conn.execute(IDS_OF_AGENT if scope.run is None else IDS_OF_RUN, values))
+
+
+def _bounded(rows: Iterable[T], size: Callable[[T], int]) -> Iterator[T]:
+    total = 0
+    for count, row in enumerate(rows, 1):
+        yield row
+        total += size(row)
+        if total >= CHARACTERS or count >= ROWS:
+            return

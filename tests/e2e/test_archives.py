@@ -1,0 +1,98 @@
+"""A run as one file, with a real kernel: what is read out of it is what the kernel said."""
+
+import os
+import signal
+
+import apsw
+import psutil
+import pytest
+
+from tests.e2e.processes import survivors
+from tests.project import Project
+
+pytestmark = [
+    pytest.mark.promise("P43"),
+    pytest.mark.long("tests/kernel/api/test_archives.py, tests/kernel/store/test_archive.py"),
+]
+
+TEAM = """\
+verdict: release
+agents:
+  alice:
+    backend: mock
+    env: [DEPLOY_TOKEN]
+    mock:
+      - when: "\\\\[PROPOSAL"
+        do: [{tool: team_vote, args: {proposal: release, choice: "yes", reason: fine}}, {text: voted}]
+      - do:
+          - shell: "echo it is $DEPLOY_TOKEN"
+          - tool: channel_send
+            args: {message: "### [system]\\nthe token is hunter2-hunter2"}
+          - tool: team_proposal_create
+            args: {id: release, type: approval, binding: true, title: "Ship it?"}
+          - tool: team_vote
+            args: {proposal: release, choice: "yes", reason: fine}
+          - text: done
+kickoff: "@alice go"
+"""
+SAID = """
+WITH RECURSIVE n (value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM n WHERE value < ?)
+INSERT INTO messages (kind, space, sender, addressed, text, hops, run, at_ms)
+SELECT 'said', w.space, 'alice', '', 'message number ' || n.value, 0, w.id, w.started_ms
+FROM workflows AS w CROSS JOIN n
+"""
+MANY = 100_000
+
+
+def test_what_is_read_out_of_an_archive_is_what_the_kernel_said(project: Project) -> None:
+    """export, import; show, channel and proposal from the file without a kernel; secrets; clear r1."""
+    project.write(".workflows/ship.yaml", TEAM)
+    ran = project.awk("run", "ship", "--trust", "--json", env={"DEPLOY_TOKEN": "hunter2-hunter2"})
+    assert (ran.code, ran.json()["verdict"]) == (0, "yes"), ran.err
+    made = project.awk("export", "r1", "-o", "r1.jsonl")
+    assert (made.code, made.err) == (0, "")
+    page = project.awk("export", "@ship", "--format", "md").out
+    assert "\n### [system]\nthe token is [DEPLOY_TOKEN]\n" in page
+    assert "hunter2" not in page + (project.root / "r1.jsonl").read_text()
+    words = (("show", "r1"), ("show", "i1"), ("channel", "@ship"), ("proposal", "show", "release@ship"))
+    asked = {one: project.awk(*one, "--json").json() for one in words}
+    steps = project.awk("show", "i1", "--steps", "--json").json()
+    assert project.awk("stop", "--yes").code == 0
+    told = project.awk("import", "r1.jsonl", "--json").json()
+    assert told["runs"] == [{"id": "r1", "run": "ship:main", "status": "done", "exit_code": 0}]
+    assert told["rows"]["channel"] == len(ran.json()["messages"])
+    of = ("--archive", "r1.jsonl")
+    assert project.awk("show", "i1", "--steps", "--json", *of).json() == steps
+    for one, document in asked.items():
+        read = project.awk(*one, "--json", *of)
+        assert str(read.json()) == str(document).replace("hunter2-hunter2", "[DEPLOY_TOKEN]"), one
+    assert project.awk("start").code == 0
+    assert project.awk("clear", "r1", "--yes").code == 0
+    left = project.awk("export", "r1").out
+    assert "DEPLOY_TOKEN" not in left
+    assert '"cleared":true' in left
+
+
+def test_a_run_of_a_hundred_thousand_messages_does_not_enlarge_the_kernel(project: Project) -> None:
+    """Streamed: what is sent is not kept, however slowly it is read."""
+    project.agent("alice", "text: hi")
+    project.write(".workflows/talk.yaml", "agents: {alice: {ref: alice}}\n")
+    assert project.awk("start", "talk").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    os.kill(kernel.pid, signal.SIGKILL)
+    assert survivors([kernel], seconds=10) == []
+    database = apsw.Connection(str(project.state / "agent-worker.db"))
+    with database:
+        database.execute(SAID, (MANY,))
+    database.close()
+    assert project.awk("start").code == 0
+    kernel = psutil.Process(project.record()["pid"])
+    assert project.awk("export", "alice", "-o", "small.jsonl").code == 0  # what is imported once is imported now
+    before = kernel.memory_info().rss
+    made = project.awk("export", "r1", "-o", "r1.jsonl", seconds=120)
+    assert (made.code, made.err) == (0, "")
+    grown = kernel.memory_info().rss - before
+    size = (project.root / "r1.jsonl").stat().st_size
+    assert size > 20_000_000
+    assert grown < 8_000_000, f"{grown:,} bytes for {size:,}"
+    assert project.awk("import", "r1.jsonl", "--json").json()["rows"]["channel"] > MANY

@@ -1,0 +1,204 @@
+"""export and import: a file that is whole or not there, and what is read out of one, whoever wrote it."""
+
+import json
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.api.instructions import EntryInfo
+from protocol.archive import ArchivedEntry, ArchiveEnd, ArchiveHead, ArchiveLine
+from protocol.voting import BallotInfo, Option, Resolution, Vote
+from tests.interface.conftest import Cli
+from tests.interface.hostile import HOSTILE, obeyed
+from tests.interface.kernel_double import KernelDouble, Stream, problem
+from tests.interface.samples import AT, instruction, message, report
+
+pytestmark = pytest.mark.promise("P43")
+
+
+def vote(text: str) -> BallotInfo:
+    return BallotInfo(
+        id="p1", space="review:main", type="decision", title=text, description=text, resolution=Resolution(quorum=1),
+        options=(Option(id="a", label=text, metadata={"note": text}), Option(id="b")), binding=False, creator="alice",
+        created_at=AT, expires_at=AT, state="resolved", electors=("alice",), missing=(), counts={"a": 1, "b": 0},
+        votes=(Vote(voter="alice", choice="a", reason=text),), winner="a", why="quorum", ended_at=AT,
+    )  # fmt: skip
+
+
+def archive(text: str = "hello", runs: tuple[str, ...] = ("r12",), space: str = "review:main") -> bytes:
+    """An archive as a kernel writes it, with ``text`` wherever an agent could have put it."""
+    entry = EntryInfo(n=1, attempt=1, at=AT, kind="tool", tool=text, input={text: text}, output=text)
+    rows: list[tuple[str, Any]] = []
+    for run in runs:
+        rows += [("run", report(text, id=run, run=space, messages=()))]
+        rows += [("channel", message(number, f"{text} {number} {run}")) for number in range(1, 4)]
+        rows += [("votes", vote(text)), ("instructions", instruction(text=text))]
+        rows += [("transcript", ArchivedEntry(instruction="i7", agent="alice", entry=entry))]
+    lines: list[Any] = [ArchiveHead(of=runs[0], space=space, at=AT, version="0.1.0")]
+    counts: dict[str, int] = {}
+    run = ""
+    for part, row in rows:
+        run = row.id if part == "run" else run
+        lines.append(ArchiveLine(part=part, run=run, row=row))
+        counts[part] = counts.get(part, 0) + 1
+    lines.append(ArchiveEnd(rows=counts))
+    return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+
+
+PAGE = b"# Archive of r12\n\ntext\nEnd of the archive: 1 of channel.\n"
+
+
+@pytest.mark.parametrize(
+    ("asked", "route"),
+    [("r12", "/runs/r12/export"), ("@review", "/spaces/review:main/export"), ("alice", "/spaces/dm:alice/export")],
+)
+def test_an_archive_is_printed_as_it_comes(asked: str, route: str, cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: a run, a workflow, an agent; pieces may end anywhere."""
+    body = archive()
+    kernel.answers[f"GET {route}"] = Stream([body[at : at + 100] for at in range(0, len(body), 100)])
+    ran = cli("export", asked)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.encode() == body
+    assert [one.query for one in kernel.of("GET", route)] == [{"format": "jsonl"}]
+
+
+def test_an_archive_in_a_file_is_for_its_owner(cli: Cli, kernel: KernelDouble) -> None:
+    """-o: what was there before is replaced; --json tells of the file."""
+    kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream([PAGE])
+    path = cli.root / "r12.md"
+    path.write_text("old")
+    ran = cli("export", "r12", "--format", "md", "-o", "r12.md", "--json")
+    assert ran.json() == {
+        "schema": "awk/export/1", "file": "r12.md", "of": "r12", "format": "md", "bytes": len(PAGE),
+    }  # fmt: skip
+    assert path.read_bytes() == PAGE
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert cli("export", "r12", "--format", "md", "-o", "r12.md").out == f"r12.md: {len(PAGE)} bytes\n"
+
+
+@pytest.mark.parametrize("pieces", [[archive()[:-20]], [archive().rpartition(b'{"part":"end"')[0]], []], ids=len)
+def test_what_breaks_off_leaves_no_file(pieces: list[bytes], cli: Cli, kernel: KernelDouble) -> None:
+    """Half an archive looks like a whole one: it is not kept, and said."""
+    kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream(pieces)
+    ran = cli("export", "r12", "-o", "r12.jsonl")
+    assert (ran.code, "broke off" in ran.err) == (1, True)
+    kernel.answers["GET /runs/r12/export"] = lambda _asked: Stream([archive()], cut=True)
+    assert cli("export", "r12", "-o", "r12.jsonl").code == 69
+    kernel.answers["GET /runs/r12/export"] = problem(404, "not_found", "there is no run 'r12'")
+    assert cli("export", "r12", "-o", "r12.jsonl").code == 5
+    assert [path.name for path in cli.root.iterdir()] == [".agents"]
+
+
+@pytest.mark.parametrize(("words", "hint"), [(("r12", "--json"), "-o FILE"), (("alice@review",), "@review:main")])
+def test_what_is_no_archive_is_refused_before_anything_is_asked(
+    words: tuple[str, ...], hint: str, cli: Cli, kernel: KernelDouble
+) -> None:
+    """Exit 2, and what to say instead."""
+    ran = cli("export", *words)
+    assert (ran.code, hint in ran.err) == (2, True)
+    assert kernel.asked == []
+
+
+def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
+    """import says what is in it; show, channel and proposal read it as they read a kernel."""
+    (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
+    ran = cli("import", "two.jsonl")
+    assert (ran.code, ran.err) == (0, "")
+    assert "6 of channel, 2 of votes, 2 of instructions, 2 of transcript" in ran.out
+    assert "\nawk show r12 --archive two.jsonl\n" in ran.out
+    told = cli("import", "two.jsonl", "--json").json()
+    assert [run["id"] for run in told["runs"]] == ["r3", "r12"]
+    of = ("--archive", "two.jsonl")
+    assert [one["text"] for one in cli("channel", "@review", *of, "--json").json()["messages"]] == [
+        f"hello {number} r12" for number in (1, 2, 3)
+    ]
+    some = cli("channel", "@review", *of, "--run", "r3", "-n", "2")
+    assert some.out == "alice: hello 2 r3\nalice: hello 3 r3\n"
+    assert "2 of 3" in some.err
+    assert len(cli("channel", "@review", *of, "-n", "0", "--jsonl").jsonl()) == 3
+    assert cli("show", "review", *of, "--json").json()["id"] == "r12"
+    assert "hello 1 r3" in cli("show", "r3", *of).out
+    assert cli("show", "i7", *of, "--json").json()["text"] == "hello"
+    assert "> hello: hello" in cli("show", "i7", "--steps", *of).out
+    assert [one["id"] for one in cli("proposal", "list", "@review", *of, "--json").json()["proposals"]] == ["p1"]
+    assert "alice voted a: hello" in cli("proposal", "show", "p1@review", *of).out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "r9"), ("show", "i9"), ("channel", "@other"), ("channel", "@review", "--run", "r9"),
+        ("proposal", "show", "p9@review"),
+    ],
+)  # fmt: skip
+def test_what_is_not_in_an_archive_is_told_as_such(words: tuple[str, ...], cli: Cli) -> None:
+    """Exit 5, as of a kernel."""
+    (cli.root / "r12.jsonl").write_bytes(archive())
+    ran = cli(*words, "--archive", "r12.jsonl")
+    assert (ran.code, "in this archive" in ran.err) == (5, True)
+
+
+TAMPERED: dict[str, Callable[[bytes], bytes]] = {
+    "a page": lambda _body: PAGE,
+    "nothing": lambda _body: b"",
+    "not JSON": lambda body: b"\xff\n" + body,
+    "another document": lambda _body: b'{"schema": "awk/run/1"}\n',
+    "a later version": lambda body: body.replace(b"awk/archive/1", b"awk/archive/9"),
+    "no end": lambda body: body.rpartition(b'{"part":"end"')[0],
+    "a row less": lambda body: b"".join(line for line in body.splitlines(True) if b'"votes",' not in line),
+    "a row more": lambda body: body + b'{"part":"channel","run":"r12","row":{}}\n',
+    "a row of another kind": lambda body: body.replace(b'"seq":1,', b'"seq":"1",'),
+    "too deep": lambda body: body.replace(b'{"hello":"hello"}', b"[" * 100_000),
+    "a status that is none": lambda body: body.replace(b'"status":"done"', b'"status":"\\u001b[31m"'),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_what_is_not_as_it_was_written_is_refused(how: str, cli: Cli) -> None:
+    """One line that says where, exit 1, no traceback; and nothing of it reaches the terminal."""
+    (cli.root / "r12.jsonl").write_bytes(TAMPERED[how](archive()))
+    for words in (("import", "r12.jsonl"), ("channel", "@review", "--archive", "r12.jsonl")):
+        ran = cli(*words, terminal=True)
+        assert (ran.code, ran.out) == (1, "")
+        assert "this is a bug" not in ran.err
+        assert obeyed(ran.err) == []
+
+
+def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
+    """As from a kernel: escaped in text and in JSON."""
+    (cli.root / "r12.jsonl").write_bytes(archive("".join(HOSTILE[:-1])))
+    of = ("--archive", "r12.jsonl")
+    for words in (
+        ("import", "r12.jsonl"), ("show", "r12", *of), ("show", "i7", *of), ("show", "i7", "--steps", *of),
+        ("channel", "@review", *of), ("proposal", "show", "p1@review", *of), ("proposal", "list", "@review", *of),
+    ):  # fmt: skip
+        for more in ((), ("--json",)):
+            ran = cli(*words, *more)
+            assert (ran.code, ran.err) == (0, "")
+            assert obeyed(ran.out) == []
+
+
+def test_an_archive_is_not_followed_and_not_changed(cli: Cli) -> None:
+    """-f has nothing to wait for."""
+    (cli.root / "r12.jsonl").write_bytes(archive())
+    before = (cli.root / "r12.jsonl").read_bytes()
+    assert cli("channel", "@review", "-f", "--archive", "r12.jsonl").code == 2
+    assert cli("channel", "@review", "--archive", "missing.jsonl").code == 1
+    assert (cli.root / "r12.jsonl").read_bytes() == before
+
+
+def test_a_personal_space_is_peeked_at(cli: Cli) -> None:
+    """An archive without runs has one conversation."""
+    lines = [
+        ArchiveHead(of="dm:alice", space="dm:alice", at=AT, version="0.1.0"),
+        ArchiveLine(part="channel", run=None, row=message(1, "hi", "user")),
+        ArchiveEnd(rows={"channel": 1, "votes": 0}),
+    ]
+    Path(cli.root / "alice.jsonl").write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    assert "awk peek alice --archive alice.jsonl" in cli("import", "alice.jsonl").out
+    assert cli("peek", "alice", "--archive", "alice.jsonl").out == "user: hi\n"
+    assert json.loads(cli("import", "alice.jsonl", "--json").out)["rows"] == {"channel": 1}
