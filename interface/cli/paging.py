@@ -34,6 +34,7 @@ NEEDS: Final = Listing("items", "after")
 RULES: Final = Listing("rules", "after")
 PROPOSALS: Final = Listing("proposals", "before")
 PROPOSALS_OF_RUN: Final = Listing("proposals", "after")
+TASKS: Final = Listing("tasks", "after")
 FEEDBACK: Final = Listing("feedback", "before", newest_last=True)
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 

@@ -48,6 +48,7 @@ ARGUMENTS = {
     "feedback": ["list"],
     "worktree": ["list"],
     "proposal": ["show", "release@review"],
+    "task": ["show", "@review", "t3"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

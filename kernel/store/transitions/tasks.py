@@ -121,7 +121,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
 
     actor = _actor(tx, space, author)
     row = _find(tx, space, name)
-    if _is_holder(row, actor):
+    if is_holder(row, actor):
         return Changed(task=tasks.info(row))
     if row.for_name not in (None, actor.name) and actor.held is not None:
         raise Refused("forbidden", f"{row.id} is for {row.for_name}", "team_task_list shows what is ready for you")
@@ -308,7 +308,7 @@ def one_line(text: str) -> str:
 
 def check_holder(row: TaskRow, actor: Actor) -> None:
     """Raise Refused (conflict) where ``actor`` may not end ``row``: only its holder may, or a person."""
-    if actor.held is None or _is_holder(row, actor):
+    if actor.held is None or is_holder(row, actor):
         return
     if row.state == "claimed":
         raise Refused("conflict", f"{row.id} is claimed by {row.holder}", "only its holder says done, fail or split")
@@ -316,12 +316,13 @@ def check_holder(row: TaskRow, actor: Actor) -> None:
     raise Refused("conflict", _not_ready(row) if row.state != "ready" else f"{row.id} is not claimed", hint)
 
 
-def _is_holder(row: TaskRow, actor: Actor) -> bool:
+def is_holder(row: TaskRow, actor: Actor) -> bool:
+    """Return whether ``actor`` holds ``row``: by this very attempt, or as the user."""
     if row.state != "claimed" or row.holder != actor.name:
         return False
-    if actor.held is None or actor.author is None:
-        return row.instruction is None or row.epoch is None
-    return row.instruction == actor.held.number and row.epoch == actor.author.epoch
+    if actor.author is None:
+        return row.epoch is None
+    return row.instruction == number_of(actor.author.instruction, "i") and row.epoch == actor.author.epoch
 
 
 def _not_ready(row: TaskRow) -> str:
