@@ -158,6 +158,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
+    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
     return Kernel(
         services=Services(
             store=StoreAccess(
@@ -170,13 +171,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(
-                base,
-                launcher,
-                repository,
-                TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks),
-                reload,
-            ),
+            files=_project_files(base, launcher, repository, tree_services, reload),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,

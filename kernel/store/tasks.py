@@ -424,17 +424,8 @@ def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]
         )
         late = row.state == "ready" and (row.ready_ms or 0) <= now_ms - UNCLAIMED_MS
         if held or left or late:
-            one = StuckTask(
-                id=row.id,
-                title=row.title,
-                name=row.for_name,
-                space=place_of(row.space),
-                run=int(conn.execute(RUN_OF, (row.space,)).get),
-                since=optional_rfc3339(row.ready_ms if row.state == "ready" else None),
-                held_by=held,
-                left=left,
-                blocks=info(row).blocks,
-            )
+            run = int(conn.execute(RUN_OF, (row.space,)).get)
+            one = StuckTask(task=info(row), run=run, held_by=held, left=left)
             yield row.space, one
 
 

@@ -58,7 +58,7 @@ async def test_a_path_is_asked_for_by_those_who_want_to_write_it(team: ServedKer
     await given(team, "team_task_claim", {"task": "t1"}, "bobs-token")
     (one,) = (await given(team, "team_task_list", {"path": "src/a.py"}))["tasks"]
     assert (one["holder"], one["files"]) == ("bob", ["src/**"])
-    assert (await given(team, "team_task_list", {"path": "docs/a.md"}))["tasks"] == []
+    assert (await given(team, "team_task_list", {"path": "notes/a.txt"}))["tasks"] == []
 
 
 async def test_a_split_task_and_a_circle(team: ServedKernel) -> None:
