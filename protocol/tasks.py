@@ -111,6 +111,7 @@ class TaskPlanRequest(Ask, frozen=True, kw_only=True):
 class TasksPlanned(Document, frozen=True, kw_only=True):
     """The ids of what was planned: by key, and in the order of the list."""
 
+    space: str
     ids: dict[str, str]
     tasks: tuple[str, ...]
     schema: str = "awk/task-plan/1"

@@ -119,7 +119,9 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
             "members have to vote, all unless given. tie_breaker: without one nobody wins a tie."
         ),
     ] = Resolution()
-    binding: Annotated[bool, msgspec.Meta(description="Only of the approval that decides over your workflow.")] = False
+    binding: Annotated[
+        bool, msgspec.Meta(description="Of the approval that decides over your workflow, or an assignment of tasks.")
+    ] = False
     timeout_seconds: (
         Annotated[
             float,

@@ -280,8 +280,8 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 
 def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
     """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
-    if not asked.binding:
-        return None
+    if not asked.binding or asked.type == "assignment":
+        return None  # an assignment gives tasks away: kernel.store.transitions.tasks
     hint = "leave binding out: everybody reads what comes of it"
     if verdict is not None:
         hint = f"{hint}; the approval {verdict} decides over this workflow"

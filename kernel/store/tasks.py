@@ -312,6 +312,15 @@ def give(tx: Transaction, row: TaskRow, instruction: int) -> None:
     tx.conn.execute(GIVE, (instruction, row.number))
 
 
+SET_FOR: Final = "UPDATE tasks SET for_name = ?, instruction = NULL, given_out = 0 WHERE id = ?"
+
+
+def set_for(tx: Transaction, row: TaskRow, name: str) -> None:
+    """Have a task that nobody is at be for the member ``name``."""
+    if row.for_name != name:
+        tx.conn.execute(SET_FOR, (name, row.number))
+
+
 FOLLOWERS: Final = """
 SELECT t.id FROM task_needs AS x CROSS JOIN tasks AS t ON t.id = x.task AND t.state = 'open'
 WHERE x.needs = ? ORDER BY t.n

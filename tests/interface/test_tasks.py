@@ -75,7 +75,7 @@ def test_one_is_shown_with_all_that_is_known_of_it(cli: Cli, kernel: KernelDoubl
 
 def test_a_person_adds_a_task_and_ends_several(cli: Cli, kernel: KernelDouble) -> None:
     """What was ended is said even where another was refused; --json is one document."""
-    kernel.answers[f"POST {HERE}"] = TasksPlanned(ids={"x": "t5"}, tasks=("t5",))
+    kernel.answers[f"POST {HERE}"] = TasksPlanned(space="review:main", ids={"x": "t5"}, tasks=("t5",))
     ran = cli("task", "add", "@review", "Write it", "--key", "x", "--needs", "t1", "--needs", "docs", "--check", "make")
     assert ran.out == "t5: planned\n"
     assert kernel.of("POST", HERE)[-1].body == {

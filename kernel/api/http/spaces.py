@@ -100,7 +100,7 @@ async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: 
 
     def change(tx: Transaction) -> TasksPlanned:
         planned = transitions.plan(tx, space, specs)
-        return TasksPlanned(ids=planned.ids, tasks=planned.tasks)
+        return TasksPlanned(space=place_of(space), ids=planned.ids, tasks=planned.tasks)
 
     return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
 

@@ -232,6 +232,30 @@ def split(
     return _once(tx, space, author, call_key, ("task_split", name, specs), Planned, act)
 
 
+def not_assignable(tx: Transaction, space: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return why a vote cannot give these tasks to members, and what to do; None where it can."""
+    found = {name: tasks.find(tx.conn, space, name) for name in names}
+    wrong = next((name for name, row in found.items() if row is None or row.state not in ("open", "ready")), None)
+    if wrong is None:
+        return None
+    text = f"{wrong[:64]!r} is no task that could be given to somebody"
+    return text, "the options of a binding assignment are tasks, by id or key, that are open or ready"
+
+
+def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: str) -> None:
+    """Give each task to the member who takes it, as ``vote`` decided; what is over or claimed by now stays as it is."""
+    view = TransactionView(tx.conn)
+    given: list[str] = []
+    for name, taker in takers.items():
+        row = tasks.find(tx.conn, space, name)
+        if row is not None and row.state in ("open", "ready") and view.member(space, taker) is not None:
+            tasks.set_for(tx, row, taker)
+            given.append(f"{row.id} to {taker}")
+    if given:
+        _say(tx, space, FILE, f"[TASKS] given by the vote {vote}: {', '.join(given)}")
+        give_out(tx, space)
+
+
 def attempt_over(tx: Transaction, instruction: int) -> None:
     """Let go of what an attempt held that broke off: its instruction takes it again, unless another is faster."""
     for row in tasks.of_instruction(tx.conn, instruction):
