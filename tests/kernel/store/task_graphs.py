@@ -129,7 +129,7 @@ class Trial:
         if one is None:
             return
         who = self.chance.choice((*MEMBERS, USER, one.holder or USER))
-        transition = tasks.finish if good else tasks.fail
+        transition: Callable[..., tasks.Changed] = tasks.finish if good else tasks.fail
 
         def act() -> tasks.Changed:
             return self.hall.commit(transition, SPACE, one.id, "so", author=self.hall.author(who), call_key=self.key())
@@ -242,7 +242,7 @@ class Trial:
             self.settle()
         self.hall.now_ms += 120_000
         for who in MEMBERS:  # nobody is at work any more
-            author = self.hall._live(who)
+            author = self.hall.author(who) if self.hall.at_work(who) else None
             if author is not None:
                 self.hall.commit(close, author.instruction, author.epoch, status="done", text="")
         self.check()
