@@ -57,7 +57,7 @@ from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
-from kernel.services.tree_work import AttemptPreparation, TreeWork
+from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
 from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
@@ -144,7 +144,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=launcher, environ=base.environ, own_bin=base.own_bin
     )
-    trees, tree_work, attempts = _attempts(base, launcher, budgets, repository)
+    trees, tree_work, checks, attempts = _attempts(base, launcher, budgets, repository)
     queue = _landings(base, launcher, repository, trees)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
@@ -158,6 +158,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
+    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
     return Kernel(
         services=Services(
             store=StoreAccess(
@@ -170,7 +171,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, trees, tree_work, sweep, reload),
+            files=_project_files(base, launcher, repository, tree_services, reload),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
@@ -261,7 +262,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
 
 def _attempts(
     base: Foundation, launcher: Launcher, budgets: BudgetEnforcer, repository: Repository
-) -> tuple[Worktrees, TreeWork, Attempts]:
+) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts]:
     """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
@@ -283,6 +284,15 @@ def _attempts(
         confine=partial(confinement.of_tree, hidden=paths.hidden),
     )
     work = TreeWork(trees=trees, branches=Branches(repository), reader=reader, writer=writer)
+    checks = WorkChecks(
+        root=catalog.root,
+        trees=trees,
+        reader=reader,
+        confinement=confinement,
+        hidden=paths.hidden,
+        launcher=launcher,
+        env=worker_environment(base.environ, (), base.own_bin),
+    )
     start_frames = StartFrameBuilder(
         catalog=catalog,
         reader=reader,
@@ -308,7 +318,7 @@ def _attempts(
         preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
         in_flight=base.in_flight.working,
     )
-    return trees, work, Attempts(services)
+    return trees, work, checks, Attempts(services)
 
 
 def _landings(base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> Landings:
@@ -363,9 +373,7 @@ def _project_files(
     base: Foundation,
     launcher: Launcher,
     repository: Repository,
-    trees: Worktrees,
-    tree_work: TreeWork,
-    sweep: WorktreeSweep,
+    worktrees: TreeServices,
     reload: Reload,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
@@ -377,7 +385,7 @@ def _project_files(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
         repository=repository,
-        worktrees=TreeServices(diffs=trees, work=tree_work, removal=sweep),
+        worktrees=worktrees,
         environ=base.environ,
         own_bin=base.own_bin,
     )

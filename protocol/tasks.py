@@ -56,27 +56,21 @@ class TaskSpec(Ask, frozen=True, kw_only=True, omit_defaults=True):
     ``hold`` unless given."""
 
 
-class TaskInfo(Body, frozen=True, kw_only=True):
-    """All about one task. Names are of members, or ``user``, or ``system`` for the workflow's file."""
+class TaskInfo(TaskSpec, Body, frozen=True, kw_only=True, omit_defaults=False, forbid_unknown_fields=False):
+    """All about one task: as it was planned, with ids in place of keys, and how it stands.
+
+    Names are of members, or ``user``, or ``system`` for the workflow's file.
+    """
 
     id: str
     space: str
-    key: str | None
-    title: str
-    text: str
     state: TaskState
-    for_: str | None = msgspec.field(name="for")
-    needs: tuple[str, ...]
     blocked_by: tuple[str, ...]
     """Those of ``needs`` that it still waits for."""
     blocks: tuple[str, ...]
     """Tasks that wait for it."""
-    parent: str | None
     found_in: str | None
     """The task that was worked on when this one was planned."""
-    files: tuple[str, ...]
-    check: str | None
-    on_failure: OnFailure
     creator: str
     created_at: str
     ready_at: str | None
@@ -117,6 +111,7 @@ class TaskPlanRequest(Ask, frozen=True, kw_only=True):
 class TasksPlanned(Document, frozen=True, kw_only=True):
     """The ids of what was planned: by key, and in the order of the list."""
 
+    space: str
     ids: dict[str, str]
     tasks: tuple[str, ...]
     schema: str = "awk/task-plan/1"

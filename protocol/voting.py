@@ -123,7 +123,10 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
         ),
     ] = Resolution()
     binding: Annotated[
-        bool, msgspec.Meta(description="Only of what something follows from: the approval that is your run's verdict.")
+        bool,
+        msgspec.Meta(
+            description="Only of what has an effect: the approval that is your run's verdict, an assignment of tasks."
+        ),
     ] = False
     timeout_seconds: (
         Annotated[

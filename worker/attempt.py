@@ -15,6 +15,7 @@ import msgspec
 
 from protocol.agent import Approval
 from protocol.ipc import Error, Refusal, Result, Start, ToolCall
+from protocol.names import is_personal
 from protocol.tools import AUTH_REQUEST, ON_DEMAND
 from worker.conversation import Conversation
 from worker.daemon_mcp import DaemonMcp
@@ -24,7 +25,7 @@ from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.loop import run
 from worker.models.errors import Failed
 from worker.models.model import ListTools, Model
-from worker.tool import BuiltinTool, Outcome, Permit, ToolRunner, ToolRunners, ToolSpec
+from worker.tool import BuiltinTool, FileClaims, Outcome, Permit, ToolRunner, ToolRunners, ToolSpec
 
 _REFUSED: Final[Mapping[str, tuple[Refusal, str]]] = MappingProxyType(
     {"denied": ("denied", "it was denied"), "expired": ("expired", "it was not approved")}
@@ -146,6 +147,7 @@ class ToolAccess:
                 waits=self._waits,
                 doubtful=self._doubtful,
                 permits=Permission(self._start.approval, kernel),
+                claims=None if is_personal(self._start.space) else FileClaims(kernel, self._start.agent),
             )
         return await self._hands.run(call, key)
 

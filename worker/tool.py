@@ -4,7 +4,7 @@ Nothing a tool does ends the attempt: bad arguments, an error and a timeout are 
 are Structs, which are both the JSON Schema a model is shown and the check of them.
 """
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -68,6 +68,40 @@ class BuiltinTool(msgspec.Struct, frozen=True, kw_only=True):
     hand: ToolRunner
     spec: ToolSpec | None = None
     read_only: bool = False
+    changes: Callable[[dict[str, Any]], str | None] | None = None
+    """Return the path of the file that a call changes, below the working directory; None where it is refused anyway."""
+
+
+HELD_BY: Final = "team_task_list"
+"""The tool of the kernel that says whose task holds a path."""
+
+
+class _Holding(msgspec.Struct, frozen=True):
+    id: str
+    holder: str | None = None
+
+
+class _Holders(msgspec.Struct, frozen=True):
+    tasks: tuple[_Holding, ...] = ()
+
+
+class FileClaims(msgspec.Struct, frozen=True):
+    """Asks ``kernel`` whether a file belongs to a task of somebody else than ``agent``."""
+
+    kernel: ToolRunner
+    agent: str
+
+    async def refusal(self, path: str, key: str) -> Outcome | None:
+        """The outcome in place of a call that changes ``path``; None where nobody else holds it. Raises Failed."""
+        asked = await self.kernel.run(HELD_BY, {"path": path}, f"{key}.holder")
+        if asked.is_error:
+            return None  # tasks are not for this agent: what it changes is compared when it is merged
+        held = msgspec.json.decode(asked.text, type=_Holders).tasks
+        other = next((one for one in held if one.holder != self.agent), None)
+        if other is None:
+            return None
+        text = f"{path}: {other.holder} holds it for the task {other.id}; ask them, or wait until that is over"
+        return Outcome(text, True)
 
 
 class Permits(Protocol):
@@ -103,6 +137,8 @@ class ToolRunners(msgspec.Struct, frozen=True):
     doubtful: str = ""
     permits: Permits | None = None
     """None: nobody is asked about anything."""
+    claims: FileClaims | None = None
+    """None: there is nobody else who could hold a file."""
 
     def read_only(self, name: str) -> bool | None:
         """Return whether the own tool ``name`` changes nothing; None for one that nobody is ever asked about."""
@@ -128,6 +164,11 @@ class ToolRunners(msgspec.Struct, frozen=True):
             return Outcome(INTERRUPTED, True)
         own = self.own.get(call.name)
         hand = self.kernel if own is None else own.hand
+        if own is not None and own.changes is not None and self.claims is not None:
+            path = own.changes(args)
+            refused = None if path is None else await self.claims.refusal(path, key)
+            if refused is not None:
+                return refused
         outcome = await self.waits.within(self.seconds, hand.run(call.name, args, key))
         if outcome is not None:
             return msgspec.structs.replace(outcome, text=shorten(outcome.text, TOOL_RESULT_LIMIT_BYTES))

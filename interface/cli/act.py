@@ -27,7 +27,7 @@ def act(
     """POST ``body`` to ``path`` and print what comes back. Returns the exit code; raises Failure.
 
     With ``ids`` it is sent once for each, which stands for ``{}`` in ``path``. All are tried; what was changed is one
-    list, named like the first segment of the path, and the first refusal is raised at the end.
+    list, named like the segment before them, and the first refusal is raised at the end.
 
     Args:
         client: a kernel that the command has asked something before.
@@ -44,7 +44,7 @@ def act(
         except Failure as failure:
             refusals.append(failure)
     if not context.args.json or not refusals:
-        kind = path.split("/")[1]
+        kind = path.partition("/{}")[0].rpartition("/")[2]
         document = {"schema": f"awk/{kind}/1", kind: changed}
         context.answer(json.dumps(document, ensure_ascii=False).encode(), view)
     for remarked in () if remark is None else (remark(client, row) for row in changed):

@@ -25,6 +25,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("STEP", right=True),
     Column("DOING"),
     Column("STATUS"),
+    Column("TASKS"),
     Column("QUEUE", right=True),
     Column("RESTARTS", right=True),
     Column("EXIT"),
@@ -99,6 +100,7 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         str(row.step),
         row.doing or "-",
         status_of(row) or "-",
+        _tasks(row),
         f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
         str(row.restarts),
         row.last_exit or "-",
@@ -109,6 +111,18 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
         ("-" if left is None else age(-left)),
     )
+
+
+SHOWN: Final = 3
+"""Tasks in one cell."""
+
+
+def _tasks(row: "PsRow") -> str:
+    """What it is at, and what waits for which others: ``t3 claimed, t5 after t3,t4``."""
+    words = [
+        f"{one.id} after {','.join(one.blocked_by)}" if one.blocked_by else f"{one.id} {one.state}" for one in row.tasks
+    ]
+    return ", ".join([*words[:SHOWN], *([f"{len(words) - SHOWN} more"] if len(words) > SHOWN else [])]) or "-"
 
 
 def size(count: int) -> str:

@@ -96,7 +96,7 @@ def assemble(
     return Prompt(
         system="\n\n".join(text for _, text in sections),
         messages=tuple(turns),
-        message="\n\n".join((_message(unanswered, (message, *joined), context), *_notices(context, scopes))),
+        message="\n\n".join((_message(unanswered, (message, *joined), context), *_notices(context))),
         manifest=manifest,
     )
 
@@ -139,7 +139,7 @@ WAITING: Final = 100
 """Messages of an inbox that are counted."""
 
 
-def _notices(context: PromptContext, scopes: frozenset[Scope]) -> list[str]:
+def _notices(context: PromptContext) -> list[str]:
     """What else the kernel has to tell with the message: its own words, behind all that others said."""
     told: list[str] = []
     if context.handover is not None:
@@ -159,7 +159,7 @@ def _notices(context: PromptContext, scopes: frozenset[Scope]) -> list[str]:
         number = f"{WAITING} or more" if count >= WAITING else str(count)
         others = "1 more message waits" if count == 1 else f"{number} more messages wait"
         urgent = f", urgent: {', '.join(pressing[:5])}{' and more' if len(pressing) > 5 else ''}" if pressing else ""
-        read = "; my_inbox lists what waits" if "channel.read" in scopes else ""
+        read = "; my_inbox lists what waits" if "my_inbox" in context.tools else ""
         told.append(f"({others} for you here{urgent}{read}. Go on with this first.)")
     return told
 

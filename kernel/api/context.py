@@ -34,6 +34,8 @@ from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
+from kernel.workflows.setup import CheckOutcome
+from protocol.agent import AgentLimits
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.names import AgentKey
@@ -116,6 +118,16 @@ class TreeTools(Protocol):
         ...
 
 
+class TaskChecks(Protocol):
+    """Commands that check what agents did."""
+
+    async def check(
+        self, identity: Identity, command: str, limits: AgentLimits, *, task: str, confined: bool
+    ) -> CheckOutcome:
+        """Run ``command`` where the caller works, within its limits, perhaps in a sandbox. Raises Refused."""
+        ...
+
+
 class TreeRemoval(Protocol):
     """The end of working trees."""
 
@@ -132,6 +144,7 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     diffs: WorktreeDiffs
     work: TreeTools
     removal: TreeRemoval
+    checks: TaskChecks
 
 
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):

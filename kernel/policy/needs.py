@@ -22,6 +22,7 @@ from protocol.instruction import Status, WaitReason
 from protocol.message import USER
 from protocol.names import instruction_id, run_id, split_space
 from protocol.target import Target
+from protocol.tasks import TaskInfo
 
 V = TypeVar("V")
 TEXT_CHARACTERS: Final = 200
@@ -138,15 +139,10 @@ class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
     ``working``: something in its workspace can go on, and may claim it yet.
     """
 
-    id: str
-    title: str
-    name: str | None
-    space: str
+    task: TaskInfo
     run: int
-    since: str | None
     held_by: tuple[str, ...] = ()
     left: bool = False
-    blocks: tuple[str, ...] = ()
     working: bool = False
 
 
@@ -398,24 +394,25 @@ _WAITS: Final[Mapping[NeedKind, Callable[[NeedKind, str, Sequence[BlockedWork]],
 
 
 def _task(one: StuckTask) -> Need:
-    named = str(Target(None, *split_space(one.space)))
-    drop = _action("drop it", f"task cancel {named} {one.id}")
+    task = one.task
+    named = str(Target(None, *split_space(task.space)))
+    drop = _action("drop it", f"task cancel {named} {task.id}")
     if one.held_by:
         lost = ", ".join(one.held_by)
         why = f"waits for {lost}, which is not done and will not be"
         actions = (_action(f"count {lost} as done", f"task done {named} {' '.join(one.held_by)}"), drop)
     else:
-        why = f"was left by {one.name}, whose work has ended" if one.left else "is ready, and nobody claims it"
-        actions = (_action("it is done", f"task done {named} {one.id}"), drop)
+        why = f"was left by {task.for_}, whose work has ended" if one.left else "is ready, and nobody claims it"
+        actions = (_action("it is done", f"task done {named} {task.id}"), drop)
     return Need(
         kind="task",
-        id=one.id,
-        agent=one.name,
-        space=one.space,
+        id=task.id,
+        agent=task.for_,
+        space=task.space,
         run=run_id(one.run),
-        since=one.since,
-        blocks=one.blocks,
-        text=_line(f"{one.id} ({one.title}) {why}"),
+        since=task.ready_at,
+        blocks=task.blocks,
+        text=_line(f"{task.id} ({task.title}) {why}"),
         actions=actions,
     )
 

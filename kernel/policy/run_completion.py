@@ -208,6 +208,14 @@ def exit_by_output(over: RunCompletion, misfit: str | None) -> RunCompletion:
     return RunCompletion("failed", FAILED, f"the final answer does not fit output_schema: {misfit}")
 
 
+def exit_by_tasks(over: RunCompletion, left: int, *, excused: bool) -> RunCompletion:
+    """Return what ``over`` is where so many tasks are ``left`` that are not over; ``excused`` by what counts more."""
+    if over.exit_code or not left or excused:
+        return over
+    many = "1 task is" if left == 1 else f"{left} tasks are"
+    return RunCompletion("incomplete", 6, f"{many} not done, and nobody goes on with that (awk task list)")
+
+
 def exit_by_verdict(over: RunCompletion, answer: FinalAnswer) -> RunCompletion:
     """Return what ``over`` is where a vote decides. Only a yes leaves what is done done; what is worse than a no stays.
 

@@ -285,7 +285,10 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 
 
 BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
-    {"approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID)"}
+    {
+        "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID)",
+        "assignment": "an assignment gives the tasks that are its options to who chose them",
+    }
 )
 """What follows from a binding vote, for each type of which something does."""
 
@@ -295,7 +298,7 @@ def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
 
     The hint says what would be binding here, of all types.
     """
-    if not asked.binding:
+    if not asked.binding or asked.type == "assignment":
         return None
     would = dict(BINDING)
     if verdict is not None:

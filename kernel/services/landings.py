@@ -18,10 +18,11 @@ import trio
 from kernel.agents.environment import worker_environment
 from kernel.fault_injection import fault_point
 from kernel.policy.landing import TOGETHER, TRIES, limit_after, settle, tightest, together
+from kernel.policy.tasks import claim_on
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.timers import reconcile
-from kernel.store import landings, quotas, workflows, worktrees
+from kernel.store import landings, quotas, tasks, workflows, worktrees
 from kernel.store.feed import Wake
 from kernel.store.landings import Landing
 from kernel.store.reader import Reader
@@ -42,8 +43,6 @@ from kernel.workflows.checkout_move import NotClean, check_clean, check_room, ch
 from kernel.workflows.git_directory import GitDirectory
 from kernel.workflows.landing import (
     Added,
-    CheckOutcome,
-    CheckRun,
     Conflict,
     Merging,
     NotMoved,
@@ -55,6 +54,7 @@ from kernel.workflows.landing import (
 )
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.repository import Repository
+from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.api.merges import MergeInfo, MergeOutcome
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
@@ -204,6 +204,10 @@ class Landings:
         tip = expected
         for one in batch:
             work = await self._work(one)
+            claimed = await self._claimed(merging, tip, work)
+            if claimed is not None:
+                await self._writer.commit(landing_refused, one, claimed)
+                continue
             added = await merging.add(tip, work.wanted)
             if isinstance(added, Added) and added.commit != tip:
                 sound.append((work, added))
@@ -322,6 +326,20 @@ class Landings:
                 check_room(checkout, await merging.in_the_way(checkout.top, *to))
         except NotClean as error:
             return MergeOutcome(why=str(error), files=error.files)
+        return None
+
+    async def _claimed(self, merging: Merging, tip: str, work: Work) -> MergeOutcome | None:
+        """The refusal of work that changes files which another agent holds for its task; None where none does."""
+        claims = self._reader.now(tasks.claims, work.landing.space)
+        if not claims:
+            return None
+        folder = f"{work.folder}/" if work.folder else ""
+        for side in work.wanted.sides:
+            for path in await merging.changed(tip, side):
+                met = claim_on(claims, path.removeprefix(folder), side.agent)
+                if met is not None:
+                    why = f"{path} is held by {met.holder} for the task {met.id}, and {side.agent} changed it"
+                    return MergeOutcome(why=f"{why}: merge once {met.id} is over", files=(path,))
         return None
 
     async def _check(self, merging: Merging, commit: str, sound: Sequence[tuple[Work, Added]]) -> CheckOutcome:

@@ -4,12 +4,18 @@ begins, and looked at, merged or reset where an agent asks for it.
 The log follows git: what a branch came to is written once git has it, and found out again where that was interrupted.
 """
 
+import itertools
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
+from kernel.policy.landing import tightest
+from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
@@ -24,9 +30,11 @@ from kernel.store.transitions.worktrees import worktree_moved
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches, Standing, TakeMode, Tip
+from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
+from protocol.agent import AgentLimits
 from protocol.errors import Refused
 from protocol.ipc import Start
-from protocol.names import run_id
+from protocol.names import run_id, split_space
 
 logger = logging.getLogger(__name__)
 
@@ -154,6 +162,63 @@ class TreeWork:
                 worktree_moved, tree=tree, tip=tip.commit, ahead=tip.ahead, note=note, instruction=instruction
             )
             await (commit_with_retry(self._writer, write) if patiently else self._writer.commit(write))
+
+
+_numbers: Final = itertools.count(1)
+"""Directories of checks are distinct for the life of a kernel, which sweeps older ones."""
+
+
+class WorkChecks:
+    """Runs the commands that check what agents did, where each of them works."""
+
+    def __init__(
+        self,
+        *,
+        root: Path,
+        trees: Worktrees,
+        reader: Reader,
+        confinement: Confinement,
+        hidden: tuple[str, ...],
+        launcher: Launcher,
+        env: Mapping[str, str],
+    ) -> None:
+        self._root = root
+        self._trees = trees
+        self._reader = reader
+        self._confinement = confinement
+        self._hidden = hidden
+        self._launcher = launcher
+        self._env = env
+
+    async def check(
+        self, identity: Identity, command: str, limits: AgentLimits, *, task: str, confined: bool
+    ) -> CheckOutcome:
+        """Run ``command`` over the work of the caller, within its limits. Raises Refused. Cancellation kills its tree.
+
+        ``confined``: as the programs of an agent with ``sandbox: on``, whose the work or the command is.
+        """
+        found = self._reader.now(worktrees.in_space, identity.space)
+        tree = next((one for one in found if one.agent in (identity.agent, "") and one.state == "made"), None)
+        cwd, top = (str(self._root), str(self._root)) if tree is None else (tree.cwd, tree.path)
+        name = f"task-check-{next(_numbers)}"
+        workflow, tag = split_space(identity.space)
+        env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
+        run = CheckRun(self._launcher, name, {**self._env, **env, "AGENT_PROJECT": str(self._root)}, tightest([limits]))
+        try:
+            box = None if tree is None else self._trees.box(tree)
+            if box is None and confined:
+                box = self._confinement.of_check(top, self._hidden)
+            if box is None:
+                return await run_check(run, command, cwd, None)
+            await self._confinement.ready(name, box)
+            try:
+                return await run_check(run, command, cwd, box)
+            finally:
+                self._confinement.release(name)
+        except CauseError as error:
+            raise Refused("setup_failed", error.text) from error
+        except SpawnTransient as error:
+            raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
 
 
 class AttemptPreparation:

@@ -227,6 +227,17 @@ class Confinement:
             private_bytes=_machine_bytes() // _QUARTER,
         )
 
+    def of_check(self, top: str, hidden: tuple[str, ...]) -> Sandbox:
+        """Return the sandbox of a command that checks what is in ``top``, and writes only there. Raises CauseError."""
+        outside = () if top == str(self._root) else (str(self._root),)
+        return Sandbox(
+            program=need_bubblewrap(self._environ),
+            writable=(top,),
+            readable=(*outside, *self._protected(), *(str(self._root / name) for name in RUN_OUTSIDE)),
+            hidden=hidden,
+            private_bytes=_machine_bytes() // _QUARTER,
+        )
+
     def _protected(self) -> Iterator[str]:
         return (str(self._root / name) for name in _PROTECTED)
 

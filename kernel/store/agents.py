@@ -14,11 +14,11 @@ import msgspec
 from kernel.policy.agent_status import AgentState, AgentWork, agent_status
 from kernel.policy.restart import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
-from kernel.store import circuit_breakers, rows
+from kernel.store import circuit_breakers, rows, tasks
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.agent import Restart
-from protocol.api.processes import PsRow, Queue
+from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, place_of
@@ -157,7 +157,14 @@ def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = F
     workflows that have ended are there, too.
     """
     values = {"key": None, "idle": idle, "ended": ended}
-    return tuple(_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _Row))
+    found = (_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _Row))
+    own = tasks.of_agents(conn)
+    return tuple(_with_tasks(one, own.get((one.shown.space or "", one.shown.name), ())) for one in found)
+
+
+def _with_tasks(process: Process, own: tuple[PsTask, ...]) -> Process:
+    shown = msgspec.structs.replace(process.shown, tasks=own)
+    return msgspec.structs.replace(process, shown=shown) if own else process
 
 
 COUNT: Final = """

@@ -312,6 +312,15 @@ def give(tx: Transaction, row: TaskRow, instruction: int) -> None:
     tx.conn.execute(GIVE, (instruction, row.number))
 
 
+SET_FOR: Final = "UPDATE tasks SET for_name = ?, instruction = NULL, given_out = 0 WHERE id = ?"
+
+
+def set_for(tx: Transaction, row: TaskRow, name: str) -> None:
+    """Have a task that nobody is at be for the member ``name``."""
+    if row.for_name != name:
+        tx.conn.execute(SET_FOR, (name, row.number))
+
+
 FOLLOWERS: Final = """
 SELECT t.id FROM task_needs AS x CROSS JOIN tasks AS t ON t.id = x.task AND t.state = 'open'
 WHERE x.needs = ? ORDER BY t.n
@@ -424,17 +433,8 @@ def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]
         )
         late = row.state == "ready" and (row.ready_ms or 0) <= now_ms - UNCLAIMED_MS
         if held or left or late:
-            one = StuckTask(
-                id=row.id,
-                title=row.title,
-                name=row.for_name,
-                space=place_of(row.space),
-                run=int(conn.execute(RUN_OF, (row.space,)).get),
-                since=optional_rfc3339(row.ready_ms if row.state == "ready" else None),
-                held_by=held,
-                left=left,
-                blocks=info(row).blocks,
-            )
+            run = int(conn.execute(RUN_OF, (row.space,)).get)
+            one = StuckTask(task=info(row), run=run, held_by=held, left=left)
             yield row.space, one
 
 

@@ -17,19 +17,17 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.procs.command import run_command
-from kernel.procs.launcher import Launcher
-from kernel.source.scalars import show_duration, show_size
+from kernel.source.scalars import show_size
 from kernel.workflows.git import Setting
 from kernel.workflows.git_directory import GitDirectory, NoRepository, first_line, mode_of
 from kernel.workflows.git_view import View
 from kernel.workflows.project_git import ProjectGit, failed, unusable
-from kernel.workflows.setup import command_fault
+from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from kernel.workflows.tree_commits import in_the_way
 from protocol.agent import AgentLimits
 from protocol.api.merges import MergedBranch
 from protocol.errors import Refused
-from protocol.ipc import Bound, Sandbox
+from protocol.ipc import Sandbox
 from protocol.names import instruction_id, run_id
 
 PLAIN: Final[Mapping[str, str]] = MappingProxyType(
@@ -37,10 +35,6 @@ PLAIN: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Without the user's configuration: what a merge comes to depends on what is merged alone."""
 _PLAIN_SETTINGS: Final[tuple[Setting, ...]] = (("core.attributesFile", "/dev/null"), ("merge.directoryRenames", "true"))
-CHECK_SECONDS: Final = 1800.0
-CHECK_OUTPUT_BYTES: Final = 4 * 1024 * 1024
-OUTPUT_SHOWN: Final = 8 * 1024
-"""The end of what a check printed."""
 FILE_BYTES: Final = 100 * 2**20
 """Of one file of a branch that is merged, unpacked: git reads it whole, and a small pack can hold a large one."""
 BRANCH_BYTES: Final = 2**30
@@ -96,13 +90,6 @@ class Conflict(msgspec.Struct, frozen=True):
     ours: str
     files: tuple[str, ...]
     branches: tuple[MergedBranch, ...]
-
-
-class CheckOutcome(msgspec.Struct, frozen=True):
-    """The reason why a check failed; None: it did not. ``output``: the end of what it printed."""
-
-    why: str | None
-    output: str = ""
 
 
 class NotMoved(Exception):
@@ -177,7 +164,7 @@ class Merging:
         return f"{text}\n[... the rest is left out ...]" if result.truncated else text
 
     async def check(
-        self, commit: str, command: str, folder: str, run: "CheckRun", *, sandbox: Sandbox | None
+        self, commit: str, command: str, folder: str, run: CheckRun, *, sandbox: Sandbox | None
     ) -> CheckOutcome:
         """Run ``command`` in ``folder`` of the files of ``commit``, which are removed afterwards.
 
@@ -196,25 +183,14 @@ class Merging:
             if not await trio.Path(cwd).is_dir() or await trio.to_thread.run_sync(os.path.realpath, cwd) != real:
                 return CheckOutcome(f"the result has no folder {folder}")
             box = None if sandbox is None else msgspec.structs.replace(sandbox, writable=(top,), instead={})
-            result = await run_command(
-                run.launcher,
-                run.name,
-                ("/bin/sh", "-c", f"exec 2>&1\n{command}"),
-                cwd=cwd,
-                env={**run.env, "GIT_CEILING_DIRECTORIES": place},
-                timeout_seconds=CHECK_SECONDS,
-                output_limit_bytes=CHECK_OUTPUT_BYTES,
-                sandbox=box,
-                memory_bytes=run.bound.memory_bytes,
-                processes=run.bound.processes,
-            )
-        fault = command_fault(result, CHECK_SECONDS, CHECK_OUTPUT_BYTES)
-        if result.timed_out:
-            fault = f"it did not end within {show_duration(CHECK_SECONDS)}"
-        if fault is None:
-            return CheckOutcome(None)
-        said = (result.stdout + result.stderr_tail)[-OUTPUT_SHOWN:].decode("utf-8", "replace")
-        return CheckOutcome(f"the check failed: {fault}: {' '.join(command.split())[:100]}", said)
+            inside = msgspec.structs.replace(run, env={**run.env, "GIT_CEILING_DIRECTORIES": place})
+            return await run_check(inside, command, cwd, box)
+
+    async def changed(self, ours: str, side: Side) -> tuple[str, ...]:
+        """The files that ``side`` changes, as seen from the top of the repository. Raises Refused where it is long."""
+        start = await self.start_of(ours, side.tip)
+        names = await self._list(side, "diff-tree", "-r", "-z", "--name-only", start, side.tip)
+        return tuple(name.decode("utf-8", "replace") for name in names.split(b"\0") if name)
 
     async def keep(self, tip: str) -> None:
         """Have the repository own ``tip`` and all before it, which no ref has to name."""
@@ -326,15 +302,6 @@ def _link_logs(repository: str, folder: str, branch: str) -> None:
 
 def _too_large(side: Side, why: str) -> Refused:
     return failed(f"{side.branch} is too large to merge: {why}", "take it out of the commits, or merge it yourself")
-
-
-class CheckRun(msgspec.Struct, frozen=True):
-    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``, within ``bound``."""
-
-    launcher: Launcher
-    name: str
-    env: Mapping[str, str]
-    bound: Bound
 
 
 @asynccontextmanager

@@ -1,9 +1,12 @@
-"""Setup steps: shell commands before the kickoff, each in a keeper, bounded in time and output (CF15, T49)."""
+"""Commands of a workflow's file and of tasks: setup steps before the kickoff, and checks. Each is run in a keeper,
+bounded in time and output (CF15, T49)."""
 
 import itertools
 import os
 from collections.abc import Mapping
 from typing import Final
+
+import msgspec
 
 from kernel.procs.command import CommandResult, run_command
 from kernel.procs.launcher import Launcher
@@ -11,6 +14,7 @@ from kernel.procs.spec import SpawnTransient
 from kernel.source.scalars import show_duration
 from kernel.workflows.templates import expand_shell
 from protocol.errors import Refused
+from protocol.ipc import Bound, Sandbox
 from protocol.workflow import SetupStep
 
 OUTPUT_LIMIT_BYTES: Final = 256 * 1024
@@ -64,6 +68,49 @@ async def run_setup(
                 raise _failed(index, step, "what it printed is not text: it holds a NUL")
             known[step.bind] = printed.rstrip("\n")
     return known
+
+
+CHECK_SECONDS: Final = 1800.0
+CHECK_OUTPUT_BYTES: Final = 4 * 1024 * 1024
+OUTPUT_SHOWN: Final = 8 * 1024
+"""The end of what a check printed."""
+
+
+class CheckRun(msgspec.Struct, frozen=True):
+    """The way a check is run: by ``launcher``, in a directory called ``name``, in ``env``, within ``bound``."""
+
+    launcher: Launcher
+    name: str
+    env: Mapping[str, str]
+    bound: Bound
+
+
+class CheckOutcome(msgspec.Struct, frozen=True):
+    """The reason why a check failed; None: it did not. ``output``: the end of what it printed."""
+
+    why: str | None
+    output: str = ""
+
+
+async def run_check(run: CheckRun, command: str, cwd: str, sandbox: Sandbox | None) -> CheckOutcome:
+    """Run ``command`` in ``cwd``, in a keeper of its own. Raises SpawnTransient. Cancellation kills its tree."""
+    result = await run_command(
+        run.launcher,
+        run.name,
+        ("/bin/sh", "-c", f"exec 2>&1\n{command}"),
+        cwd=cwd,
+        env=dict(run.env),
+        timeout_seconds=CHECK_SECONDS,
+        output_limit_bytes=CHECK_OUTPUT_BYTES,
+        sandbox=sandbox,
+        memory_bytes=run.bound.memory_bytes,
+        processes=run.bound.processes,
+    )
+    fault = command_fault(result, CHECK_SECONDS, CHECK_OUTPUT_BYTES)
+    if fault is None:
+        return CheckOutcome(None)
+    said = (result.stdout + result.stderr_tail)[-OUTPUT_SHOWN:].decode("utf-8", "replace")
+    return CheckOutcome(f"the check failed: {fault}: {' '.join(command.split())[:100]}", said)
 
 
 def command_fault(result: CommandResult, timeout_seconds: float, limit_bytes: int) -> str | None:

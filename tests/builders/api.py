@@ -45,6 +45,8 @@ from kernel.store.writer import Writer
 from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
+from kernel.workflows.setup import CheckOutcome
+from protocol.agent import AgentLimits
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.errors import Refused
@@ -100,6 +102,18 @@ class NoTreeWork:
     ) -> tuple[tuple[Worktree, ...], tuple[Worktree, ...]]:
         assert not force
         return (), tuple(trees)
+
+
+class NoChecks:
+    """Every check is green but ``false``."""
+
+    async def check(
+        self, identity: Identity, command: str, limits: AgentLimits, *, task: str, confined: bool
+    ) -> CheckOutcome:
+        assert identity.name
+        assert limits is not None
+        assert task
+        return CheckOutcome("the check failed: exit code 1", "red") if command == "false" else CheckOutcome(None)
 
 
 class NoWorktrees:
@@ -262,7 +276,7 @@ async def serve_kernel(
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
-            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork()),
+            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
             environ=environ or {},
             own_bin=frozenset(),
         ),

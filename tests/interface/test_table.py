@@ -51,6 +51,7 @@ ARGUMENTS = {
     "worktree": ["list"],
     "resource": ["get", "4f1c0a9be2d37c5518aa"],
     "proposal": ["show", "release@review"],
+    "task": ["show", "@review", "t3"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

@@ -54,7 +54,20 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
         """The tool, for the files of ``place``."""
         read_only = BUILT_IN[self.name].read_only
         hand = _FileToolRunner(self, place, leaves=read_only)
-        return BuiltinTool(hand=hand, spec=tool_spec(self.name, self.about, self.asks), read_only=read_only)
+        return BuiltinTool(
+            hand=hand,
+            spec=tool_spec(self.name, self.about, self.asks),
+            read_only=read_only,
+            changes=None if read_only else partial(_changed, place),
+        )
+
+
+def _changed(place: ConfinedDir, args: dict[str, Any]) -> str | None:
+    """The file that a call with ``args`` writes, links followed; None where the call itself is refused for it."""
+    try:
+        return "/".join(place.for_writing(str(args.get("path"))))
+    except (NotAllowed, OSError, ValueError):
+        return None
 
 
 class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):

@@ -130,6 +130,11 @@ def _choices(lookup: _Lookup) -> Iterator[str]:
         yield from (str(option["id"]) for option in row["options"])
 
 
+def _tasks(lookup: _Lookup) -> Iterator[str]:
+    for row in lookup.rows("/workflows", "workflows"):
+        yield from (str(task["id"]) for task in lookup.rows(f"/spaces/{row['name']}:{row['tag']}/tasks", "tasks"))
+
+
 def _runs(lookup: _Lookup) -> Iterator[str]:
     yield from (str(row["id"]) for row in lookup.rows("/runs", "runs"))
     yield from (":".join(split_space(str(row["run"]))) for row in lookup.rows("/runs", "runs"))
@@ -151,6 +156,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
     "resource": _ids("/resources", "resources"),
+    "task": _tasks,
     "run": _runs,
     "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),

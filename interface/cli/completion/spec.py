@@ -50,6 +50,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "ID": Values(live="instruction"),
         "APPROVAL": Values(live="approval"),
         "PROPOSAL": Values(live="proposal"),
+        "TASK": Values(live="task"),
         "CHOICE": Values(live="choice"),
         "RESOURCE": Values(live="resource"),
         "RUN|INSTRUCTION": Values(live="shown"),

@@ -70,6 +70,7 @@ from protocol.api.runs import (
     WorktreeList,
 )
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
+from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
@@ -205,6 +206,45 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
+    Route("GET", "/spaces/<space>/tasks", spaces.list_tasks, TaskList),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks",
+        spaces.plan_tasks,
+        TasksPlanned,
+        asks=TaskPlanRequest,
+        status=201,
+        people_only=True,
+    ),
+    Route("GET", "/spaces/<space>/tasks/<id>", spaces.show_task, TaskDocument),
+    Route("POST", "/spaces/<space>/tasks/<id>/claim", spaces.claim_task, TaskDocument, people_only=True),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks/<id>/done",
+        spaces.finish_task,
+        TaskDocument,
+        asks=TaskDoneRequest,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks/<id>/fail",
+        spaces.fail_task,
+        TaskDocument,
+        asks=TaskEndRequest,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks/<id>/cancel",
+        spaces.cancel_task,
+        TaskDocument,
+        asks=TaskEndRequest,
+        body_optional=True,
+        people_only=True,
+    ),
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),

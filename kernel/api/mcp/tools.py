@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, messaging, resources, trees, voting
+from kernel.api.mcp import approvals, messaging, resources, tasks, trees, voting
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
@@ -120,6 +120,56 @@ _ROWS: Final = (
         gives=voting.ProposalCancelResult,
         handler=voting.team_proposal_cancel,
         mutating=True,
+    ),
+    Tool(
+        name="team_task_plan",
+        description="Plan what is to be done as tasks that need each other; one that is for a member is given to it.",
+        asks=tasks.TaskPlanArguments,
+        gives=tasks.TaskPlanResult,
+        handler=tasks.team_task_plan,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="team_task_list",
+        description="List the tasks of your team: what is ready, who is at which, and what waits for what.",
+        asks=tasks.TaskListArguments,
+        gives=tasks.TaskListResult,
+        handler=tasks.team_task_list,
+    ),
+    Tool(
+        name="team_task_claim",
+        description="Claim a task that is ready, so that nobody else does it.",
+        asks=tasks.TaskClaimArguments,
+        gives=tasks.TaskResult,
+        handler=tasks.team_task_claim,
+        mutating=True,
+    ),
+    Tool(
+        name="team_task_done",
+        description="Say that a task that you hold is done. If it has a check, that is run first, and has to pass.",
+        asks=tasks.TaskDoneArguments,
+        gives=tasks.TaskResult,
+        handler=tasks.team_task_done,
+        mutating=True,
+        waits=True,
+    ),
+    Tool(
+        name="team_task_fail",
+        description="Say that a task that you hold cannot be done, and why.",
+        asks=tasks.TaskFailArguments,
+        gives=tasks.TaskResult,
+        handler=tasks.team_task_fail,
+        mutating=True,
+    ),
+    Tool(
+        name="team_task_split",
+        description="Make parts of a task that you hold, for anybody; it is ready again once they are done.",
+        asks=tasks.TaskSplitArguments,
+        gives=tasks.TaskPlanResult,
+        handler=tasks.team_task_split,
+        mutating=True,
+        idempotent=False,
     ),
     Tool(
         name="tree_status",

@@ -94,6 +94,8 @@ def announced(opened: ProposalOpened) -> str:
     if opened.terms.resolution.tie_breaker is not None:
         terms.append(_TIES[opened.terms.resolution.tie_breaker])
     terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
+    if opened.terms.binding and opened.terms.type == "assignment":
+        terms.append("each option is a task, which is given to the first member who chooses it")
     if opened.strict:
         terms.append("without these votes nobody wins, also when its time is up")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")

@@ -91,7 +91,7 @@ ERASE_ANSWERS: Final = """
 UPDATE idempotency SET response = CAST(json_replace(CAST(response AS TEXT), '$.text', '', '$.steps', json('[]'),
   '$.input', NULL, '$.reason', '', '$.decision_reason', '', '$.title', '', '$.description', '',
   '$.options', json('[]'), '$.votes', json('[]'), '$.counts', json('{}'), '$.tied', json('[]'), '$.winner', NULL,
-  '$.assigned', json('{}'),
+  '$.assigned', json('{}'), '$.key', NULL, '$.check', NULL, '$.files', json('[]'), '$.result', '', '$.ids', json('{}'),
   CASE json_extract(CAST(response AS TEXT), '$.schema') WHEN 'awk/proposal/1' THEN '$.id' ELSE '$.text' END, '')
   AS BLOB)
 WHERE json_valid(CAST(response AS TEXT)) AND json_extract(CAST(response AS TEXT), '$.space') IN (

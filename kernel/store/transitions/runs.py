@@ -9,13 +9,21 @@ import apsw
 import msgspec
 
 from kernel.policy.landing import delivers, exit_by_delivery, next_delivery
-from kernel.policy.run_completion import RunCompletion, exit_by_agent, exit_by_output, exit_by_verdict, run_completion
+from kernel.policy.run_completion import (
+    RunCompletion,
+    exit_by_agent,
+    exit_by_output,
+    exit_by_tasks,
+    exit_by_verdict,
+    run_completion,
+)
 from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
 from kernel.store import agents, landings, run_outcomes, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.mirrors import mark_redo
+from kernel.store.tasks import unfinished
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks
 from kernel.store.transitions.append import append
@@ -246,6 +254,8 @@ def end_run(tx: Transaction, run: int, judged: RunJudgement | None = None) -> bo
     if expected.verdict is not None:
         answer = voting.of_run(tx.conn, run, expected.verdict.id)
         over, choice = exit_by_verdict(over, answer), answer.choice
+    excused = expected.exit_from is not None or choice == "yes"
+    over = exit_by_tasks(over, unfinished(tx.conn, progress.space), excused=excused)
     if expected.deliver is not None and delivers(expected.deliver.when, over, choice):
         last = landings.last_delivery(tx.conn, run)
         match next_delivery(last, landings.newest_instruction(tx.conn, run)):

@@ -121,7 +121,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
 
     actor = _actor(tx, space, author)
     row = _find(tx, space, name)
-    if _is_holder(row, actor):
+    if is_holder(row, actor):
         return Changed(task=tasks.info(row))
     if row.for_name not in (None, actor.name) and actor.held is not None:
         raise Refused("forbidden", f"{row.id} is for {row.for_name}", "team_task_list shows what is ready for you")
@@ -232,6 +232,30 @@ def split(
     return _once(tx, space, author, call_key, ("task_split", name, specs), Planned, act)
 
 
+def not_assignable(tx: Transaction, space: str, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return why a vote cannot give these tasks to members, and what to do; None where it can."""
+    found = {name: tasks.find(tx.conn, space, name) for name in names}
+    wrong = next((name for name, row in found.items() if row is None or row.state not in ("open", "ready")), None)
+    if wrong is None:
+        return None
+    text = f"{wrong[:64]!r} is no task that could be given to somebody"
+    return text, "the options of a binding assignment are tasks, by id or key, that are open or ready"
+
+
+def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: str) -> None:
+    """Give each task to the member who takes it, as ``vote`` decided; what is over or claimed by now stays as it is."""
+    view = TransactionView(tx.conn)
+    given: list[str] = []
+    for name, taker in takers.items():
+        row = tasks.find(tx.conn, space, name)
+        if row is not None and row.state in ("open", "ready") and view.member(space, taker) is not None:
+            tasks.set_for(tx, row, taker)
+            given.append(f"{row.id} to {taker}")
+    if given:
+        _say(tx, space, FILE, f"[TASKS] given by the vote {vote}: {', '.join(given)}")
+        give_out(tx, space)
+
+
 def attempt_over(tx: Transaction, instruction: int) -> None:
     """Let go of what an attempt held that broke off: its instruction takes it again, unless another is faster."""
     for row in tasks.of_instruction(tx.conn, instruction):
@@ -308,7 +332,7 @@ def one_line(text: str) -> str:
 
 def check_holder(row: TaskRow, actor: Actor) -> None:
     """Raise Refused (conflict) where ``actor`` may not end ``row``: only its holder may, or a person."""
-    if actor.held is None or _is_holder(row, actor):
+    if actor.held is None or is_holder(row, actor):
         return
     if row.state == "claimed":
         raise Refused("conflict", f"{row.id} is claimed by {row.holder}", "only its holder says done, fail or split")
@@ -316,12 +340,13 @@ def check_holder(row: TaskRow, actor: Actor) -> None:
     raise Refused("conflict", _not_ready(row) if row.state != "ready" else f"{row.id} is not claimed", hint)
 
 
-def _is_holder(row: TaskRow, actor: Actor) -> bool:
+def is_holder(row: TaskRow, actor: Actor) -> bool:
+    """Return whether ``actor`` holds ``row``: by this very attempt, or as the user."""
     if row.state != "claimed" or row.holder != actor.name:
         return False
-    if actor.held is None or actor.author is None:
-        return row.instruction is None or row.epoch is None
-    return row.instruction == actor.held.number and row.epoch == actor.author.epoch
+    if actor.author is None:
+        return row.epoch is None
+    return row.instruction == number_of(actor.author.instruction, "i") and row.epoch == actor.author.epoch
 
 
 def _not_ready(row: TaskRow) -> str:

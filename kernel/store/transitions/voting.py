@@ -25,7 +25,7 @@ from kernel.store.idempotency import UnkeyedCall, Words, find
 from kernel.store.quotas import use
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import apply_effects
+from kernel.store.transitions import apply_effects, tasks
 from kernel.store.transitions.apply_effects import EffectWriter
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER, MessageKind
@@ -105,6 +105,8 @@ def create(
         wrong = not_its_terms(asked, terms, members)
     else:
         wrong = binds_nothing(asked, None if terms is None else terms.id)
+    if wrong is None and asked.binding and asked.type == "assignment":
+        wrong = tasks.not_assignable(tx, space, tuple(option.id for option in asked.options))
     if wrong is not None:
         raise Refused("bad_request", *wrong)
     if terms is not None and decides:
@@ -145,6 +147,7 @@ def vote(
     payload = VoteCast(name=name, choice=choice, reason=reason, now_ms=tx.now_ms)
     text = voted(ballot, choice, reason, breaks_tie=breaks, seen=seen)
     recorder = _record(tx, speaker, space, "vote", text, payload)
+    _settle(tx, space, name)
     return speaker.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
@@ -191,6 +194,16 @@ def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
         payload = ProposalDue(name=name, now_ms=tx.now_ms, quietly=space == over)
         apply_effects.apply_fact(tx, Fact(Draft(kind="due", space=space, sender=SYSTEM, payload=payload)))
+        if space != over:
+            _settle(tx, space, name)
+
+
+def _settle(tx: Transaction, space: str, name: str) -> None:
+    """Do what follows from a binding vote that has ended: each task of an assignment goes to who chose it first."""
+    ballot = _info(tx, space, name)
+    if ballot.binding and ballot.type == "assignment" and ballot.state == "resolved":
+        takers = {vote.choice: vote.voter for vote in reversed(ballot.votes)}
+        tasks.assign_tasks(tx, space, takers, ballot.id)
 
 
 OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"

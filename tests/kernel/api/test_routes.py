@@ -43,6 +43,9 @@ CONTRACT = {
     "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote", "POST /spaces/<space>/clear",
     "GET /worktrees", "POST /worktrees/remove", "GET /runs/<run>/export", "GET /spaces/<space>/export",
+    "GET /spaces/<space>/tasks", "POST /spaces/<space>/tasks", "GET /spaces/<space>/tasks/<id>",
+    "POST /spaces/<space>/tasks/<id>/claim", "POST /spaces/<space>/tasks/<id>/done",
+    "POST /spaces/<space>/tasks/<id>/fail", "POST /spaces/<space>/tasks/<id>/cancel",
 }  # fmt: skip
 
 
@@ -120,7 +123,8 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
         "tree_status", "tree_take", "tree_commit", "resource_create", "resource_read",
-        "my_status_set", "handover_write",
+        "my_status_set", "handover_write", "team_task_plan", "team_task_list", "team_task_claim",
+        "team_task_done", "team_task_fail", "team_task_split",
     }  # fmt: skip
 
 
@@ -143,6 +147,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
         known["id"] = (await kernel.ask("POST", "/spaces/review:main/proposals", put)).json["id"]
     if route.path.endswith("/resources/<id>"):
         known["id"] = (await kernel.ask("POST", "/spaces/review:main/resources", {"content": "x"})).json["id"]
+    if route.path.endswith("/tasks/<id>"):
+        put_tasks = {"tasks": [{"title": "Ship it"}]}
+        (known["id"],) = (await kernel.ask("POST", "/spaces/review:main/tasks", put_tasks)).json["tasks"]
     if route.path.endswith("/merge"):
         await kernel.plan_trees()
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})

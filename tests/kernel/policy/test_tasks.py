@@ -145,7 +145,7 @@ def test_files_are_held_against_others_and_not_against_oneself() -> None:
     assert found is not None
     assert found.holder == "bob"
     assert claim_on(claims, "src/a.py", "bob") is None
-    assert claim_on(claims, "docs/a.md", "alice") is None
+    assert claim_on(claims, "notes/a.txt", "alice") is None
     assert claims_against(claims, ("**/*.py",), "alice") == claims[0]
     assert claims_against(claims, (), "alice") is None
 

@@ -11,14 +11,17 @@ import pytest
 
 from kernel.procs.command import CommandResult
 from kernel.procs.launcher import Launcher
-from kernel.store import landings, worktrees
+from kernel.store import landings, tasks, worktrees
+from kernel.store.transaction import Transaction
 from kernel.store.transitions.worktrees import worktree_gone
 from kernel.workflows import landing
 from kernel.workflows.git_view import View
-from kernel.workflows.landing import CheckOutcome, CheckRun, Merging, merging_in
+from kernel.workflows.landing import Merging, merging_in
 from kernel.workflows.project_git import ProjectGit
+from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Bound, Sandbox
+from protocol.tasks import TaskSpec
 from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, attempt_of, commit, landing_ground
 from tests.kernel.services.landing_histories import PLANTED
 from tests.kernel.workflows.git_ground import Ground, ground_in, launched
@@ -96,6 +99,34 @@ async def test_conflicts_change_nothing_and_name_the_files(place: LandingGround,
             assert [one.agent for one in info.branches if one.conflict] == ["bob"]
             assert place.refs() == before
             assert clean(place.ground)
+
+
+@pytest.mark.promise("P40")
+async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(place: LandingGround) -> None:
+    """The file, the holder and the task are named; one's own files, and those of what is over, land."""
+    place.branch("alice", {"src/a.txt": b"alice\n"})
+    place.branch("bob", {"b.txt": b"bob\n"})
+    run = await place.run_of("alice", "bob")
+    space = place.plan(run)[0].space
+
+    def hold(tx: Transaction) -> None:
+        spec = TaskSpec(title="Rework it", files=("src/**",))
+        number, _ = tasks.insert(tx, space, spec, tasks.NewTask(creator="system", hops=0), None)
+        assert tasks.make_step(tx, tasks.by_number(tx.conn, number), tasks.Change(step="free", by="system"))
+        claim = tasks.Change(step="claim", by="bob", holder="bob")
+        assert tasks.make_step(tx, tasks.by_number(tx.conn, number), claim)
+
+    def end(tx: Transaction) -> None:
+        assert tasks.make_step(tx, tasks.by_number(tx.conn, 1), tasks.Change(step="finish", by="bob"))
+
+    await place.writer.commit(hold)
+    before = place.refs()
+    refused = await place.land(run)
+    assert (refused.state, refused.files, place.refs()) == ("refused", ("src/a.txt",), before)
+    assert "held by bob for the task t1" in refused.why
+    assert (await place.land(run, MergeRequest(agent="bob"))).state == "merged"
+    await place.writer.commit(end)
+    assert (await place.land(run)).state == "merged"
 
 
 @pytest.mark.promise("P28", "P33")

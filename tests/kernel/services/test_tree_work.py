@@ -1,17 +1,25 @@
 """What an agent leaves in its working tree, where the store cannot take the word of it."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from kernel.services import completion
-from kernel.services.tree_work import TreeWork
+from kernel.services import completion, tree_work
+from kernel.services.tree_work import TreeWork, WorkChecks
+from kernel.store.attempts import Identity
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.branches import Tip
+from kernel.workflows.setup import CheckOutcome, CheckRun
+from protocol.agent import AgentLimits
 from protocol.errors import Refused
+from protocol.ipc import Sandbox
+from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
 
-TREE = SimpleNamespace(state="made", commits="auto", run=1, note="", path="/t", head="", ahead=0)
+TREE = SimpleNamespace(
+    state="made", commits="auto", run=1, note="", path="/t", cwd="/t/sub", head="", ahead=0, agent="alice", name="alice"
+)
 LEASED = cast("Leased", SimpleNamespace(run=1, agent="alice", name="alice", space="w:main", instruction="i1"))
 
 
@@ -65,3 +73,80 @@ async def test_a_full_disk_behind_the_commit_is_waited_for(monkeypatch: pytest.M
 async def test_nothing_that_the_store_says_of_the_tree_fails_the_work() -> None:
     """Neither of the word of the commit, nor of the line that tells of it."""
     await work(Refusing("not_found", 2)).finish(LEASED)
+
+
+BOX = Sandbox(program="/bin/box", writable=("/w",), private_bytes=1)
+
+
+class Boxes:
+    """A confinement that only notes what it is asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def of_check(self, top: str, hidden: tuple[str, ...]) -> Sandbox:
+        assert hidden == ("/home",)
+        self.asked.append(f"of {top}")
+        return BOX
+
+    async def ready(self, name: str, sandbox: Sandbox) -> None:
+        assert sandbox is BOX
+        self.asked.append(f"ready {name.rpartition('-')[0]}")
+
+    def release(self, name: str) -> None:
+        self.asked.append(f"release {name.rpartition('-')[0]}")
+
+
+@pytest.mark.promise("P39")
+@pytest.mark.parametrize(
+    ("trees", "tree_box", "confined", "cwd", "asked"),
+    [
+        ((), None, False, "/project", []),
+        ((), None, True, "/project", ["of /project", "ready task-check", "release task-check"]),
+        ((TREE,), None, False, TREE.cwd, []),
+        ((TREE,), None, True, TREE.cwd, [f"of {TREE.path}", "ready task-check", "release task-check"]),
+        ((TREE,), BOX, False, TREE.cwd, ["ready task-check", "release task-check"]),
+    ],
+)
+async def test_a_check_runs_where_its_agent_works_and_confined_where_either_is(
+    monkeypatch: pytest.MonkeyPatch,
+    trees: tuple[SimpleNamespace, ...],
+    tree_box: Sandbox | None,
+    confined: bool,
+    cwd: str,
+    asked: list[str],
+) -> None:
+    """The agent that says done, or the one whose command it is; within the limits of the first."""
+    ran: list[tuple[str, str, Sandbox | None]] = []
+
+    async def run_check(run: CheckRun, command: str, where: str, sandbox: Sandbox | None) -> CheckOutcome:
+        assert (run.bound.processes, run.env["AGENT_TASK"], run.env["AGENT_NAME"]) == (7, "t3", TREE.name)
+        ran.append((command, where, sandbox))
+        return CheckOutcome("red", "said")
+
+    monkeypatch.setattr(tree_work, "run_check", run_check)
+    boxes = Boxes()
+
+    def box(_tree: object) -> Sandbox | None:
+        return tree_box
+
+    def now(*_asked: object) -> tuple[SimpleNamespace, ...]:
+        return trees
+
+    parts: Any = {
+        "root": Path("/project"),
+        "trees": SimpleNamespace(box=box),
+        "reader": SimpleNamespace(now=now),
+        "confinement": boxes,
+        "hidden": ("/home",),
+        "launcher": None,
+        "env": {"PATH": "/bin"},
+    }
+    caller = Identity(
+        agent=AgentKey("alice"), name=AgentName("alice"), space=SpaceId("w:main#1"), instruction=InstructionId("i1"),
+        epoch=1, live=True,
+    )  # fmt: skip
+    outcome = await WorkChecks(**parts).check(caller, "make", AgentLimits(processes=7), task="t3", confined=confined)
+    assert (outcome.why, outcome.output) == ("red", "said")
+    assert ran == [("make", cwd, BOX if asked else None)]
+    assert boxes.asked == asked

@@ -121,6 +121,10 @@ class Hall:
         row = self.database.writer().execute(LIVE, (inline_key(name, SPACE),)).fetchone()
         return None if row is None else Author(InstructionId(f"i{row[0]}"), int(row[1]))
 
+    def at_work(self, name: str) -> bool:
+        """Return whether a member has an attempt now."""
+        return self._live(name) is not None
+
     def author(self, name: str) -> Author | None:
         """The attempt of a member; None for the user."""
         if name == USER:

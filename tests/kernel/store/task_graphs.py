@@ -50,6 +50,7 @@ class Trial:
         self.hall = Hall(database)
         self.hall.begin()
         self.plain: dict[str, Plain] = {}
+        self.calls = 0
 
     # -- the plain scheduler -----------------------------------------------------------------------------
 
@@ -86,6 +87,11 @@ class Trial:
             made.append(TaskSpec(key=key, title=f"do {key}", needs=needs, on_failure=own, for_=whom))
         return made
 
+    def key(self) -> str:
+        """Another for each call: none is taken for one that was made before."""
+        self.calls += 1
+        return f"k{self.calls}"
+
     def note(self, specs: list[TaskSpec], ids: dict[str, str], before: tuple[str, ...] = ()) -> None:
         for spec in specs:
             needs = {ids.get(name, name) for name in (*spec.needs, *before)}
@@ -94,7 +100,7 @@ class Trial:
     def plan(self) -> None:
         specs = self.specs()
         who = self.chance.choice((*MEMBERS, USER))
-        planned = self.hall.commit(tasks.plan, SPACE, specs, author=self.hall.author(who))
+        planned = self.hall.commit(tasks.plan, SPACE, specs, author=self.hall.author(who), call_key=self.key())
         self.note(specs, planned.ids)
 
     def plan_in_a_circle(self) -> None:
@@ -123,10 +129,10 @@ class Trial:
         if one is None:
             return
         who = self.chance.choice((*MEMBERS, USER, one.holder or USER))
-        transition = tasks.finish if good else tasks.fail
+        transition: Callable[..., tasks.Changed] = tasks.finish if good else tasks.fail
 
         def act() -> tasks.Changed:
-            return self.hall.commit(transition, SPACE, one.id, "so", author=self.hall.author(who))
+            return self.hall.commit(transition, SPACE, one.id, "so", author=self.hall.author(who), call_key=self.key())
 
         if who == USER:
             may = one.state in ("open", "ready", "claimed") or (one.state == "failed" and good)
@@ -153,7 +159,8 @@ class Trial:
             TaskSpec(key=f"p{n}", title="a part", needs=(f"p{n - 1}",) if n and self.chance.random() < 0.5 else ())
             for n in range(self.chance.randint(1, 3))
         ]
-        made = self.hall.commit(tasks.split, SPACE, one.id, specs, author=self.hall.author(one.holder or ""))
+        author = self.hall.author(one.holder or "")
+        made = self.hall.commit(tasks.split, SPACE, one.id, specs, author=author, call_key=self.key())
         self.note(specs, made.ids)
         whole = self.plain[one.id]
         whole.state = "waits"
@@ -235,7 +242,7 @@ class Trial:
             self.settle()
         self.hall.now_ms += 120_000
         for who in MEMBERS:  # nobody is at work any more
-            author = self.hall._live(who)
+            author = self.hall.author(who) if self.hall.at_work(who) else None
             if author is not None:
                 self.hall.commit(close, author.instruction, author.epoch, status="done", text="")
         self.check()

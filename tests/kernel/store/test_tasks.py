@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from kernel.policy.needs import needs
@@ -10,6 +11,7 @@ from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.rows import Page
 from kernel.store.transitions import tasks
+from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.runs import stop_workflow
@@ -18,7 +20,8 @@ from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import InstructionId
 from protocol.tasks import TaskInfo, TaskSpec
-from tests.kernel.store.hall import SPACE, Hall
+from protocol.voting import Option
+from tests.kernel.store.hall import SPACE, Hall, asked
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.task_graphs import trial
 
@@ -64,6 +67,9 @@ class Board:
 
     def holder(self, name: str) -> str | None:
         return self[name].holder
+
+    def whose(self, name: str) -> str | None:
+        return self[name].for_
 
     def work_of(self, name: str) -> str | None:
         return self[name].instruction
@@ -276,6 +282,36 @@ def test_a_person_who_ends_a_task_takes_back_the_work_that_nobody_has_begun(boar
     board.claim("bob", "b")
     assert board.hall.commit(tasks.cancel_task, SPACE, "b").withdrawn is None
     assert refused(lambda: board.done("bob", "b")).text == "t2 is cancelled"
+
+
+@pytest.mark.promise("P39")
+def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) -> None:
+    """In the commit that ends the vote; only what nobody is at can be voted on."""
+    board.plan(TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B", needs=("a",)))
+    terms = msgspec.structs.replace(
+        asked("assignment"), binding=True, options=(Option(id="a"), Option(id="t2")), id="who"
+    )
+    wrong = msgspec.structs.replace(terms, options=(Option(id="a"), Option(id="t9")), id="other")
+    assert "'t9' is no task" in refused(lambda: board.hall.create("alice", wrong)).text
+    board.hall.create("alice", terms)
+    board.hall.vote("bob", "who", "t2")
+    board.hall.vote("carol", "who", "a")
+    assert board.whose("a") is None
+    board.hall.vote("alice", "who", "a")
+    assert (board.whose("a"), board.whose("b")) == ("carol", "bob")
+    assert board.said()[-2] == "system: [TASKS] given by the vote who: t1 to carol, t2 to bob"
+    assert board.work_of("a") is not None
+    assert refused(lambda: board.claim("alice", "a")).code == "forbidden"
+
+
+def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
+    """Neither what was planned nor what a request was answered."""
+    board.plan(TaskSpec(key="secretkey", title="secrettitle", text="secrettext", check="secretcheck"))
+    board.hall.commit(stop_workflow, SPACE, "stopped", 0)
+    board.hall.commit(clear, SPACE)
+    assert store_tasks.listed(board.hall.database.writer(), SPACE, Page()).total == 0
+    dump = "".join(str(row) for row in board.hall.database.writer().execute("SELECT * FROM events"))
+    assert "secret" not in dump + "".join(board.said())
 
 
 def test_a_stopped_workflow_gives_nothing_out_and_needs_nobody(board: Board) -> None:

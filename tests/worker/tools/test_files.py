@@ -5,10 +5,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from protocol.ipc import Json, ToolCall
 from tests.worker.tools.conftest import use
-from worker.tool import Outcome
+from worker.io.trio_io import TrioIO
+from worker.tool import FileClaims, Outcome, ToolRunners
 from worker.tools.confined_files import LIMIT_BYTES, ConfinedDir, NotAllowed
 from worker.tools.file_search import LIMIT_DEPTH, BadPattern, Glob
 from worker.tools.files import FILES
@@ -49,6 +52,42 @@ CALLS: dict[str, dict[str, Any]] = {
     "list": {},
     "grep": {"pattern": "."},
 }
+
+
+class Claiming:
+    """A kernel in which bob holds ``src/a.py`` for a task, and alice the rest of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    async def run(self, name: str, args: dict[str, Any], key: str) -> Outcome:
+        assert key
+        self.asked.append((name, args["path"]))
+        holder = "bob" if args["path"] == "src/a.py" else "alice"
+        return Outcome(f'{{"space": "review:main", "tasks": [{{"id": "t3", "title": "x", "holder": "{holder}"}}]}}')
+
+
+@pytest.mark.promise("P40")
+async def test_what_a_colleague_holds_for_a_task_is_not_written(root: Path) -> None:
+    """By whatever link it is named; the holder is named; what only reads is not held up."""
+    place, kernel = ConfinedDir(str(root)), Claiming()
+    own = {tool.name: tool.on(place) for tool in FILES}
+    hands = ToolRunners(kernel=kernel, own=own, seconds=5, waits=TrioIO(), claims=FileClaims(kernel, "alice"))
+
+    async def call(name: str, **args: Any) -> Outcome:
+        return await hands.run(ToolCall(id="1", name=name, args=Json(msgspec.json.encode(args))), "0.0:1")
+
+    for path in ("src/a.py", "inner/a.py"):
+        for outcome in (await call("write", path=path, content=""), await call("edit", path=path, old="two", new="2")):
+            assert outcome.is_error
+            assert "bob holds it for the task t3" in outcome.text
+    assert "two = 2" in (root / "src/a.py").read_text()
+    assert not (await call("write", path="src/new.py", content="x")).is_error
+    assert kernel.asked[-1] == ("team_task_list", "src/new.py")
+    before = len(kernel.asked)
+    assert not (await call("read", path="src/a.py")).is_error
+    assert (await call("write", path="../out", content="")).is_error
+    assert len(kernel.asked) == before
 
 
 @pytest.mark.promise("XF01", "XF05")

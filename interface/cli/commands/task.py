@@ -1,0 +1,243 @@
+"""``awk task``: the tasks of a workflow, as agents plan and do them, and the user's say in them.
+
+A task is named by its workflow and its id or key: ``awk task show @review t3``.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from interface.cli.act import act
+from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
+from interface.cli.targets import workflow_target
+from interface.client import new_key, quoted
+
+if TYPE_CHECKING:
+    from protocol.tasks import TaskInfo
+
+VERBS: Final = Subcommands(
+    "task",
+    (
+        Subcommand("list", "list the tasks of a workflow: what is ready, and who is at which"),
+        Subcommand("show", "show one task, what it waits for and what came of it"),
+        Subcommand("add", "add a task; one that is for an agent is given to it"),
+        Subcommand("done", "count tasks as done, so that what needs them goes on"),
+        Subcommand("cancel", "cancel tasks that are not over"),
+        Subcommand("graph", "show what waits for what"),
+    ),
+)
+
+
+def configure_task(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_task(context: Context) -> int:
+    """Do it."""
+    return VERBS.run(context)
+
+
+def _workflow_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="its latest run")
+
+
+def _path(context: Context) -> str:
+    return f"/spaces/{quoted(workflow_target(context.args.target).space)}/tasks"
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW, which of them."""
+    _workflow_argument(parser)
+    states = ("open", "ready", "claimed", "done", "failed", "cancelled")
+    parser.add_argument("--state", choices=states, help="only those in this state")
+    parser.add_argument("--for", dest="for_", metavar="AGENT", help="only those for this agent, or claimed by it")
+    count_flag(parser)
+
+
+def run_list(context: Context) -> int:
+    """Print a line for each task."""
+    args = context.args
+    query = {name: value for name, value in (("state", args.state), ("for", args.for_)) if value is not None}
+    return show_list(context, _path(context), TASKS, tasks_lines, query)
+
+
+def tasks_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each: its state, whose it is, and what it waits for."""
+    rows = [
+        [one.id, one.state, one.holder or one.for_ or "-", ", ".join(one.blocked_by) or "-", one.title]
+        for one in _tasks(body)
+    ]
+    return table(["ID", "STATE", "AGENT", "WAITS FOR", "TITLE"], rows, screen) if rows else ["nothing is planned"]
+
+
+def _tasks(body: bytes) -> "tuple[TaskInfo, ...]":
+    from protocol.tasks import TaskList  # noqa: PLC0415  (JSON needs no types)
+
+    return decode(body, TaskList).tasks
+
+
+def configure_show(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW TASK."""
+    _workflow_argument(parser)
+    parser.add_argument("id", metavar="TASK", help="its id (t3), or its key")
+
+
+def run_show(context: Context) -> int:
+    """Print all about it."""
+    return context.answer(context.kernel().get(f"{_path(context)}/{quoted(context.args.id)}"), task_lines)
+
+
+def task_lines(body: bytes, screen: Screen) -> list[str]:
+    """Its words, whose it is, what it waits for, what waits for it, and what came of it."""
+    from protocol.tasks import TaskInfo  # noqa: PLC0415  (JSON needs no types)
+
+    one = decode(body, TaskInfo)
+    key = f" ({one.key})" if one.key else ""
+    told = [
+        ("for", one.for_),
+        ("claimed by", f"{one.holder} since {one.claimed_at}" if one.holder else None),
+        ("work", one.instruction),
+        ("needs", ", ".join(one.needs)),
+        ("waits for", ", ".join(one.blocked_by)),
+        ("blocks", ", ".join(one.blocks)),
+        ("part of", one.parent),
+        ("found in", one.found_in),
+        ("files", ", ".join(one.files)),
+        ("check", one.check),
+        ("on failure", one.on_failure),
+        ("planned by", f"{one.creator}, {one.created_at}"),
+        ("ended by", f"{one.ended_by}, {one.ended_at}" if one.ended_by else None),
+        ("reason", one.reason),
+    ]
+    lines = [screen.style(one_line(f"{one.id}{key}: {one.title}"), "bold"), one_line(f"state: {one.state}")]
+    lines += [one_line(f"{name}: {text}") for name, text in told if text]
+    for text in (one.text, one.result):
+        lines += ["", *escape(text).strip("\n").split("\n")] if text.strip() else []
+    return lines
+
+
+def configure_add(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW TITLE and its terms."""
+    _workflow_argument(parser)
+    parser.add_argument("title", metavar="TITLE", help="what is to be done, in a line")
+    parser.add_argument("--text", metavar="TEXT", default="", help="all that one needs to do it")
+    parser.add_argument("--key", metavar="KEY", help="a name for it, beside its id")
+    parser.add_argument("--for", dest="for_", metavar="AGENT", help="who does it; without it whoever claims it")
+    parser.add_argument("--needs", metavar="TASK", action="append", default=[], help="what has to be done before")
+    parser.add_argument("--parent", metavar="TASK", help="what it is a part of")
+    parser.add_argument("--files", metavar="GLOB", action="append", default=[], help="what nobody else changes then")
+    parser.add_argument("--check", metavar="CMD", help="a command that has to end with 0 before it is done")
+    parser.add_argument("--on-failure", choices=("hold", "skip", "cancel"), help="if one that it needs fails")
+
+
+def run_add(context: Context) -> int:
+    """Add it, and print its id."""
+    args = context.args
+    given = {
+        "title": args.title,
+        "text": args.text,
+        "key": args.key,
+        "for": args.for_,
+        "needs": args.needs,
+        "parent": args.parent,
+        "files": args.files,
+        "check": args.check,
+        "on_failure": args.on_failure,
+    }
+    body = {"tasks": [{name: value for name, value in given.items() if value}]}
+    return context.answer(context.kernel().post(_path(context), body, key=new_key()), _added_lines)
+
+
+def _added_lines(body: bytes, _screen: Screen) -> list[str]:
+    return [one_line(f"{', '.join(json.loads(body)['tasks'])}: planned")]
+
+
+def configure_done(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW TASK..."""
+    _ending(parser)
+    parser.add_argument("--result", metavar="TEXT", default="", help="what came of it; the members read it")
+
+
+def run_done(context: Context) -> int:
+    """Count them as done; no check is run for a person's word."""
+    return _end(context, "done", {"result": context.args.result})
+
+
+def configure_cancel(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW TASK..."""
+    _ending(parser)
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
+
+
+def run_cancel(context: Context) -> int:
+    """Cancel them."""
+    return _end(context, "cancel", {"reason": context.args.reason})
+
+
+def _ending(parser: argparse.ArgumentParser) -> None:
+    _workflow_argument(parser)
+    parser.add_argument("ids", metavar="TASK", nargs="+", help="their ids (t3), or their keys")
+
+
+def _end(context: Context, what: str, body: Mapping[str, object]) -> int:
+    return act(context, f"{_path(context)}/{{}}/{what}", context.args.ids, _ended_lines, body)
+
+
+def _ended_lines(body: bytes, _screen: Screen) -> list[str]:
+    return [one_line(f"{row['id']}: {row['state']}") for row in json.loads(body)["tasks"]]
+
+
+def configure_graph(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW."""
+    _workflow_argument(parser)
+    count_flag(parser, None, "only N tasks")
+
+
+def run_graph(context: Context) -> int:
+    """Print the tasks, each under the one that it waits for; the whole list as JSON."""
+    count = context.args.n or 0
+    document = fetch_list(context.kernel(), _path(context), TASKS, count, {})
+    return context.answer(json.dumps(document, ensure_ascii=False).encode(), graph_lines)
+
+
+def graph_lines(body: bytes, screen: Screen) -> list[str]:
+    """Every task once, below the last of those that it needs; the others are named behind it."""
+    found = {one.id: one for one in _tasks(body)}
+    below: dict[str, list[TaskInfo]] = {}
+    tops: list[TaskInfo] = []
+    for one in found.values():
+        above = [name for name in one.needs if name in found]
+        (below.setdefault(above[-1], []) if above else tops).append(one)
+    lines: list[str] = []
+    waiting = [(one, 0) for one in reversed(tops)]
+    while waiting:
+        one, depth = waiting.pop()
+        lines.append(_graph_line(one, depth, screen))
+        waiting += [(follower, depth + 1) for follower in reversed(below.get(one.id, ()))]
+    return lines or ["nothing is planned"]
+
+
+_STYLES: Final = {
+    "open": "bold",
+    "ready": "yellow",
+    "claimed": "cyan",
+    "done": "green",
+    "failed": "red",
+    "cancelled": "dim",
+}
+
+
+def _graph_line(one: "TaskInfo", depth: int, screen: Screen) -> str:
+    remarks: Sequence[str] = [
+        *([f"@{one.holder or one.for_}"] if one.holder or one.for_ else []),
+        *([f"waits for {', '.join(one.blocked_by)}"] if one.blocked_by else []),
+        *([f"also needs {', '.join(one.needs[:-1])}"] if len(one.needs) > 1 else []),
+    ]
+    state = screen.style(one.state, _STYLES[one.state])
+    behind = one_line(f"{one.title} ({'; '.join(remarks)})" if remarks else one.title)
+    return f"{'  ' * depth}{one.id} {state} {behind}"
