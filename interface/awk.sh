@@ -61,7 +61,7 @@ is_ours() {
         -h | --help | --json | --jsonl | --project | --project=*) return 0 ;;
         # commands
         run | send | ask | serve | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
-        deny | proposal | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel | inbox) return 0 ;;
+        deny | proposal | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel | inbox) return 0 ;;
         queue | needs | pending | feedback | stats | dead | runs | show | diff | worktree | logs | events | new | agent | tool) return 0 ;;
         skills | init | validate | config | schema | completion | trust | providers | backends | version) return 0 ;;
         help | _complete) return 0 ;;

@@ -35,6 +35,9 @@ RULES: Final = Listing("rules", "after")
 PROPOSALS: Final = Listing("proposals", "before")
 PROPOSALS_OF_RUN: Final = Listing("proposals", "after")
 FEEDBACK: Final = Listing("feedback", "before", newest_last=True)
+DOCUMENTS: Final = Listing("documents", "after")
+VERSIONS: Final = Listing("versions", "before")
+SUGGESTIONS: Final = Listing("suggestions", "after")
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 

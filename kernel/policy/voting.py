@@ -26,6 +26,7 @@ from protocol.voting import (
     USUAL_SECONDS,
     YES,
     BallotType,
+    Binds,
     Method,
     Option,
     ProposalTerms,
@@ -279,9 +280,14 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 
 
 def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
-    """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
+    """Return why ``asked``, which is no verdict, cannot be binding; None where something follows, or it is not."""
+    binds = asked.binds or Binds()
     if not asked.binding:
-        return None
+        return None if asked.binds is None else ("binds is only for what is binding", "add binding: true")
+    if asked.type == "election" and binds.suggestion is None:
+        return None  # the winner owns documents
+    if asked.type == "approval" and binds.suggestion is not None and not binds.documents:
+        return None  # yes accepts the suggestion
     hint = "leave binding out: everybody reads what comes of it"
     if verdict is not None:
         hint = f"{hint}; the approval {verdict} decides over this workflow"

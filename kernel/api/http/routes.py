@@ -64,6 +64,19 @@ from protocol.api.runs import (
     WorktreeList,
 )
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
+from protocol.documents import (
+    DocumentBlame,
+    DocumentChanged,
+    DocumentDiff,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentList,
+    DocumentPut,
+    SuggestionInfo,
+    SuggestionList,
+    SuggestionMade,
+    SuggestionVerdict,
+)
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
@@ -189,6 +202,48 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
+    Route("GET", "/spaces/<space>/documents", spaces.list_documents, DocumentList),
+    Route("GET", "/spaces/<space>/documents/<path:path>", spaces.read_document, DocumentInfo),
+    Route(
+        "PUT",
+        "/spaces/<space>/documents/<path:path>",
+        spaces.write_document,
+        DocumentChanged,
+        asks=DocumentPut,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/documents/<path:path>",
+        spaces.append_document,
+        DocumentChanged,
+        asks=DocumentPut,
+        people_only=True,
+    ),
+    Route("DELETE", "/spaces/<space>/documents/<path:path>", spaces.delete_document, DocumentChanged, people_only=True),
+    Route("GET", "/spaces/<space>/document-history/<path:path>", spaces.document_history, DocumentHistory),
+    Route("GET", "/spaces/<space>/document-blame/<path:path>", spaces.document_blame, DocumentBlame),
+    Route("GET", "/spaces/<space>/document-diff/<path:path>", spaces.document_diff, DocumentDiff),
+    Route("GET", "/spaces/<space>/suggestions", spaces.list_suggestions, SuggestionList),
+    Route("GET", "/spaces/<space>/suggestions/<id>", spaces.show_suggestion, SuggestionInfo),
+    Route(
+        "POST",
+        "/spaces/<space>/suggestions/<id>/accept",
+        spaces.accept_suggestion,
+        SuggestionMade,
+        asks=SuggestionVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/suggestions/<id>/reject",
+        spaces.reject_suggestion,
+        SuggestionMade,
+        asks=SuggestionVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
     Route(
         "POST",

@@ -38,7 +38,7 @@ from kernel.rule.effects import (
 from kernel.rule.view import ProposalView, View, Workspace
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, place_of, split_space
-from protocol.voting import BallotType, Method, Option, TieBreaker, Why
+from protocol.voting import BallotType, Binds, Method, Option, TieBreaker, Why
 
 _TYPES: Final[Mapping[BallotType, str]] = MappingProxyType(
     {
@@ -95,6 +95,12 @@ def announced(opened: ProposalOpened) -> str:
     terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
     if opened.strict:
         terms.append("without these votes nobody wins, also when its time is up")
+    binds = opened.terms.binds or Binds()
+    if opened.terms.binding and opened.terms.type == "election":
+        what = f"what {', '.join(map(one_line, binds.documents))} names of" if binds.documents else "all of"
+        terms.append(f"the winner owns {what} the documents, and alone writes them")
+    if binds.suggestion is not None:
+        terms.append(f"yes accepts the suggestion {one_line(binds.suggestion)}, no rejects it")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")
     lines = [
         f"[PROPOSAL:{opened.name}] {one_line(opened.terms.title)}",

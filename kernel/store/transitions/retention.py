@@ -64,7 +64,15 @@ SPENT: Final = "DELETE FROM spending WHERE agent IN (SELECT a.key FROM agents AS
 RULES: Final = "DELETE FROM approval_rules WHERE agent IN (SELECT a.key FROM agents AS a WHERE a.home_space = ?)"
 INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
 LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
-OF_RUNS: Final = (VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE)
+VERSIONS: Final = "DELETE FROM document_versions WHERE document IN (SELECT d.id FROM documents AS d WHERE d.space = ?)"
+DOCUMENTS: Final = "DELETE FROM documents WHERE space = ?"
+SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space = ?"
+OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
+MIRRORED: Final = "DELETE FROM document_mirrors WHERE space = ?"
+OF_RUNS: Final = (
+    VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS,
+    OWNERS, MIRRORED,
+)  # fmt: skip
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
