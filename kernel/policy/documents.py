@@ -449,6 +449,36 @@ def conflict(file: str, now: Standing, since: int, base: str, yours: str, clashe
     )
 
 
+MirrorStep = Literal["same", "write", "remove", "take", "delete", "leave"]
+"""same: nothing to do. write, remove: of the file. take, delete: a person did, and it becomes a version."""
+
+
+class Mirrored(NamedTuple):
+    """A file of a document as it was left: with which version, and the digest of what was in it.
+
+    ``told``: the digest of what a person wrote since that could not be taken, and was told so.
+    """
+
+    version: int
+    digest: bytes
+    told: bytes | None = None
+
+
+def mirror_step(version: int, newest: bytes | None, left: Mirrored | None, found: bytes | None) -> MirrorStep:
+    """Return what is to be done with the file of a document, whose newest version digests to ``newest``.
+
+    ``found`` is the digest of what is in the file. None: there is no such text, or file. What a person wrote is never
+    overwritten.
+    """
+    if found == newest:
+        return "same"
+    if found == (None if left is None else left.digest):
+        return "remove" if newest is None else "write"
+    if found is None:
+        return "delete" if left is not None and left.version == version else "write"
+    return "leave" if left is not None and found == left.told else "take"
+
+
 def blame(lines: int, undo: Iterable[tuple[int, Sequence[Hunk]]]) -> list[int]:
     """Return which version brought each of so many ``lines`` of a text.
 

@@ -57,8 +57,10 @@ CREATE INDEX document_owners_space ON document_owners (space, id);
 CREATE TABLE document_mirrors (
   space TEXT NOT NULL,
   file TEXT NOT NULL,
+  folder TEXT NOT NULL,              -- of the workspace, as seen from the project's root
   version INTEGER NOT NULL,
-  told BLOB,                         -- SHA-256 of what a person wrote that clashes, once that was told
+  digest BLOB NOT NULL,              -- SHA-256 of what was in the file then
+  told BLOB,                         -- that of what a person wrote since, which is not taken, once that was told
   PRIMARY KEY (space, file)
 ) STRICT, WITHOUT ROWID;
 

@@ -68,10 +68,9 @@ VERSIONS: Final = "DELETE FROM document_versions WHERE document IN (SELECT d.id 
 DOCUMENTS: Final = "DELETE FROM documents WHERE space = ?"
 SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space = ?"
 OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
-MIRRORED: Final = "DELETE FROM document_mirrors WHERE space = ?"
 OF_RUNS: Final = (
     VOTES, ELECTORS, BALLOTS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES, INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS,
-    OWNERS, MIRRORED,
+    OWNERS,
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from kernel.store import documents
 from kernel.store.database import MEMORY, Database
 from kernel.store.rows import Page
 from kernel.store.transitions import documents as commits
+from protocol.documents import MOST_SUGGESTIONS
 from protocol.errors import Refused
 from protocol.message import USER
 from tests.kernel.store.hall import MEMBERS, SPACE, Hall
@@ -187,6 +188,8 @@ class DocumentMachine(RuleBasedStateMachine):
         since = max(len(sheet.versions) - 1 - back, 0)
         text = (*self.edited(sheet.versions[since] or (), pick), self.line())
         author = self.hall.author(who)
+        if documents.open_suggestions(self.database.writer(), SPACE) >= MOST_SUGGESTIONS:
+            return
         made = self.hall.commit(commits.suggest, SPACE, file, "\n".join(text), since=since, author=author)
         self.ideas.append(Idea(made.id, file, since, text, who))
 
