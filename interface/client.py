@@ -95,9 +95,17 @@ class Client:
         headers = {"Content-Type": "application/json", "Idempotency-Key": key}
         return self._ask("POST", path, headers, _encoded(body), wait_seconds)
 
-    def delete(self, path: str) -> bytes:
-        """The answer to DELETE. Raises as ``get``."""
-        return self._ask("DELETE", path, {"Idempotency-Key": new_key()}, b"", REQUEST_SECONDS)
+    def put(self, path: str, body: object, query: Mapping[str, str], match: Mapping[str, str]) -> bytes:
+        """The answer to PUT, with If-Match or If-None-Match as ``match`` has them. Raises as ``get``."""
+        headers = {"Content-Type": "application/json", **match}
+        return self._ask("PUT", path + _query(query), headers, _encoded(body), REQUEST_SECONDS)
+
+    def delete(
+        self, path: str, query: Mapping[str, str] | None = None, match: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The answer to DELETE, with If-Match as ``match`` has it. Raises as ``get``."""
+        headers = {"Idempotency-Key": new_key(), **(match or {})}
+        return self._ask("DELETE", path + _query(query), headers, b"", REQUEST_SECONDS)
 
     def events(self, query: Mapping[str, str], last_id: str = "") -> "Stream":
         """The events of the kernel, after ``last_id`` if that is given. Raises as ``get``."""

@@ -49,7 +49,7 @@ from kernel.services.in_flight import InFlight
 from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
-from kernel.services.mirror_files import MirrorFiles
+from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.running_attempt import AttemptServices
@@ -366,6 +366,7 @@ def _mirror(base: Foundation) -> Mirror:
         wake=base.feed.new_wake(mirror.WAKING),
         files=MirrorFiles(base.identity.project),
         conversations=conversations,
+        document_files=DocumentFiles(base.identity.project),
     )
 
 

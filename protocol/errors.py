@@ -84,6 +84,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "already_running": Meaning(409, 2),
         "already_exists": Meaning(409, 2),
         "conflict": Meaning(409, 1),
+        "version_conflict": Meaning(412, 1),
         "no_kickoff": Meaning(422, 2),
         "key_reused": Meaning(422, 2),
         "setup_failed": Meaning(422, 1),

@@ -54,6 +54,19 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
     tie_breaker: TieBreaker | None = None
 
 
+class Binds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a binding proposal decides about: of an election the documents that its winner owns, of an approval a
+    suggestion for one."""
+
+    documents: Annotated[
+        tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=200)], ...],
+        msgspec.Meta(max_length=16, description="Of an election, globs: what its winner owns; all unless given."),
+    ] = ()
+    suggestion: Annotated[str, msgspec.Meta(max_length=20, description="Of an approval: s1, accepted by yes.")] | (
+        None
+    ) = None
+
+
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
     """One vote. ``voter`` is a member's name, or ``user``."""
 
@@ -125,9 +138,11 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
     binding: Annotated[
         bool,
         msgspec.Meta(
-            description="Only of what has an effect: the approval that is your run's verdict, an assignment of tasks."
+            description="An election: the winner owns the documents. An assignment: its options are tasks. An approval: "
+            "it decides over your workflow, if that names it, or over the suggestion in binds. Nothing else can be."
         ),
     ] = False
+    binds: Annotated[Binds, msgspec.Meta(description="What a binding proposal decides about.")] | None = None
     timeout_seconds: (
         Annotated[
             float,

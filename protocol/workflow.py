@@ -136,6 +136,13 @@ class Workspace(_Strict, frozen=True, kw_only=True):
     """A folder in the project that everything said is written to, whatever the provider."""
     dir: str | None = None
     """The workspace's folder; ``.workspace/<workflow>/<tag>`` unless given."""
+    document: str | None = None
+    """The document to begin with, of those that the agents share: ``notes.md`` unless given."""
+    documents: tuple[str, ...] = ()
+    """Further documents that there are from the start. Agents can make others."""
+    document_owner: str | None = None
+    """The agent that alone writes them; the others suggest. ``elect``: the agents vote for one before the kickoff.
+    Unless given, all write them."""
     git: Literal["none", "worktree", "shared"] = "none"
     """``worktree``: each agent works in a git working tree of its own, on a branch of its own. ``shared``: all of them
     work in one, which is not your checkout."""
@@ -148,6 +155,9 @@ class Workspace(_Strict, frozen=True, kw_only=True):
     teardown: tuple[WorktreeStep, ...] = ()
     """With working trees: run in each tree once the workflow has ended; again where that was interrupted."""
 
+
+ELECT: Final = "elect"
+"""As ``document_owner``: the agents elect one."""
 
 VotingTime = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS, extra={"duration": True})]
 """Seconds; a duration in the file."""

@@ -56,6 +56,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="approvals"),
     Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer"),
     Command("task", "see what is to be done, add to it, and say what is done", "Steer"),
+    Command("doc", "read and write the documents that agents share", "Steer"),
     Command("cancel", "take instructions back", "Steer", file="steer"),
     Command("retry", "try again what failed or is dead", "Steer", file="steer"),
     Command("clear", "remove what was said and done in a space, for good", "Steer", file="channel"),

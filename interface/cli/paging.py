@@ -37,6 +37,9 @@ PROPOSALS_OF_RUN: Final = Listing("proposals", "after")
 TASKS: Final = Listing("tasks", "after")
 FEEDBACK: Final = Listing("feedback", "before", newest_last=True)
 RESOURCES: Final = Listing("resources", "before")
+DOCUMENTS: Final = Listing("documents", "after")
+VERSIONS: Final = Listing("versions", "before")
+SUGGESTIONS: Final = Listing("suggestions", "after")
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 
 

@@ -9,6 +9,7 @@ import trio
 
 from kernel.agents.trust import Untrusted
 from kernel.api.requests import Receive, Send
+from kernel.policy.documents import Clashing
 from kernel.source.diagnostics import BadDefinition
 from kernel.store.errors import StorageFailed
 from protocol.api.document import Problem
@@ -105,6 +106,7 @@ def problem_of(refused: Refused) -> Problem:
         hint=refused.hint,
         errors=refused.errors if isinstance(refused, BadDefinition) else (),
         wants=refused.wants if isinstance(refused, Untrusted) else (),
+        conflict=refused.conflict if isinstance(refused, Clashing) else None,
     )
 
 

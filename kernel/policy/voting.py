@@ -28,6 +28,7 @@ from protocol.voting import (
     USUAL_SECONDS,
     YES,
     BallotType,
+    Binds,
     Method,
     Option,
     ProposalTerms,
@@ -286,7 +287,9 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 
 BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
     {
-        "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID)",
+        "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
+        "one that binds a suggestion accepts it",
+        "election": "an election makes the winner the owner of documents",
         "assignment": "an assignment gives the tasks that are its options to who chose them",
     }
 )
@@ -294,12 +297,19 @@ BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
 
 
 def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
-    """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is.
+    """Return why ``asked``, which is no verdict, cannot be binding; None where something follows, or it is not.
 
     The hint says what would be binding here, of all types.
     """
-    if not asked.binding or asked.type == "assignment":
-        return None
+    binds = asked.binds or Binds()
+    if not asked.binding:
+        return None if asked.binds is None else ("binds is only for what is binding", "add binding: true")
+    if asked.type == "election" and binds.suggestion is None:
+        return None  # the winner owns documents
+    if asked.type == "approval" and binds.suggestion is not None and not binds.documents:
+        return None  # yes accepts the suggestion
+    if asked.type == "assignment" and asked.binds is None:
+        return None  # tasks go to who chose them
     would = dict(BINDING)
     if verdict is not None:
         would["approval"] = f"the approval {verdict} decides over this workflow"

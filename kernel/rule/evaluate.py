@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Append, Assign, Deliver, Refuse, Rule, WriteRow
 from kernel.rule.rules.approvals import APPROVAL
-from kernel.rule.rules.routing import FAILURE, REPLY, ROUTING
+from kernel.rule.rules.routing import DOCUMENT, FAILURE, REPLY, ROUTING
 from kernel.rule.rules.voting import VOTING
 from kernel.rule.rules.workflows import WAKEUP, WORKFLOW
 from kernel.rule.view import View
@@ -61,7 +61,7 @@ def evaluate(first: Fact, rules: Table, view: View, sink: Sink) -> None:
             waiting.append((Fact(draft, hops=hops, cause=fact.cause, speaker=fact.speaker), depth + 1))
 
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING)
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING, DOCUMENT)
 
 
 def by_kind(rules: Iterable[Rule]) -> Table:

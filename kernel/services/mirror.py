@@ -1,10 +1,14 @@
-"""The mirror of messages: writes them to files in the project, after they are committed. Nothing reads them back.
+"""The mirror: writes messages and documents to files in the project, after they are committed.
+
+Messages are never read back. Of documents what people write to the files comes in as versions by ``user``; what clashes
+is told, and nothing that a person wrote is overwritten.
 
 It looks at the log from where it was, and never holds anybody up: it reads and writes in threads, in batches, at most
 a tenth of the time. A directory that cannot be written is told once and tried again; the others go on. The place up to
 which all is written is stored now and then; after a crash the ends of the files tell the rest (mirror_files).
 """
 
+import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,15 +17,22 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.services.mirror_files import CHANNEL, MirrorFiles, Target
-from kernel.store import agents, mirrors
+from kernel.policy.documents import Change, Mirrored, mirror_step
+from kernel.rule.draft import Draft
+from kernel.services.mirror_files import CHANNEL, DOCUMENTS, DocumentFile, DocumentFiles, MirrorFiles, Target
+from kernel.store import agents, documents, mirrors
 from kernel.store.feed import Wake
-from kernel.store.mirrors import Batch, Line, Place, redone, set_written
+from kernel.store.mirrors import Batch, DocumentFolder, Line, Place, redone, set_written
 from kernel.store.reader import Reader
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.documents import change
 from kernel.store.writer import Writer
 from protocol.agent_layout import default_dir, dir_fault
+from protocol.documents import CONTENT_BYTES
 from protocol.errors import Refused
-from protocol.message import Message
+from protocol.message import SYSTEM, Message
+from protocol.names import place_of
 
 logger = logging.getLogger(__name__)
 
@@ -34,8 +45,18 @@ LONGEST_REST_SECONDS: Final = 5.0
 STORE_SECONDS: Final = 30.0
 """Between two commits of how far it is."""
 RETRY_SECONDS: Final = 30.0
+LOOK_SECONDS: Final = 1.0
+"""Between two looks at files of documents, while there are any."""
 LAST_WRITE_SECONDS: Final = 2.0
 """The time that a clean stop gives it for the rest."""
+
+
+_UNSEEN: Final = Mirrored(0, b"")
+
+
+def _digest(text: str) -> bytes:
+    """The digest of a file that has this text."""
+    return hashlib.sha256(text.encode()).digest()
 
 
 class _Context(msgspec.Struct, frozen=True):
@@ -60,6 +81,7 @@ class Mirror:
         wake: Wake,
         files: MirrorFiles,
         conversations: Callable[[], bool],
+        document_files: DocumentFiles,
     ) -> None:
         self._reader = reader
         self._writer = writer
@@ -72,6 +94,13 @@ class Mirror:
         """Folders that could not be written, each with the last message before that."""
         self._unremoved: set[str] = set()
         """Spaces whose removed words could not be removed from files."""
+        self._documents = document_files
+        self._look_at = float("inf")
+        """When files of documents are looked at again for what people wrote; never, where there are none."""
+        self._digests: dict[tuple[str, str], tuple[int, bytes | None]] = {}
+        """Of documents of spaces: their versions that were looked at last, and what those digest to."""
+        self._faulty: set[str] = set()
+        """Folders of documents that could not be read or written, as was told."""
         self._turn = trio.Lock()
         self._store_at = self._retry_at = 0.0
 
@@ -90,6 +119,7 @@ class Mirror:
                 now = trio.current_time()
                 until = [self._store_at] if self._seen > self._stored else []
                 until += [self._retry_at] if self._behind or self._unremoved else []
+                until.append(self._look_at)
                 with trio.move_on_after(max(PAUSE_SECONDS, min(until) - now) if until else float("inf")):
                     await self._wake.wait()
         finally:
@@ -111,14 +141,122 @@ class Mirror:
                         if await self._write_place(place):
                             del self._behind[place]
                             logger.info("mirror.caught_up %s", self._target(place).folder)
+            with suppress(Refused):
+                await self._sync_documents()
             if trio.current_time() >= self._store_at:
                 await self._store()
+
+    async def _sync_documents(self) -> None:
+        """Bring documents and their files together: newest versions out, and in what people wrote."""
+        folders = await self._reader.read(mirrors.document_folders)
+        self._look_at = trio.current_time() + LOOK_SECONDS if any(one.newest for one in folders) else float("inf")
+        for one in folders:
+            try:
+                if one.newest:
+                    await self._sync_folder(one)
+                else:
+                    await self._remove_documents(one)
+                self._faulty.discard(one.folder)
+            except (OSError, ValueError) as error:
+                if one.folder not in self._faulty:
+                    logger.warning("mirror.documents_failed %s: %s; it is tried again", one.folder, error)
+                self._faulty.add(one.folder)
+
+    async def _sync_folder(self, one: DocumentFolder) -> None:
+        files, now = self._documents, trio.current_time()
+        looked = await trio.to_thread.run_sync(files.look, one.folder, now, abandon_on_cancel=True)
+        found = looked or {}
+        left = await self._reader.read(mirrors.left_files, one)
+        newest = await self._newest(one.space)
+        kept: dict[str, Mirrored | None] = {}
+        for file in sorted(found.keys() | left.keys() | newest.keys()):
+            version, text_digest = newest.get(file, (0, None))
+            there, before = found.get(file), left.get(file)
+            digest = None if there is None else there.digest
+            after = None if text_digest is None else Mirrored(version, text_digest)
+            match mirror_step(version, text_digest, before, digest):
+                case "same":
+                    if after != before:
+                        kept[file] = after
+                case "delete" if looked is not None:
+                    await self._take(one, file, None, before)
+                case "write" | "remove" | "delete":
+                    document = await self._reader.read(documents.find, one.space, file)
+                    if document is not None and document.version == version:
+                        text = document.text
+                    elif text_digest is None:
+                        text = None  # it was cleared
+                    else:
+                        continue  # there is a newer one already: the next look writes that
+                    if await trio.to_thread.run_sync(files.put, one.folder, file, text, digest):
+                        kept[file] = after
+                case "take" if there is not None and there.settled:
+                    await self._take(one, file, there, before)
+                case _:
+                    pass
+        if kept:
+            await self._writer.commit(mirrors.leave_files, one, kept)
+
+    async def _newest(self, space: str) -> dict[str, tuple[int, bytes | None]]:
+        """The newest versions of the documents of ``space`` with the digests of their texts, which are kept."""
+        made: dict[str, tuple[int, bytes | None]] = {}
+        for file, (version, deleted) in (await self._reader.read(mirrors.versions, space)).items():
+            known = self._digests.get((space, file))
+            if deleted:
+                made[file] = (version, None)
+            elif known is not None and known[0] == version:
+                made[file] = known
+            else:
+                document = await self._reader.read(documents.find, space, file)
+                if document is not None and document.text is not None:
+                    made[file] = self._digests[space, file] = (document.version, _digest(document.text))
+        return made
+
+    async def _take(self, one: DocumentFolder, file: str, found: DocumentFile | None, before: Mirrored | None) -> None:
+        """Make what a person did to a file a version; ``found`` None: its end. What cannot be taken is told."""
+        path, left = f"{one.folder}/{DOCUMENTS}/{file}", before or _UNSEEN
+
+        def take(tx: Transaction) -> None:
+            after: Mirrored | None
+            try:
+                if found is None:
+                    asked = Change("delete", since=left.version)
+                elif found.text is None:
+                    raise Refused("bad_request", f"it is not UTF-8, or has more than {CONTENT_BYTES:,} bytes")
+                else:
+                    asked = Change("write", found.text, left.version)
+                taken = change(tx, one.space, file, asked, f"from {path}")
+                after = None if found is None else Mirrored(taken.version, found.digest)
+            except Refused as refused:
+                here = f"awk doc read @{place_of(one.space)} {file}"
+                text = (
+                    f"[DOC_CONFLICT] what a person wrote to {path} is not taken: {refused.text}\n"
+                    f"It is still there. Look at the document ({here}), and save the file again."
+                )
+                append(tx, Draft(kind="system", space=one.space, sender=SYSTEM, text=text))
+                document = documents.find(tx.conn, one.space, file)
+                version = left.version if document is None else document.version
+                after = Mirrored(version, left.digest, None if found is None else found.digest)
+            mirrors.leave_files(tx, one, {file: after})
+
+        await self._writer.commit(take)
+
+    async def _remove_documents(self, one: DocumentFolder) -> None:
+        """Remove the files of an earlier run, but for those that a person has changed since."""
+        gone: dict[str, Mirrored | None] = {}
+        for file, left in (await self._reader.read(mirrors.left_files, one)).items():
+            with suppress(FileNotFoundError):
+                await trio.to_thread.run_sync(self._documents.put, one.folder, file, None, left.digest)
+            gone[file] = None
+        await self._writer.commit(mirrors.leave_files, one, gone)
 
     async def redo(self, patience_seconds: float = 5.0) -> None:
         """Have words that were removed from the log out of the files too. What takes longer is done later."""
         with trio.move_on_after(patience_seconds):
             async with self._turn:
                 await self._redo()
+                with suppress(Refused):
+                    await self._sync_documents()
 
     async def _write_batch(self) -> bool:
         batch = await self._reader.read(mirrors.lines, self._seen)

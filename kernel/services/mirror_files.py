@@ -1,9 +1,10 @@
-"""The files of the mirror: one JSON message a line. They are appended to and removed, and read only at their end.
+"""The files of the mirror: messages, one in JSON a line, which are appended to and read only at their end; documents.
 
 Everything here blocks. A crash may have left a line half-written, or lines that nobody remembers to have written: the
 end of a file tells its last message, so nothing is written twice (fault SF17).
 """
 
+import hashlib
 import logging
 import os
 import stat
@@ -14,8 +15,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.policy.documents import file_fault
 from kernel.source.safe_paths import open_file, open_folder
 from protocol.agent_layout import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE, IGNORED, MARK, mark_text
+from protocol.documents import CONTENT_BYTES, MOST_FILES
 from protocol.message import Message
 from protocol.text import encode_json
 
@@ -164,6 +167,128 @@ class MirrorFiles:
             self._ends[path] = _End(end.inode, end.size + len(data), new[-1].seq)
         finally:
             os.close(file)
+
+
+DOCUMENTS: Final = "documents"
+"""The folder of documents, in that of a workspace."""
+_NEW: Final = ".{}.new"
+_OLD: Final = ".{}.old"
+"""Beside a document while it is replaced: no document is hidden."""
+_PASSING: Final = ("~", ".tmp", ".swp", ".bak")
+"""Ends of names that editors give to files of their own."""
+
+
+class DocumentFile(NamedTuple):
+    """A file as it was found. ``text`` None: it cannot be a document. ``settled``: nobody is writing it."""
+
+    digest: bytes
+    text: str | None
+    settled: bool
+
+
+class DocumentFiles:
+    """The files of documents below ``root``. What changed less than ``settle_seconds`` ago is not settled."""
+
+    def __init__(self, root: str, settle_seconds: float = 0.5) -> None:
+        self._root = root
+        self._settle_seconds = settle_seconds
+        self._seen: dict[str, tuple[tuple[int, ...], float, DocumentFile]] = {}
+        """Of each path: which file it was when, and what was in it."""
+
+    def look(self, folder: str, now: float) -> dict[str, DocumentFile] | None:
+        """Return the files there, by the names of their documents; None: there is no such folder. Raises OSError."""
+        found: dict[str, DocumentFile] = {}
+        try:
+            descriptor = open_folder(self._root, f"{folder}/{DOCUMENTS}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None  # where something is to be written, that fails
+        self._look(descriptor, f"{folder}/{DOCUMENTS}", "", found, now)
+        return found
+
+    def _look(self, descriptor: int, path: str, below: str, found: dict[str, DocumentFile], now: float) -> None:
+        try:
+            for name in sorted(os.listdir(descriptor)):
+                if name.startswith(".") and name.endswith(".old"):
+                    _restore(descriptor, name)  # left by a kernel that died while it replaced the file
+            for name in sorted(os.listdir(descriptor)):
+                file = f"{below}{name}"
+                if file_fault(file) is not None or name.endswith(_PASSING) or len(found) > 2 * MOST_FILES:
+                    continue
+                mode = os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode
+                if stat.S_ISDIR(mode):
+                    folder = os.open(
+                        name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=descriptor
+                    )
+                    self._look(folder, f"{path}/{name}", f"{file}/", found, now)
+                elif stat.S_ISREG(mode):
+                    with suppress(FileNotFoundError):
+                        found[file] = self._read(descriptor, f"{path}/{name}", name, now)
+        finally:
+            os.close(descriptor)
+
+    def _read(self, folder: int, path: str, name: str, now: float) -> DocumentFile:
+        file = open_file(folder, name, os.O_RDONLY)
+        try:
+            status = os.fstat(file)
+            which = (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            known = self._seen.get(path)
+            if known is None or known[0] != which:
+                data = b""
+                while piece := os.read(file, CONTENT_BYTES + 1 - len(data)):
+                    data += piece
+                text: str | None
+                try:
+                    text = data.decode() if len(data) <= CONTENT_BYTES else None
+                except UnicodeDecodeError:
+                    text = None
+                known = (which, now, DocumentFile(hashlib.sha256(data).digest(), text, settled=False))
+                if len(self._seen) >= _KNOWN_FILES:
+                    self._seen.clear()
+                self._seen[path] = known
+        finally:
+            os.close(file)
+        return known[2]._replace(settled=now - known[1] >= self._settle_seconds)
+
+    def put(self, folder: str, file: str, text: str | None, expected: bytes | None) -> bool:
+        """Have ``text`` in the file, or (None) no file, if there is what digests to ``expected``. Raises OSError.
+
+        False: somebody has written it meanwhile, and it stays.
+        """
+        above, _, name = f"{folder}/{DOCUMENTS}/{file}".rpartition("/")
+        new, old = _NEW.format(name), _OLD.format(name)
+        descriptor = open_folder(self._root, above, make=text is not None)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(new, dir_fd=descriptor)
+            if text is not None:
+                _make(descriptor, new, text)
+            if expected is not None:
+                try:
+                    os.rename(name, old, src_dir_fd=descriptor, dst_dir_fd=descriptor)
+                except FileNotFoundError:
+                    return False
+                if self._read(descriptor, f"{above}/{old}", old, 0.0).digest != expected:
+                    _restore(descriptor, old)
+                    return False
+            if text is not None:
+                try:
+                    os.link(new, name, src_dir_fd=descriptor, dst_dir_fd=descriptor, follow_symlinks=False)
+                except FileExistsError:
+                    return False
+            return True
+        finally:
+            for left in (new, old):
+                with suppress(FileNotFoundError):
+                    os.unlink(left, dir_fd=descriptor)
+            os.close(descriptor)
+
+
+def _restore(folder: int, old: str) -> None:
+    """Put a file back that was moved aside, unless there is a newer one in its place."""
+    name = old.removeprefix(".").removesuffix(".old")
+    with suppress(FileExistsError):
+        os.link(old, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    os.unlink(old, dir_fd=folder)
 
 
 def _file_of(target: Target, part: str) -> tuple[str, str]:

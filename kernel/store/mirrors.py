@@ -1,10 +1,15 @@
-"""Progress of the mirror: messages that belong into files, up to where they are written, and files to make anew."""
+"""Progress of the mirror: messages that belong into files, up to where they are written, and files to make anew.
 
-from collections.abc import Iterable, Iterator
+
+And files of documents: as they were left, to tell what people have written since.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, cast
 
 import apsw
 
+from kernel.policy.documents import Mirrored
 from kernel.store.messages import Row, message_of, newest_seq
 from kernel.store.transaction import Transaction
 from protocol.message import Message
@@ -184,3 +189,60 @@ def mark_redo(tx: Transaction, space: str) -> None:
 def redone(tx: Transaction, space: str) -> None:
     """They are made anew."""
     tx.conn.execute(DONE, (space,))
+
+
+class DocumentFolder(NamedTuple):
+    """A space whose documents are, or (not ``newest``) were, written to ``folder``."""
+
+    space: str
+    folder: str
+    newest: bool
+
+
+NEWEST_FOLDERS: Final = """
+SELECT w.space, w.mirror FROM workflows AS w
+WHERE w.mirror IS NOT NULL AND w.workspace = 'kept'
+  AND w.id = (SELECT l.id FROM workflows AS l WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
+"""
+LEFT_FOLDERS: Final = "SELECT DISTINCT space, folder FROM document_mirrors"
+
+
+def document_folders(conn: apsw.Connection) -> tuple[DocumentFolder, ...]:
+    """Return the spaces whose documents are in files: first those of earlier runs of which something is there."""
+    newest = {DocumentFolder(str(space), str(folder), True) for space, folder in conn.execute(NEWEST_FOLDERS)}
+    left = {DocumentFolder(str(space), str(folder), True) for space, folder in conn.execute(LEFT_FOLDERS)}
+    return (*(one._replace(newest=False) for one in sorted(left - newest)), *sorted(newest))
+
+
+LEFT: Final = "SELECT file, version, digest, told FROM document_mirrors WHERE space = ? AND folder = ?"
+VERSIONS: Final = "SELECT file, version, deleted FROM documents WHERE space = ?"
+
+
+def left_files(conn: apsw.Connection, one: DocumentFolder) -> dict[str, Mirrored]:
+    """Return the files of documents in a folder, as they were left."""
+    return {str(file): Mirrored(*cast("Mirrored", rest)) for file, *rest in conn.execute(LEFT, (one.space, one.folder))}
+
+
+def versions(conn: apsw.Connection, space: str) -> dict[str, tuple[int, bool]]:
+    """Return the newest versions of the documents of ``space``, and which are deleted."""
+    rows = cast("list[tuple[str, int, int]]", conn.execute(VERSIONS, (space,)).fetchall())
+    return {file: (version, bool(deleted)) for file, version, deleted in rows}
+
+
+LEAVE: Final = """
+INSERT INTO document_mirrors (space, file, folder, version, digest, told)
+VALUES (:space, :file, :folder, :version, :digest, :told)
+ON CONFLICT (space, file) DO UPDATE SET
+  folder = excluded.folder, version = excluded.version, digest = excluded.digest, told = excluded.told
+"""
+FORGET: Final = "DELETE FROM document_mirrors WHERE space = ? AND file = ?"
+
+
+def leave_files(tx: Transaction, one: DocumentFolder, left: Mapping[str, Mirrored | None]) -> None:
+    """Remember how these files were left; None: there is none any more."""
+    for file, how in left.items():
+        if how is None:
+            tx.conn.execute(FORGET, (one.space, file))
+        else:
+            values = {"space": one.space, "file": file, "folder": one.folder, **how._asdict()}
+            tx.conn.execute(LEAVE, values)

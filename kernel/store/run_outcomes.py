@@ -1,4 +1,6 @@
-"""Questions about how a run is to come out: what was expected of it when it began, and what was said last."""
+"""Questions about how a run is to come out: what was expected of it when it began, what was said last, and
+what a vote decided that something follows from.
+"""
 
 from typing import Final, NamedTuple
 
@@ -6,6 +8,8 @@ import apsw
 import msgspec
 
 from kernel.policy.run_completion import ExitChoice
+from kernel.store import rows
+from protocol.voting import BallotType, Binds
 from protocol.workflow import Deliver, VerdictTerms
 
 
@@ -21,6 +25,34 @@ class Expected(msgspec.Struct, frozen=True):
     verdict: VerdictTerms | None = None
     deliver: Deliver | None = None
     """Where its work is to go."""
+
+
+_binds: Final = msgspec.json.Decoder(Binds)
+
+
+class BindingOutcome(NamedTuple):
+    """The outcome of a binding proposal that has ended, and what it decides about."""
+
+    type: BallotType
+    winner: str | None
+    binds: Binds
+
+
+BINDING: Final = """
+SELECT type, CASE state WHEN 'resolved' THEN winner END AS winner, binds FROM ballots
+WHERE name = :name AND binding AND state <> 'open'
+  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+"""
+
+
+def binding_outcome(conn: apsw.Connection, space: str, name: str) -> BindingOutcome | None:
+    """Return the outcome of the proposal called ``name``, if it is binding and has ended."""
+    values = {"space": space, "name": name}
+    return rows.one(conn.execute(BINDING, values), BINDING, BindingOutcome, binds=_bound)
+
+
+def _bound(binds: bytes | None) -> Binds:
+    return Binds() if binds is None else _binds.decode(binds)
 
 
 class Reply(NamedTuple):

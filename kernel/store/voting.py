@@ -347,6 +347,7 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
                 "expires_ms": opened.expires_ms,
                 "salt": opened.salt,
                 "strict": opened.strict,
+                "binds": None if terms.binds is None else _encode(terms.binds),
             }
             tx.conn.execute(INSERT, values)
             number = tx.conn.last_insert_rowid()
@@ -373,10 +374,10 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
 
 INSERT: Final = """
 INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, salt, strict)
+  creator_key, hops, created_ms, expires_ms, state, salt, strict, binds)
 VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :name, :kind,
   :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
-  :expires_ms, 'open', :salt, :strict)
+  :expires_ms, 'open', :salt, :strict, :binds)
 """
 ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
 

@@ -143,10 +143,11 @@ SELECT w.id, w.space, w.deadline_ms,
     THEN coalesce(w.spent_tokens > w.budget_tokens, 0) OR coalesce(w.spent_usd > w.budget_usd, 0) ELSE w.limited END,
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state IN ('failed', 'dead')),
   (SELECT count(*) FROM instructions AS i WHERE i.run = w.id AND i.state = 'incomplete'),
-  -- no proposal of an agent can still give work: a limit is reached, or none is open that may go a hop further
+  -- no proposal can still give work: a limit is reached, or none of an agent is open that may go a hop further, and
+  -- the kickoff waits for none
   w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
     SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.space = w.space
-      AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit),
+      AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit) AND w.held_kickoff IS NULL,
   w.budget_tokens, w.budget_usd, w.exit_from, w.approval, w.attended
 FROM workflows AS w INDEXED BY workflows_running
 WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id

@@ -63,13 +63,10 @@ _REF_OWN: Final = (
     "limits",
     "command",
 )
-_WORKSPACE_KEYS: Final = ("document", "documents", "document_owner")
-
 _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
         **{(WorkflowDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKFLOW_KEYS},
         (WorkflowDefinition, "context"): ("unknown key 'context'", "it is called workspace"),
-        **{(Workspace, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKSPACE_KEYS},
         **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
         (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
         (RefPrompt, "system_file"): ("a ref cannot override prompt.system_file", "write append: to add to it"),

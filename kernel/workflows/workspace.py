@@ -10,14 +10,17 @@ from typing import Final, Literal
 import msgspec
 
 from kernel.agents.definition import place_at
+from kernel.policy.documents import check_file
 from kernel.policy.tasks import find_cycle, plan_fault
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
 from kernel.source.yaml_tree import Node
 from kernel.workflows.templates import expand, variables
+from protocol.documents import ENTRY
+from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, branch_fault
 from protocol.project import ProjectDefinition
-from protocol.workflow import WorkflowDefinition, Workspace, WorktreeStep
+from protocol.workflow import ELECT, WorkflowDefinition, Workspace, WorktreeStep
 
 
 def wants_worktrees(definition: WorkflowDefinition) -> bool:
@@ -168,11 +171,31 @@ def check_workspace(
                 trouble = "knows no variables but those of its environment"
                 hint = "$AGENT_NAME, $AGENT_NUMBER, $AGENT_WORKFLOW, $AGENT_TAG, $AGENT_PROJECT"
                 problems.add(place_at(node, where), f"{where}[{index}].shell", trouble, hint)
+    _check_documents(definition, workspace, node, problems)
     for key in ("bind", "dir"):
         path: str | None = getattr(workspace, key)
         fault = None if path is None else _path_fault(path, definition.name, root)
         if fault is not None:
             problems.add(place_at(node, f"workspace.{key}"), f"workspace.{key}", fault, _HINT)
+
+
+def _check_documents(definition: WorkflowDefinition, workspace: Workspace, node: Node, problems: Diagnostics) -> None:
+    named: list[str] = []
+    for where, file in (
+        ("workspace.document", workspace.document or ENTRY),
+        *((f"workspace.documents[{index}]", file) for index, file in enumerate(workspace.documents)),
+    ):
+        place = place_at(node, where.partition("[")[0])
+        try:
+            if file in named:
+                problems.add(place, where, f"{file} is named twice", "leave it out here")
+            named.append(check_file(file, named))
+        except Refused as refused:
+            problems.add(place, where, refused.text, refused.hint)
+    owner = workspace.document_owner
+    if owner not in (None, ELECT, *definition.agents):
+        where, hint = "workspace.document_owner", f"its agents are {', '.join(definition.agents)}; or write elect"
+        problems.add(place_at(node, where), where, f"{str(owner)[:60]!r} is no agent of this workflow", hint)
 
 
 def _check_followed(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:

@@ -43,7 +43,25 @@ class Problem(Body, frozen=True, kw_only=True, omit_defaults=True):
     errors: tuple["FileError", ...] = ()
     wants: tuple[Demand, ...] = ()
     """Of ``untrusted``: what to ask the user about."""
+    conflict: "DocumentConflict | None" = None
+    """Of ``version_conflict``: the texts."""
     type: str = "about:blank"
+
+
+class DocumentConflict(Body, frozen=True, kw_only=True):
+    """The three texts of a change that was not taken: ``base`` is version ``since``, ``current`` the newest.
+
+    ``whole``: these are the whole texts; else the places where they clash. ``lines`` are where that is in the base.
+    """
+
+    file: str
+    version: int
+    since: int
+    base: str
+    current: str
+    yours: str
+    whole: bool
+    lines: tuple[int, ...]
 
 
 class FileError(Body, frozen=True, kw_only=True):

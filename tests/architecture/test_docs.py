@@ -118,8 +118,9 @@ def test_tests_that_a_document_names_exist(name: str) -> None:
 def test_every_route_and_every_tool_is_in_the_contracts() -> None:
     """docs/contracts.md, sections 4 and 5: all that is served, and nothing else."""
     page = _read("docs/contracts.md")
-    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:]+)", page))
-    assert listed == {(route.method, re.sub(r"<(\w+)>", r":\1", route.path)) for route in ROUTES}
+    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+)", page))
+    paths = ((route.method, route.path.replace("<path:path>", "*path")) for route in ROUTES)
+    assert listed == {(method, re.sub(r"<(\w+)>", r":\1", path)) for method, path in paths}
     for tool in TOOLS.values():
         fields = msgspec.structs.fields(tool.asks)
         told = ", ".join(f"{field.encode_name}{'' if field.required else '?'}" for field in fields)

@@ -131,7 +131,7 @@ class _Handle(BaseHTTPRequestHandler):
         else:
             self._json(401, {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "?"})
 
-    do_GET = do_POST = do_DELETE = _serve  # noqa: N815  (the names it looks for)
+    do_GET = do_POST = do_PUT = do_DELETE = _serve  # noqa: N815  (the names it looks for)
 
     def _asked(self) -> Asked:
         address = urlsplit(self.path)

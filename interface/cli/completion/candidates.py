@@ -125,6 +125,17 @@ def _proposals(path: str) -> _Source:
     return names
 
 
+def _in_workspaces(what: str, key: str) -> _Source:
+    """The ``key`` of each row of ``what``, of all workflows that run."""
+
+    def names(lookup: _Lookup) -> Iterator[str]:
+        for row in lookup.rows("/workflows", "workflows"):
+            path = f"/spaces/{row['name']}:{row['tag']}/{what}"
+            yield from (str(one[key]) for one in lookup.rows(path, what.partition("?")[0]))
+
+    return names
+
+
 def _choices(lookup: _Lookup) -> Iterator[str]:
     for row in lookup.rows("/proposals?state=open", "proposals"):
         yield from (str(option["id"]) for option in row["options"])
@@ -157,6 +168,8 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "choice": _choices,
     "resource": _ids("/resources", "resources"),
     "task": _tasks,
+    "document": _in_workspaces("documents", "file"),
+    "suggestion": _in_workspaces("suggestions?state=open", "id"),
     "run": _runs,
     "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),

@@ -108,7 +108,27 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         query=query,
         last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),
         request_key=request_key,
+        if_match=_version(fields.get(b"if-match")),
+        if_none_match=_is_any(fields.get(b"if-none-match")),
     )
+
+
+def _version(tag: bytes | None) -> int | None:
+    """The version in ``tag``, as If-Match has it: ``"3"``, or without quotes. Raises Refused (bad_request)."""
+    if tag is None:
+        return None
+    digits = tag.strip().removeprefix(b'"').removesuffix(b'"')
+    if not digits.isdigit() or len(digits) > 15:
+        raise Refused("bad_request", "If-Match must be the version of what is there", 'such as If-Match: "3"')
+    return int(digits)
+
+
+def _is_any(tag: bytes | None) -> bool:
+    if tag is not None and tag.strip() != b"*":
+        raise Refused(
+            "bad_request", "If-None-Match can only be *", "it has the request refused where something is there"
+        )
+    return tag is not None
 
 
 def check_json(content_type: bytes) -> None:

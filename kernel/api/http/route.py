@@ -18,7 +18,7 @@ from protocol.errors import Refused
 from protocol.names import number_of
 
 T = TypeVar("T")
-Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 class Request(msgspec.Struct, Generic[T], frozen=True):
@@ -28,6 +28,10 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     args: Mapping[str, str]
     query: Mapping[str, str]
     last_event_id: str | None = None
+    if_match: int | None = None
+    """From ``If-Match``: the version that the change is made from."""
+    if_none_match: bool = False
+    """``If-None-Match: *``: only where nothing is there."""
     request_key: RequestKey | None = None
     """From ``Idempotency-Key``: who repeats it gets the recorded answer."""
 

@@ -6,6 +6,7 @@ from kernel.api.http import (
     agents,
     approvals,
     archives,
+    documents,
     events,
     instructions,
     merges,
@@ -16,6 +17,7 @@ from kernel.api.http import (
     runs,
     spaces,
     system,
+    tasks,
     workflows,
 )
 from kernel.api.http.route import Route
@@ -70,6 +72,19 @@ from protocol.api.runs import (
     WorktreeList,
 )
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
+from protocol.documents import (
+    DocumentBlame,
+    DocumentChanged,
+    DocumentDiff,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentList,
+    DocumentPut,
+    SuggestionInfo,
+    SuggestionList,
+    SuggestionMade,
+    SuggestionVerdict,
+)
 from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
@@ -206,22 +221,22 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
-    Route("GET", "/spaces/<space>/tasks", spaces.list_tasks, TaskList),
+    Route("GET", "/spaces/<space>/tasks", tasks.list_tasks, TaskList),
     Route(
         "POST",
         "/spaces/<space>/tasks",
-        spaces.plan_tasks,
+        tasks.plan_tasks,
         TasksPlanned,
         asks=TaskPlanRequest,
         status=201,
         people_only=True,
     ),
-    Route("GET", "/spaces/<space>/tasks/<id>", spaces.show_task, TaskDocument),
-    Route("POST", "/spaces/<space>/tasks/<id>/claim", spaces.claim_task, TaskDocument, people_only=True),
+    Route("GET", "/spaces/<space>/tasks/<id>", tasks.show_task, TaskDocument),
+    Route("POST", "/spaces/<space>/tasks/<id>/claim", tasks.claim_task, TaskDocument, people_only=True),
     Route(
         "POST",
         "/spaces/<space>/tasks/<id>/done",
-        spaces.finish_task,
+        tasks.finish_task,
         TaskDocument,
         asks=TaskDoneRequest,
         body_optional=True,
@@ -230,7 +245,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST",
         "/spaces/<space>/tasks/<id>/fail",
-        spaces.fail_task,
+        tasks.fail_task,
         TaskDocument,
         asks=TaskEndRequest,
         body_optional=True,
@@ -239,7 +254,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route(
         "POST",
         "/spaces/<space>/tasks/<id>/cancel",
-        spaces.cancel_task,
+        tasks.cancel_task,
         TaskDocument,
         asks=TaskEndRequest,
         body_optional=True,
@@ -249,6 +264,50 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
+    Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
+    Route("GET", "/spaces/<space>/documents/<path:path>", documents.read_document, DocumentInfo),
+    Route(
+        "PUT",
+        "/spaces/<space>/documents/<path:path>",
+        documents.write_document,
+        DocumentChanged,
+        asks=DocumentPut,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/documents/<path:path>",
+        documents.append_document,
+        DocumentChanged,
+        asks=DocumentPut,
+        people_only=True,
+    ),
+    Route(
+        "DELETE", "/spaces/<space>/documents/<path:path>", documents.delete_document, DocumentChanged, people_only=True
+    ),
+    Route("GET", "/spaces/<space>/document-history/<path:path>", documents.document_history, DocumentHistory),
+    Route("GET", "/spaces/<space>/document-blame/<path:path>", documents.document_blame, DocumentBlame),
+    Route("GET", "/spaces/<space>/document-diff/<path:path>", documents.document_diff, DocumentDiff),
+    Route("GET", "/spaces/<space>/suggestions", documents.list_suggestions, SuggestionList),
+    Route("GET", "/spaces/<space>/suggestions/<id>", documents.show_suggestion, SuggestionInfo),
+    Route(
+        "POST",
+        "/spaces/<space>/suggestions/<id>/accept",
+        documents.accept_suggestion,
+        SuggestionMade,
+        asks=SuggestionVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/suggestions/<id>/reject",
+        documents.reject_suggestion,
+        SuggestionMade,
+        asks=SuggestionVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
     Route("GET", "/spaces/<space>/export", archives.of_space, None),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
     Route(

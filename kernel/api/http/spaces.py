@@ -1,21 +1,15 @@
-"""Spaces: their channels, members, tasks and working trees, and the erasing of what was said there."""
-
-from collections.abc import Callable
-from functools import partial
+"""Spaces: their channels, members and working trees, and the erasing of what was said there."""
 
 import msgspec
 
 from kernel.api.context import ProjectFiles, StoreAccess
-from kernel.api.http.route import Request, once, page_of
+from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
-from kernel.store import agents, instructions, messages, tasks, work_notes, workflows, worktrees
+from kernel.store import agents, messages, work_notes, workflows, worktrees
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.clear import clear as clear_spaces
-from kernel.store.transitions.close import close_cancelled
-from kernel.store.transitions.tasks import Changed
 from kernel.store.worktrees import Worktree
 from protocol.api.agents import Cleared
 from protocol.api.messages import Channel
@@ -23,16 +17,6 @@ from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, Wor
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
 from protocol.names import AgentKey, SpaceId, inline_key, is_personal, number_of, place_of, run_id, split_space
-from protocol.tasks import (
-    TASK_STATES,
-    TaskDocument,
-    TaskDoneRequest,
-    TaskEndRequest,
-    TaskList,
-    TaskPlanRequest,
-    TasksPlanned,
-    document,
-)
 
 
 async def channel(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Channel:
@@ -85,75 +69,6 @@ async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) 
             for member in found
         )
     return MemberList(space=place_of(space), members=tuple(rows))
-
-
-async def list_tasks(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TaskList:
-    """GET /spaces/:space/tasks?state=&for=&limit=&after=: in the order of their ids; for a member, or claimed by it."""
-    space = known_space(store, files, call.args["space"])
-    state = call.query.get("state")
-    if state is not None and state not in TASK_STATES:
-        raise Refused("bad_request", f"{state[:40]!r} is no state of a task", f"there are {', '.join(TASK_STATES)}")
-    page = page_of(call, "after", "t")
-    return await store.reader.read(tasks.listed, space, page, state=state, name=call.query.get("for"))
-
-
-async def show_task(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
-    """GET /spaces/:space/tasks/:id, by its id or its key."""
-    space, name = known_space(store, files, call.args["space"]), call.args["id"]
-    found = await store.reader.read(tasks.find, space, name)
-    if found is None:
-        raise Refused("not_found", f"{place_of(space)} has no task {name[:40]!r}", "awk task list shows them")
-    return document(tasks.info(found))
-
-
-async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /spaces/:space/tasks: all of them, or none."""
-    space, specs = known_space(store, files, call.args["space"]), call.body.tasks
-
-    def change(tx: Transaction) -> TasksPlanned:
-        planned = transitions.plan(tx, space, specs)
-        return TasksPlanned(space=place_of(space), ids=planned.ids, tasks=planned.tasks)
-
-    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
-
-
-async def claim_task(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /spaces/:space/tasks/:id/claim, as the user: no agent does it then."""
-    return await _change_task(store, files, call, transitions.claim)
-
-
-async def finish_task(call: Request[TaskDoneRequest], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /spaces/:space/tasks/:id/done, whoever is at it. No check is run for a person's word."""
-    return await _change_task(store, files, call, partial(transitions.finish, result=call.body.result))
-
-
-async def fail_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /spaces/:space/tasks/:id/fail, whoever is at it."""
-    return await _change_task(store, files, call, partial(transitions.fail, reason=call.body.reason))
-
-
-async def cancel_task(call: Request[TaskEndRequest], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /spaces/:space/tasks/:id/cancel."""
-    return await _change_task(store, files, call, partial(transitions.cancel_task, reason=call.body.reason))
-
-
-async def _change_task(
-    store: StoreAccess,
-    files: ProjectFiles,
-    call: Request[None] | Request[TaskDoneRequest] | Request[TaskEndRequest],
-    step: Callable[[Transaction, str, str], Changed],
-) -> Response:
-    """Make ``step`` as the user; the work that the task was given out as, if that waits for its turn, is taken back."""
-    space, name = known_space(store, files, call.args["space"]), call.args["id"]
-
-    def change(tx: Transaction) -> TaskDocument:
-        changed = step(tx, space, name)
-        work = None if changed.withdrawn is None else instructions.find(tx.conn, changed.withdrawn)
-        if work is not None and work.state in ("queued", "yielded", "waiting"):
-            close_cancelled(tx, work.number, work.epoch)
-        return document(changed.task)
-
-    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
 
 
 async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:

@@ -14,7 +14,9 @@ from kernel.api.mcp.tool import Caller, Tool
 from kernel.api.mcp.tools import TOOLS, opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
+from kernel.policy.documents import Clashing
 from kernel.store.quotas import QuotaReached, tell_reached
+from protocol.api.document import DocumentConflict
 from protocol.errors import Refused
 from protocol.text import encode_json
 
@@ -28,6 +30,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: str
     detail: str
     hint: str | None = None
+    conflict: DocumentConflict | None = None
+    """Of ``version_conflict``: the three texts."""
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -107,4 +111,6 @@ def call_key(value: object) -> str | None:
 
 def failed(refused: Refused) -> Answer:
     """The answer to a call that is refused."""
-    return Answer(encode_json(Failure(code=refused.code, detail=refused.text, hint=refused.hint)), is_error=True)
+    conflict = refused.conflict if isinstance(refused, Clashing) else None
+    failure = Failure(code=refused.code, detail=refused.text, hint=refused.hint, conflict=conflict)
+    return Answer(encode_json(failure), is_error=True)

@@ -5,7 +5,7 @@ workflow holds, whoever would be woken gets the work all the same, but it waits 
 
 What an agent says when its work is done becomes a reply in the space the work came from. A failure is told once, there,
 as the system's words and never the agent's; of what a schedule wakes, which fails again and again while its cause
-lasts, the first time only.
+lasts, the first time only. A change of a document wakes nobody, a suggestion whoever owns the document.
 """
 
 from collections.abc import Mapping
@@ -14,6 +14,7 @@ from typing import Final
 
 from kernel.rule.assignment import (
     assign,
+    assign_mentioned,
     check_recipient,
     continues,
     limit_reached,
@@ -159,3 +160,22 @@ def _mentioned(fact: Fact, view: View) -> dict[AgentKey, str]:
 
 
 ROUTING: Final = Rule(name="routing", kinds=frozenset({"kickoff", "said", "reply"}), decide=decide_mentions)
+
+
+def decide_document(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Wake those that a suggestion is for, as a mention does; who is only named finds it in the inbox."""
+    workspace = view.workspace(fact.draft.space)
+    if workspace is None:
+        return ()
+    told = _members(fact, fact.draft.mentions or (), view)
+    woken = assign_mentioned(fact, workspace, _members(fact, fact.draft.to, view))
+    return (*(Deliver(key, AgentName(name)) for key, name in told), *woken)
+
+
+def _members(fact: Fact, names: tuple[str, ...], view: View) -> tuple[tuple[AgentKey, str], ...]:
+    """Return those of ``names`` that are members, without the speaker of ``fact``."""
+    keys = ((view.member(fact.draft.space, name), name) for name in names)
+    return tuple((key, name) for key, name in keys if key is not None and key != fact.speaker)
+
+
+DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document"}), decide=decide_document)

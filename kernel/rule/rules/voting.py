@@ -39,7 +39,7 @@ from kernel.rule.view import ProposalView, View, Workspace
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, place_of, split_space
 from protocol.text import encode_json
-from protocol.voting import BallotType, Method, Option, TieBreaker, Why
+from protocol.voting import BallotType, Binds, Method, Option, TieBreaker, Why
 
 _TYPES: Final[Mapping[BallotType, str]] = MappingProxyType(
     {
@@ -98,6 +98,12 @@ def announced(opened: ProposalOpened) -> str:
         terms.append("each option is a task, which is given to the first member who chooses it")
     if opened.strict:
         terms.append("without these votes nobody wins, also when its time is up")
+    binds = opened.terms.binds or Binds()
+    if opened.terms.binding and opened.terms.type == "election":
+        what = f"what {', '.join(map(one_line, binds.documents))} names of" if binds.documents else "all of"
+        terms.append(f"the winner owns {what} the documents, and alone writes them")
+    if binds.suggestion is not None:
+        terms.append(f"yes accepts the suggestion {one_line(binds.suggestion)}, no rejects it")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")
     lines = [
         f"[PROPOSAL:{opened.name}] {one_line(opened.terms.title)}",

@@ -1,7 +1,7 @@
 """Append a message, and all that follows from it; or the message by which a person has an agent go on."""
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -9,7 +9,7 @@ from kernel.rule.draft import Author, Draft, Fact
 from kernel.store import idempotency
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.attempts import Held, held
-from kernel.store.idempotency import RequestKey, find, find_response, record_response
+from kernel.store.idempotency import RequestKey, UnkeyedCall, Words, find, find_response, record_response
 from kernel.store.quotas import use
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
@@ -127,6 +127,60 @@ def _speaker(tx: Transaction, author: Author, draft: Draft) -> Held:
     if draft.sender != instruction.name or draft.space != instruction.space:
         raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {place_of(draft.space)}")
     return instruction
+
+
+_Result = TypeVar("_Result", bound=msgspec.Struct)
+
+
+class Speaker(NamedTuple):
+    """Author of a call, the user or an attempt, and what the ledger has of it."""
+
+    name: str
+    held: Held | None = None
+    call: UnkeyedCall | None = None
+
+    @property
+    def number(self) -> int | None:
+        """Return the number of its instruction; None: it is a person."""
+        return None if self.held is None else self.held.number
+
+    def known(self, result: type[_Result]) -> _Result | None:
+        """Return the recorded answer to the same call."""
+        given = None if self.call is None else self.call.result
+        return None if given is None else msgspec.json.decode(given, type=result)
+
+    def keep(self, tx: Transaction, result: _Result) -> _Result:
+        """Have the same call answered so again."""
+        if self.held is not None and self.call is not None:
+            idempotency.record(tx, self.held, self.call, _encode(result))
+        return result
+
+    def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
+        """Append ``draft`` as this one's, and count it with ``text`` (None: its own) among what it may say."""
+        holder = self.held
+        fact = Fact(
+            draft,
+            hops=0 if holder is None else holder.hops + 1,
+            cause=None if holder is None else holder.number,
+            speaker=None if holder is None else holder.agent,
+        )
+        if holder is None:
+            return apply_effects.apply_fact(tx, fact)
+        use(tx, holder, messages=1, text=draft.text if text is None else text)
+        recorder = apply_effects.apply_fact(tx, fact)
+        if recorder.instructions:
+            use(tx, holder, instructions=len(recorder.instructions))
+        return recorder
+
+
+def speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> Speaker:
+    """Return who calls: without an ``author`` the user. Raises Refused (stale_attempt, forbidden)."""
+    if author is None:
+        return Speaker(USER)
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if holder.space != space:
+        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+    return Speaker(holder.name, holder, find(tx, author, holder, words, call_key))
 
 
 WORD: Final = "continue"

@@ -77,7 +77,14 @@ UPDATE landings SET outcome = CAST(json_remove(CAST(outcome AS TEXT), '$.output'
 WHERE space IN (SELECT value FROM cleared)
 """
 
-PARAMS: Final = "UPDATE workflows SET params = x'7b7d' WHERE space IN (SELECT value FROM cleared)"
+ERASE_VERSIONS: Final = """
+DELETE FROM document_versions
+WHERE document IN (SELECT d.id FROM documents AS d WHERE d.space IN (SELECT value FROM cleared))
+"""
+ERASE_DOCUMENTS: Final = "DELETE FROM documents WHERE space IN (SELECT value FROM cleared)"
+ERASE_SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space IN (SELECT value FROM cleared)"
+
+PARAMS: Final = "UPDATE workflows SET params = x'7b7d', held_kickoff = NULL WHERE space IN (SELECT value FROM cleared)"
 
 EVENTS: Final = """
 UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL, '$.id', '',
@@ -111,7 +118,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
 OF_SPACE: Final = (
     ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_RESOURCES, ERASE_STATUSES, ERASE_HANDOVERS, ERASE_FEEDBACK,
     ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS, ERASE_TASK_NEEDS, ERASE_TASKS, ERASE_COMPLAINTS, ERASE_OUTCOMES,
-    PARAMS, EVENTS, ERASE_ANSWERS,
+    ERASE_VERSIONS, ERASE_DOCUMENTS, ERASE_SUGGESTIONS, PARAMS, EVENTS, ERASE_ANSWERS,
 )  # fmt: skip
 
 MAKE_LISTS: Final = """

@@ -69,12 +69,14 @@ INLINE: Final = "DELETE FROM agents WHERE home_space = ? AND origin = 'inline'"
 LANDINGS: Final = "DELETE FROM landings WHERE space = ?"
 RESOURCES: Final = "DELETE FROM resources WHERE space = ?"
 STATUSES: Final = "DELETE FROM statuses WHERE space = ?"
-# fmt: off
+VERSIONS: Final = "DELETE FROM document_versions WHERE document IN (SELECT d.id FROM documents AS d WHERE d.space = ?)"
+DOCUMENTS: Final = "DELETE FROM documents WHERE space = ?"
+SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space = ?"
+OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
 OF_RUNS: Final = (
     RESOURCES, STATUSES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES,
-    INLINE,
-)
-# fmt: on
+    INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS, OWNERS,
+)  # fmt: skip
 
 
 def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:

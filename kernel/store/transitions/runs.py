@@ -18,7 +18,7 @@ from kernel.policy.run_completion import (
     run_completion,
 )
 from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
-from kernel.store import agents, landings, run_outcomes, voting, workflows
+from kernel.store import agents, documents, landings, run_outcomes, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
@@ -26,10 +26,10 @@ from kernel.store.mirrors import mark_redo
 from kernel.store.tasks import unfinished
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks
-from kernel.store.transitions.append import append
+from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.landings import plan_landing, request_landing
-from kernel.store.transitions.voting import expire_proposals
+from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
 from protocol.api.merges import MergeRequest
@@ -48,7 +48,7 @@ from protocol.names import (
     workflow_space,
 )
 from protocol.tasks import TaskSpec
-from protocol.workflow import Deliver
+from protocol.workflow import ELECT, Deliver
 
 
 class StartedRun(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ def start_run(
     started = draft.payload
     assert isinstance(started, RunSpec), started
     draft, begins = _in_its_space(tx.conn, draft, started, continues=continues)
-    appended = append(tx, draft)
+    appended = _begin(tx, draft)
     for (agent,) in tx.conn.execute(HELD_MEMBERS, (draft.space,)).fetchall():
         release_agent(tx, AgentKey(str(agent)))
     record = workflows.by_space(tx.conn, draft.space)
@@ -146,6 +146,39 @@ def start_run(
     if request is not None:
         record_response(tx, request, _encode(begun), status=201)
     return begun
+
+
+class _Workspace(msgspec.Struct, frozen=True):
+    document_owner: str | None = None
+
+
+class _Owned(msgspec.Struct, frozen=True):
+    workspace: _Workspace | bool = _Workspace()
+
+
+_owned: Final = msgspec.json.Decoder(_Owned)
+
+
+def _begin(tx: Transaction, draft: Draft) -> Appended:
+    """Append ``draft``, whose payload says what starts. First its members elect who owns the documents, where its file
+    says so; one alone has no need of an owner.
+    """
+    started = draft.payload
+    assert isinstance(started, RunSpec), started
+    workspace = _owned.decode(started.definition).workspace
+    owner = workspace.document_owner if isinstance(workspace, _Workspace) and len(started.members) > 1 else None
+    if owner != ELECT:
+        appended = append(tx, draft)
+        documents.begin(tx, draft.space, owner)
+        return appended
+    waiting = msgspec.structs.replace(started, kickoff=None)
+    appended = append(tx, msgspec.structs.replace(draft, payload=waiting))
+    documents.begin(tx, draft.space, None)
+    kickoff = HeldKickoff(
+        election=ELECTION, text=started.kickoff or "", to=started.kickoff_to, mentions=started.kickoff_mentions
+    )
+    elect_owner(tx, draft.space, kickoff)
+    return appended
 
 
 def _in_its_space(conn: apsw.Connection, draft: Draft, started: RunSpec, *, continues: bool) -> tuple[Draft, bool]:

@@ -3,10 +3,12 @@
 Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
 """
 
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Final, cast
 
+import apsw
 import msgspec
 
+from kernel.policy.documents import EVERYTHING
 from kernel.policy.voting import ProposalOpened, binds_nothing, decisive, not_its_terms, with_defaults
 from kernel.rule.draft import (
     Author,
@@ -17,20 +19,19 @@ from kernel.rule.draft import (
     ProposalDue,
     VoteCast,
 )
-from kernel.rule.rules.voting import announced, cancelled, may_break, unknown, voted
+from kernel.rule.rules.voting import announced, cancelled, may_break, one_line, unknown, voted
 from kernel.rule.view import ProposalView
-from kernel.store import idempotency, run_outcomes, voting
-from kernel.store.attempts import Held, held
-from kernel.store.idempotency import UnkeyedCall, Words, find
-from kernel.store.quotas import use
+from kernel.store import documents, run_outcomes, voting
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects, tasks
+from kernel.store.transitions.append import Speaker, append, speaker
 from kernel.store.transitions.apply_effects import EffectWriter
+from kernel.store.transitions.documents import accept_by_vote
 from protocol.errors import Refused
-from protocol.message import SYSTEM, USER, MessageKind
-from protocol.names import InstructionId, message_id, place_of
-from protocol.voting import BallotInfo, ProposalTerms
+from protocol.message import SYSTEM, MessageKind
+from protocol.names import InstructionId, message_id
+from protocol.voting import BallotInfo, ProposalTerms, Resolution
 
 
 class Proposed(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,29 +57,6 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     message_id: str
 
 
-_encode: Final = msgspec.json.Encoder().encode
-_Result = TypeVar("_Result", Proposed, Voted, Cancelled)
-
-
-class _Speaker(NamedTuple):
-    """Author of a call, the user or an attempt, and what the ledger has of it."""
-
-    name: str
-    held: Held | None = None
-    call: UnkeyedCall | None = None
-
-    def known(self, result: type[_Result]) -> _Result | None:
-        """Return the recorded answer to the same call."""
-        given = None if self.call is None else self.call.result
-        return None if given is None else msgspec.json.decode(given, type=result)
-
-    def keep(self, tx: Transaction, result: _Result) -> _Result:
-        """Have the same call answered so again."""
-        if self.held is not None and self.call is not None:
-            idempotency.record(tx, self.held, self.call, _encode(result))
-        return result
-
-
 def create(
     tx: Transaction,
     space: str,
@@ -92,8 +70,8 @@ def create(
 
     ``salt`` decides what is left to lots: something that nobody can guess.
     """
-    speaker = _speaker(tx, space, author, ("proposal", _words(asked)), call_key)
-    if (before := speaker.known(Proposed)) is not None:
+    who = speaker(tx, space, author, ("proposal", _words(asked)), call_key)
+    if (before := who.known(Proposed)) is not None:
         return before
     name = asked.id or (f"p{int(tx.conn.execute(FREE, {'space': space}).get)}")
     members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
@@ -109,17 +87,19 @@ def create(
         wrong = tasks.not_assignable(tx, space, tuple(option.id for option in asked.options))
     if wrong is not None:
         raise Refused("bad_request", *wrong)
+    if asked.binds is not None and asked.binds.suggestion is not None:
+        documents.check_open(documents.suggestion(tx.conn, space, asked.binds.suggestion))
     if terms is not None and decides:
         opened = decisive(asked, terms, members, tx.now_ms, salt)
     else:
         opened = with_defaults(asked, name, members, tx.now_ms, salt)
-    recorder = _record(tx, speaker, space, "proposal", announced(opened), opened)
+    recorder = _record(tx, who, space, "proposal", announced(opened), opened)
     result = Proposed(
         ballot=_info(tx, space, name),
         message_id=message_id(recorder.first_seq),
         instruction_ids=tuple(recorder.instructions),
     )
-    return speaker.keep(tx, result)
+    return who.keep(tx, result)
 
 
 def vote(
@@ -137,18 +117,18 @@ def vote(
 
     ``seen`` is what the voter had before its eyes: it is said with the vote.
     """
-    speaker = _speaker(tx, space, author, ("vote", name, choice, reason), call_key)
-    if (before := speaker.known(Voted)) is not None:
+    who = speaker(tx, space, author, ("vote", name, choice, reason), call_key)
+    if (before := who.known(Voted)) is not None:
         return before
     ballot = _ballot(tx, space, name)
-    breaks = may_break(ballot, speaker.name, choice, tx.now_ms)
-    if ballot.votes.get(speaker.name) == choice and not breaks:
+    breaks = may_break(ballot, who.name, choice, tx.now_ms)
+    if ballot.votes.get(who.name) == choice and not breaks:
         return Voted(ballot=_info(tx, space, name), again=True)
     payload = VoteCast(name=name, choice=choice, reason=reason, now_ms=tx.now_ms)
     text = voted(ballot, choice, reason, breaks_tie=breaks, seen=seen)
-    recorder = _record(tx, speaker, space, "vote", text, payload)
+    recorder = _record(tx, who, space, "vote", text, payload)
     _settle(tx, space, name)
-    return speaker.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
+    return who.keep(tx, Voted(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
 def cancel_proposal(
@@ -162,14 +142,15 @@ def cancel_proposal(
     quietly: bool = False,
 ) -> Cancelled:
     """Take a ballot back. ``quietly``: nobody is woken by it. Raises Refused, as ``create`` does."""
-    speaker = _speaker(tx, space, author, ("cancel", name, reason), call_key)
-    if (before := speaker.known(Cancelled)) is not None:
+    who = speaker(tx, space, author, ("cancel", name, reason), call_key)
+    if (before := who.known(Cancelled)) is not None:
         return before
     expire_proposals(tx)  # though no alarm has come yet
     ballot = _ballot(tx, space, name)
     payload = ProposalCancelled(name=name, reason=reason, quietly=quietly)
-    recorder = _record(tx, speaker, space, "resolved", cancelled(ballot, reason), payload)
-    return speaker.keep(tx, Cancelled(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
+    recorder = _record(tx, who, space, "resolved", cancelled(ballot, reason), payload)
+    _settle(tx, space, name, quietly=quietly)
+    return who.keep(tx, Cancelled(ballot=_info(tx, space, name), message_id=message_id(recorder.first_seq)))
 
 
 def _words(asked: ProposalTerms) -> dict[str, object]:
@@ -183,6 +164,7 @@ def _words(asked: ProposalTerms) -> dict[str, object]:
         "resolution": asked.resolution,
         "binding": asked.binding,
         "timeout_ms": asked.timeout_ms,
+        **({} if asked.binds is None else {"binds": asked.binds}),
     }
 
 
@@ -194,16 +176,7 @@ def expire_proposals(tx: Transaction, over: str | None = None) -> None:
     for space, name in cast("list[tuple[str, str]]", tx.conn.execute(DUE, (tx.now_ms,)).fetchall()):
         payload = ProposalDue(name=name, now_ms=tx.now_ms, quietly=space == over)
         apply_effects.apply_fact(tx, Fact(Draft(kind="due", space=space, sender=SYSTEM, payload=payload)))
-        if space != over:
-            _settle(tx, space, name)
-
-
-def _settle(tx: Transaction, space: str, name: str) -> None:
-    """Do what follows from a binding vote that has ended: each task of an assignment goes to who chose it first."""
-    ballot = _info(tx, space, name)
-    if ballot.binding and ballot.type == "assignment" and ballot.state == "resolved":
-        takers = {vote.choice: vote.voter for vote in reversed(ballot.votes)}
-        tasks.assign_tasks(tx, space, takers, ballot.id)
+        _settle(tx, space, name, quietly=space == over)
 
 
 OPEN_IN: Final = "SELECT name FROM ballots INDEXED BY ballots_open WHERE state = 'open' AND space = ? ORDER BY id"
@@ -215,32 +188,88 @@ def cancel_open(tx: Transaction, space: str, reason: str) -> None:
         cancel_proposal(tx, space, name, reason, quietly=True)
 
 
-def _speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> _Speaker:
-    if author is None:
-        return _Speaker(USER)
-    holder = held(tx.conn, author.instruction, author.epoch)
-    if holder.space != space:
-        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
-    return _Speaker(holder.name, holder, find(tx, author, holder, words, call_key))
+class HeldKickoff(msgspec.Struct, frozen=True, kw_only=True):
+    """The first message of a run, as long as the members vote on ``election``."""
+
+    election: str
+    text: str = ""
+    to: tuple[str, ...] = ()
+    mentions: tuple[str, ...] | None = None
 
 
-def _record(
-    tx: Transaction, speaker: _Speaker, space: str, kind: MessageKind, text: str, payload: Payload
-) -> EffectWriter:
-    holder = speaker.held
-    fact = Fact(
-        Draft(kind=kind, space=space, sender=speaker.name, text=text, payload=payload),
-        hops=0 if holder is None else holder.hops + 1,
-        cause=None if holder is None else holder.number,
-        speaker=None if holder is None else holder.agent,
+_encode: Final = msgspec.json.Encoder().encode
+_held: Final = msgspec.json.Decoder(HeldKickoff)
+
+HOLD: Final = "UPDATE workflows SET held_kickoff = ? WHERE space = ? AND state = 'running'"
+HELD: Final = "SELECT held_kickoff FROM workflows WHERE space = ? AND state = 'running'"
+
+
+def hold_kickoff(tx: Transaction, space: str, kickoff: HeldKickoff | None) -> None:
+    """Keep the first message until an election has ended; None: it is said."""
+    tx.conn.execute(HOLD, (None if kickoff is None else _encode(kickoff), space))
+
+
+def held_kickoff(conn: apsw.Connection, space: str) -> HeldKickoff | None:
+    """The first message of the run in ``space``, if it waits for an election."""
+    row = conn.execute(HELD, (space,)).fetchone()
+    return None if row is None or row[0] is None else _held.decode(row[0])
+
+
+ELECTION: Final = "document-owner"
+"""The election that a workflow has held before its kickoff (``document_owner: elect``)."""
+
+
+def elect_owner(tx: Transaction, space: str, kickoff: HeldKickoff) -> None:
+    """Have the members elect who owns the documents; the first message waits until they have, or time is up."""
+    hold_kickoff(tx, space, kickoff)
+    members = tuple(member for _, member in TransactionView(tx.conn).roster(space))
+    asked = ProposalTerms(
+        type="election",
+        title="Who owns the documents?",
+        description="The owner alone writes the documents of this workspace, and decides about what others suggest. "
+        "The work begins when all have voted, or when the time is up.",
+        resolution=Resolution(tie_breaker="first"),
+        binding=True,
     )
-    if holder is None:
-        return apply_effects.apply_fact(tx, fact)
-    use(tx, holder, messages=1, text=text)
-    recorder = apply_effects.apply_fact(tx, fact)
-    if recorder.instructions:
-        use(tx, holder, instructions=len(recorder.instructions))
-    return recorder
+    opened = with_defaults(asked, kickoff.election, members, tx.now_ms)
+    draft = Draft(kind="proposal", space=space, sender=SYSTEM, text=announced(opened), payload=opened)
+    apply_effects.apply_fact(tx, Fact(draft))
+
+
+def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) -> None:
+    """Do what follows from a binding proposal that has ended. ``quietly``: nobody begins anything after it."""
+    ended = run_outcomes.binding_outcome(tx.conn, space, name)
+    if ended is None:
+        return
+    if ended.type == "election" and ended.winner is not None:
+        patterns = ended.binds.documents or (EVERYTHING,)
+        documents.set_owners(tx, space, patterns, ended.winner)
+        what = "the documents" if not ended.binds.documents else ", ".join(map(one_line, patterns))
+        text = f"[DOC_OWNER] {ended.winner} owns {what}: the others suggest (team_doc_suggest)"
+        append(tx, Draft(kind="system", space=space, sender=SYSTEM, text=text))
+    elif ended.binds.suggestion is not None:
+        accept_by_vote(tx, space, ended.binds.suggestion, ended.winner, name)
+    elif ended.type == "assignment" and not quietly:
+        ballot = _info(tx, space, name)
+        if ballot.state == "resolved":  # each task goes to who chose it first
+            tasks.assign_tasks(tx, space, {one.choice: one.voter for one in reversed(ballot.votes)}, name)
+    held_back = held_kickoff(tx.conn, space)
+    if held_back is not None and held_back.election == name:
+        hold_kickoff(tx, space, None)
+        if held_back.text and not quietly:
+            draft = Draft(
+                kind="kickoff",
+                space=space,
+                sender=SYSTEM,
+                text=held_back.text,
+                to=held_back.to,
+                mentions=held_back.mentions,
+            )
+            append(tx, draft)
+
+
+def _record(tx: Transaction, who: Speaker, space: str, kind: MessageKind, text: str, payload: Payload) -> EffectWriter:
+    return who.say(tx, Draft(kind=kind, space=space, sender=who.name, text=text, payload=payload))
 
 
 # The one after the highest that is free. Only names like our own are looked at (p1, p2, ...), and no longer ones.

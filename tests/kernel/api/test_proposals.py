@@ -87,7 +87,7 @@ async def test_what_is_called_off_is_over(kernel: ServedKernel) -> None:
         (HERE, {"type": "approval", "title": ""}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "timeout_seconds": 0.5}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "binding": True}, 400, "bad_request"),
-        (HERE, {"type": "election", "title": "x", "binding": True}, 400, "bad_request"),
+        (HERE, {"type": "election", "title": "x", "binding": True, "binds": {"suggestion": "s1"}}, 400, "bad_request"),
         (HERE, {"type": "approval", "title": "x", "resolution": {"quorum": 3}}, 400, "bad_request"),
         (HERE, {"type": "poll", "title": "x"}, 400, "bad_request"),
         (HERE, {"type": "decision", "title": "x", "options": [{"id": "a\n"}, {"id": "b"}]}, 400, "bad_request"),

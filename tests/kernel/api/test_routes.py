@@ -46,6 +46,12 @@ CONTRACT = {
     "GET /spaces/<space>/tasks", "POST /spaces/<space>/tasks", "GET /spaces/<space>/tasks/<id>",
     "POST /spaces/<space>/tasks/<id>/claim", "POST /spaces/<space>/tasks/<id>/done",
     "POST /spaces/<space>/tasks/<id>/fail", "POST /spaces/<space>/tasks/<id>/cancel",
+    "GET /spaces/<space>/documents", "GET /spaces/<space>/documents/<path:path>",
+    "PUT /spaces/<space>/documents/<path:path>", "POST /spaces/<space>/documents/<path:path>",
+    "DELETE /spaces/<space>/documents/<path:path>", "GET /spaces/<space>/document-history/<path:path>",
+    "GET /spaces/<space>/document-blame/<path:path>", "GET /spaces/<space>/document-diff/<path:path>",
+    "GET /spaces/<space>/suggestions", "GET /spaces/<space>/suggestions/<id>",
+    "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 
 
@@ -62,7 +68,7 @@ def test_every_route_has_a_handler_and_types(route: Route) -> None:
     assert re.sub(r"<(\w+)>", r":\1", route.path).split("/")[1] in doc, "the docstring names the route"
     for struct in (route.asks, route.answers):
         assert struct is None or msgspec.json.schema(struct)
-    assert route.asks is None or route.method in ("POST", "PATCH")
+    assert route.asks is None or route.method in ("POST", "PUT", "PATCH")
     assert route.answers is not None or not route.direct
 
 
@@ -125,6 +131,8 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "tree_status", "tree_take", "tree_commit", "resource_create", "resource_read",
         "my_status_set", "handover_write", "team_task_plan", "team_task_list", "team_task_claim",
         "team_task_done", "team_task_fail", "team_task_split",
+        "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
+        "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
     }  # fmt: skip
 
 
@@ -150,10 +158,17 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     if route.path.endswith("/tasks/<id>"):
         put_tasks = {"tasks": [{"title": "Ship it"}]}
         (known["id"],) = (await kernel.ask("POST", "/spaces/review:main/tasks", put_tasks)).json["tasks"]
+    if "document" in route.path:
+        known["path"] = "plans/a.md"
+        await kernel.ask("PUT", "/spaces/review:main/documents/plans/a.md", {"content": "x"})
+    if route.path.endswith("/suggestions/<id>"):
+        await kernel.attempt("alice@review")
+        await call(kernel, "team_doc_suggest", {"suggestion": "x"})
+        known["id"] = "s1"
     if route.path.endswith("/merge"):
         await kernel.plan_trees()
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
-    path = re.sub(r"<(\w+)>", lambda match: known[match[1]], route.path)
+    path = re.sub(r"<(?:path:)?(\w+)>", lambda match: known[match[1]], route.path)
     answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
     assert answer.status == 200
     if route.answers is None:

@@ -115,5 +115,14 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
 
 def test_proposals_are_asked_in_the_order_of_the_table() -> None:
     """Core proposals in table order."""
-    assert [one.name for one in CORE] == ["workflow", "routing", "reply", "failure", "wakeup", "approval", "ballot"]
+    assert [one.name for one in CORE] == [
+        "workflow",
+        "routing",
+        "reply",
+        "failure",
+        "wakeup",
+        "approval",
+        "ballot",
+        "document",
+    ]
     assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure"]

@@ -15,7 +15,7 @@ import trio
 
 from kernel.rule.draft import Draft, RunSpec
 from kernel.services.mirror import WAKING, Mirror
-from kernel.services.mirror_files import MirrorFiles
+from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.store import mirrors
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
@@ -47,6 +47,7 @@ class MirroredProject:
             wake=self.house.feed.new_wake(WAKING),
             files=MirrorFiles(str(self.root)),
             conversations=lambda: self.conversations,
+            document_files=DocumentFiles(str(self.root), settle_seconds=0.0),
         )
 
     async def workflow(self, tag: str = "main", mirror: str | None = FOLDER) -> str:

@@ -13,9 +13,11 @@ from typing import Final
 from hypothesis import HealthCheck, seed, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
+from tests.kernel.store.document_machine import DocumentMachine, FileDocumentMachine
 from tests.kernel.store.machine import FileMachine, StoreMachine
 
 COUNT: Final = 2000
+DOCUMENTS: Final = 10_000
 STEPS: Final = 100
 FILE_SHARE: Final = 10
 """One in so many runs in a file."""
@@ -39,13 +41,16 @@ def run(machine: type[RuleBasedStateMachine], examples: int, number: int) -> Non
 def main(argv: list[str]) -> int:
     """Run ``FEEDBACK_COUNT`` sequences in memory and a tenth of that in files."""
     parser = argparse.ArgumentParser(prog="tests.kernel.store.soak", description="Try sequences of commits.")
-    parser.add_argument("count", type=int, nargs="?", default=COUNT, help="how many sequences in memory")
+    parser.add_argument("count", type=int, nargs="?", help="how many sequences in memory")
+    parser.add_argument("--documents", action="store_true", help="histories of documents in place of all commits")
     parser.add_argument("--seed", type=int, help="of an earlier run, to have its sequences again")
     asked = parser.parse_args(argv)
     number = secrets.randbelow(2**32) if asked.seed is None else asked.seed
     sys.stdout.write(f"seed {number}\n")
     sys.stdout.flush()
-    for machine, examples in ((StoreMachine, asked.count), (FileMachine, max(asked.count // FILE_SHARE, 1))):
+    in_memory, in_file = (DocumentMachine, FileDocumentMachine) if asked.documents else (StoreMachine, FileMachine)
+    count = asked.count or (DOCUMENTS if asked.documents else COUNT)
+    for machine, examples in ((in_memory, count), (in_file, max(count // FILE_SHARE, 1))):
         began = time.monotonic()
         run(machine, examples, number)
         taken = time.monotonic() - began

@@ -13,6 +13,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import call
 
 MODES = ["2026-07-28", "auto", "legacy"]
 
@@ -40,6 +41,8 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
         "resource_create", "resource_read", "my_status_set", "handover_write",
+        "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
+        "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -65,9 +68,20 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "resource_create": {"content": "kept"},
         "resource_read": {"id": hashlib.sha256(b"review:main#1\0kept").hexdigest()[:20]},
         "team_proposal_create": {"type": "approval", "title": "Ship it?"},
+        "team_doc_write": {"content": "a", "file": "a.md"},
+        "team_doc_append": {"content": "b"},
+        "team_doc_create": {"content": "c", "file": "c.md"},
+        "team_doc_delete": {"file": "c.md", "if_version": 1},
+        "team_doc_history": {"file": "c.md"},
+        "team_doc_suggest": {"suggestion": "d"},
+        "team_doc_accept": {"suggestion": "s2"},
+        "team_doc_reject": {"suggestion": "s1"},
         "team_vote": {"proposal": "p1", "choice": "yes"},
         "team_proposal_cancel": {"proposal": "p1"},
     }
+    await kernel.attempt("bob@review", token="bobs-token")
+    await call(kernel, "team_doc_suggest", {"suggestion": "by bob", "file": "b.md"}, "bobs-token")
+    await call(kernel, "team_doc_suggest", {"suggestion": "by bob", "file": "bb.md"}, "bobs-token")
     async with client(kernel, mode) as mcp:
         for tool in (await mcp.list_tools()).tools:
             assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name
@@ -86,8 +100,8 @@ async def test_every_handshake_revision_is_spoken(kernel: ServedKernel, revision
     headers["MCP-Protocol-Version"] = revision
     ready = await kernel.ask("POST", "/mcp", {"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=headers)
     assert ready.status == 202
-    call = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "team_members", "arguments": {}}}
-    result = await kernel.ask("POST", "/mcp", call, headers=headers)
+    asked = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "team_members", "arguments": {}}}
+    result = await kernel.ask("POST", "/mcp", asked, headers=headers)
     assert (result.status, result.json["result"]["isError"]) == (200, False)
 
 

@@ -81,7 +81,7 @@ async def test_a_repeated_call_of_the_same_key_adds_nothing(team: ServedKernel) 
         ("team_proposal_create", {**CREATE, "options": [{"id": "a b"}, {"id": "c"}]}, "bad_request"),
         ("team_proposal_create", {**CREATE, "resolution": {"quorum": 3}}, "bad_request"),
         ("team_proposal_create", {**CREATE, "binding": True}, "bad_request"),
-        ("team_proposal_create", {"type": "election", "title": "x", "binding": True}, "bad_request"),
+        ("team_proposal_create", {"type": "election", "title": "x", "binds": {"documents": ["a"]}}, "bad_request"),
         ("team_proposal_create", {"type": "approval", "title": "x", "binding": True}, "bad_request"),
         ("team_proposal_create", {**CREATE, "id": "p1"}, "already_exists"),
         ("team_vote", {"proposal": "p9", "choice": "a"}, "not_found"),

@@ -1,0 +1,328 @@
+"""``awk doc``: the documents that the agents of a workflow share: read, written, compared, and who wrote each line."""
+
+import argparse
+from typing import Final
+
+from interface.cli.act import act
+from interface.cli.command_parser import Subcommand, Subcommands, text_of
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, escape, one_line, table
+from interface.cli.paging import DOCUMENTS, SUGGESTIONS, VERSIONS, count_flag, show_list
+from interface.cli.targets import workflow_target
+from interface.client import quoted
+
+VERBS: Final = Subcommands(
+    "doc",
+    (
+        Subcommand("list", "list the documents of a workflow"),
+        Subcommand("read", "print a document, or an older version of it"),
+        Subcommand("write", "write the whole text of a document"),
+        Subcommand("append", "add to the end of a document"),
+        Subcommand("create", "make a document that is not there"),
+        Subcommand("delete", "delete a document; its history stays"),
+        Subcommand("history", "list the versions of a document, the newest first"),
+        Subcommand("diff", "show what a version changed"),
+        Subcommand("blame", "show who wrote each line, and in which version"),
+        Subcommand("suggestions", "list what agents suggest"),
+        Subcommand("accept", "make a suggestion the newest version"),
+        Subcommand("reject", "decide that a suggestion is not taken"),
+    ),
+)
+
+
+def configure_doc(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_doc(context: Context) -> int:
+    """Do it."""
+    return VERBS.run(context)
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW."""
+    _workspace(parser)
+    count_flag(parser)
+
+
+def run_list(context: Context) -> int:
+    """Print a line for each document."""
+    return show_list(context, _path(context, "documents"), DOCUMENTS, documents_lines)
+
+
+def documents_lines(body: bytes, screen: Screen) -> list[str]:
+    """Name, version, size, owner and last author of each; the entry document is marked."""
+    from protocol.documents import DocumentList  # noqa: PLC0415  (JSON needs no types)
+
+    found = decode(body, DocumentList)
+    rows = [
+        [
+            f"{row.file}{' *' if row.entry else ''}",
+            str(row.version),
+            f"{row.size:,}",
+            row.owner or "-",
+            row.author or "-",
+            row.at or "-",
+        ]
+        for row in found.documents
+    ]
+    electing = [f"{found.electing} elects their owner: until then no agent writes"] if found.electing else []
+    return [*table(["FILE", "VERSION", "BYTES", "OWNER", "BY", "AT"], rows, screen), *electing]
+
+
+def configure_read(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW [FILE] [--version N]."""
+    _workspace(parser)
+    parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="its path (default: the entry document)")
+    parser.add_argument("--version", type=_version, metavar="N", help="an older version")
+
+
+def run_read(context: Context) -> int:
+    """Print its text."""
+    from protocol.documents import DocumentInfo, DocumentList  # noqa: PLC0415  (most commands need no types)
+
+    client = context.kernel()
+    file: str | None = context.args.file
+    if file is None:
+        file = decode(client.get(_path(context, "documents"), {"limit": "1"}), DocumentList).entry
+    version = {} if context.args.version is None else {"version": str(context.args.version)}
+
+    def lines(body: bytes, _screen: Screen) -> list[str]:
+        text = decode(body, DocumentInfo).content
+        return escape(text.removesuffix("\n")).split("\n") if text else []
+
+    return context.answer(client.get(_path(context, "documents", file), version), lines)
+
+
+def configure_write(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE TEXT [--if-version N] [--reason TEXT]."""
+    _text_arguments(parser, "the whole text; - reads it from standard input")
+    help_ = "the version that it was made from: what changed since is merged with it, or refused where it touches it"
+    parser.add_argument("--if-version", type=_version, metavar="N", help=help_)
+
+
+def run_write(context: Context) -> int:
+    """Write it, and print the version that it became."""
+    since = context.args.if_version
+    return _put(context, {} if since is None else {"from": str(since)})
+
+
+def configure_append(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE TEXT [--reason TEXT]."""
+    _text_arguments(parser, "what is added on a line of its own; - reads it from standard input")
+
+
+def run_append(context: Context) -> int:
+    """Add it, and print the version that came of it."""
+    body = {"content": text_of(context, context.args.text), "reason": context.args.reason}
+    return act(context, _path(context, "documents", context.args.file), (), changed_lines, body)
+
+
+def configure_create(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE TEXT [--reason TEXT]."""
+    _text_arguments(parser, "its text; - reads it from standard input")
+
+
+def run_create(context: Context) -> int:
+    """Make it."""
+    return _put(context, {}, {"If-None-Match": "*"})
+
+
+def configure_delete(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE [--if-version N] [--reason TEXT]."""
+    _workspace(parser)
+    parser.add_argument("file", metavar="DOCUMENT", help="its path: findings/auth.md")
+    parser.add_argument("--if-version", type=_version, metavar="N", help="only if this is its newest version")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the version")
+
+
+def run_delete(context: Context) -> int:
+    """Delete it."""
+    match = {} if context.args.if_version is None else {"If-Match": f'"{context.args.if_version}"'}
+    reason = {"reason": context.args.reason} if context.args.reason else {}
+    path = _path(context, "documents", context.args.file)
+    return context.answer(context.kernel().delete(path, reason, match), changed_lines)
+
+
+def _put(context: Context, query: dict[str, str], match: dict[str, str] | None = None) -> int:
+    body = {"content": text_of(context, context.args.text), "reason": context.args.reason}
+    path = _path(context, "documents", context.args.file)
+    return context.answer(context.kernel().put(path, body, query, match or {}), changed_lines)
+
+
+def changed_lines(body: bytes, _screen: Screen) -> list[str]:
+    """The version that a change led to."""
+    from protocol.documents import DocumentChanged  # noqa: PLC0415  (JSON needs no types)
+
+    one = decode(body, DocumentChanged)
+    how = " (nothing changed)" if one.unchanged else " (merged with what had changed)" if one.merged else ""
+    return [one_line(f"{one.file}: version {one.version}{how}")]
+
+
+def configure_history(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE."""
+    _workspace(parser)
+    parser.add_argument("file", metavar="DOCUMENT", help="its path")
+    count_flag(parser)
+
+
+def run_history(context: Context) -> int:
+    """Print a line for each version."""
+    path = _path(context, "document-history", context.args.file)
+    return show_list(context, path, VERSIONS, history_lines)
+
+
+def history_lines(body: bytes, screen: Screen) -> list[str]:
+    """Its number, who made it in which instruction and run, what it changed, and why."""
+    from protocol.documents import DocumentHistory  # noqa: PLC0415  (JSON needs no types)
+
+    rows = [
+        [
+            str(row.version),
+            row.action,
+            row.author,
+            row.instruction or "-",
+            row.run or "-",
+            f"+{row.added} -{row.removed}",
+            row.at,
+            row.reason or "",
+        ]
+        for row in decode(body, DocumentHistory).versions
+    ]
+    return table(["VERSION", "HOW", "BY", "INSTRUCTION", "RUN", "LINES", "AT", "WHY"], rows, screen)
+
+
+def configure_diff(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE [--from N] [--to N]."""
+    _workspace(parser)
+    parser.add_argument("file", metavar="DOCUMENT", help="its path")
+    parser.add_argument("--from", dest="since", type=_version, metavar="N", help="(default: the version before)")
+    parser.add_argument("--to", dest="until", type=_version, metavar="N", help="(default: the newest version)")
+
+
+def run_diff(context: Context) -> int:
+    """Print it as a unified diff."""
+    from protocol.documents import DocumentDiff  # noqa: PLC0415  (JSON needs no types)
+
+    given = {"from": context.args.since, "to": context.args.until}
+    query = {name: str(number) for name, number in given.items() if number is not None}
+
+    def lines(body: bytes, _screen: Screen) -> list[str]:
+        text = decode(body, DocumentDiff).diff
+        return escape(text.removesuffix("\n")).split("\n") if text else ["no difference"]
+
+    path = _path(context, "document-diff", context.args.file)
+    return context.answer(context.kernel().get(path, query), lines)
+
+
+def configure_blame(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW FILE."""
+    _workspace(parser)
+    parser.add_argument("file", metavar="DOCUMENT", help="its path")
+
+
+def run_blame(context: Context) -> int:
+    """Print each line behind its version, author, instruction and run."""
+    path = _path(context, "document-blame", context.args.file)
+    return context.answer(context.kernel().get(path), blame_lines)
+
+
+def blame_lines(body: bytes, _screen: Screen) -> list[str]:
+    """Lines in columns; their text is not cut."""
+    from protocol.documents import DocumentBlame  # noqa: PLC0415  (JSON needs no types)
+
+    rows = decode(body, DocumentBlame).lines
+    columns = [(str(row.version), row.author, row.instruction or "-", row.run or "-") for row in rows]
+    widths = [max((len(row[place]) for row in columns), default=0) for place in range(4)]
+    return [
+        f"{'  '.join(word.ljust(width) for word, width in zip(row, widths, strict=True))}  {one_line(line.text)}"
+        for row, line in zip(columns, rows, strict=True)
+    ]
+
+
+def configure_suggestions(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW [--all]."""
+    _workspace(parser)
+    parser.add_argument("--all", action="store_true", help="those that are decided too")
+    count_flag(parser)
+
+
+def run_suggestions(context: Context) -> int:
+    """Print a line for each."""
+    query = {} if context.args.all else {"state": "open"}
+    return show_list(context, _path(context, "suggestions"), SUGGESTIONS, suggestions_lines, query)
+
+
+def suggestions_lines(body: bytes, screen: Screen) -> list[str]:
+    """Id, document, author, state and reason of each."""
+    from protocol.documents import SuggestionList  # noqa: PLC0415  (JSON needs no types)
+
+    rows = [
+        [row.id, row.file, str(row.since), row.author, row.state, row.at, row.reason or ""]
+        for row in decode(body, SuggestionList).suggestions
+    ]
+    return (
+        table(["ID", "FILE", "SINCE", "BY", "STATE", "AT", "WHY"], rows, screen) if rows else ["nothing is suggested"]
+    )
+
+
+def configure_accept(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW SUGGESTION."""
+    _decision(parser)
+
+
+def run_accept(context: Context) -> int:
+    """Accept it."""
+    return _decide(context, "accept")
+
+
+def configure_reject(parser: argparse.ArgumentParser) -> None:
+    """@WORKFLOW SUGGESTION."""
+    _decision(parser)
+
+
+def run_reject(context: Context) -> int:
+    """Reject it."""
+    return _decide(context, "reject")
+
+
+def _decision(parser: argparse.ArgumentParser) -> None:
+    _workspace(parser)
+    parser.add_argument("id", metavar="SUGGESTION", help="its id: s3")
+    parser.add_argument("--reason", metavar="TEXT", default="", help="the members read it")
+
+
+def _decide(context: Context, what: str) -> int:
+    def lines(body: bytes, _screen: Screen) -> list[str]:
+        from protocol.documents import SuggestionMade  # noqa: PLC0415  (JSON needs no types)
+
+        one = decode(body, SuggestionMade)
+        became = "" if one.accepted_version is None else f", version {one.accepted_version}"
+        return [one_line(f"{one.id}: {one.state}, {one.file}{became}")]
+
+    path = f"{_path(context, 'suggestions')}/{quoted(context.args.id)}/{what}"
+    return act(context, path, (), lines, {"reason": context.args.reason})
+
+
+def _workspace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("target", metavar="@WORKFLOW[:TAG]", help="whose documents: of its newest run")
+
+
+def _text_arguments(parser: argparse.ArgumentParser, about: str) -> None:
+    _workspace(parser)
+    parser.add_argument("file", metavar="DOCUMENT", help="its path: findings/auth.md")
+    parser.add_argument("text", metavar="TEXT", help=about)
+    parser.add_argument("--reason", metavar="TEXT", default="", help="kept with the version")
+
+
+def _path(context: Context, what: str, file: str | None = None) -> str:
+    """The path of ``what`` in the API, of one document or of all. Raises Failure (bad_target)."""
+    path = f"/spaces/{quoted(workflow_target(context.args.target).space)}/{what}"
+    return path if file is None else f"{path}/{'/'.join(map(quoted, file.split('/')))}"
+
+
+def _version(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a version")
+    return int(text)

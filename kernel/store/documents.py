@@ -1,0 +1,377 @@
+"""Documents of workspaces: files, versions, suggestions and owners; rows and queries.
+
+The newest text is kept whole, each version with what undoes it: so older texts, and where each line is from, follow
+from the rows alone, and a version costs as much as it changes.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.documents import EVERYTHING, Hunk, Owner, applied, blame, lines_of, owner_of, unified, visible
+from kernel.store import rows
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.documents import (
+    ENTRY,
+    BlameLine,
+    DocumentBlame,
+    DocumentDiff,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentList,
+    DocumentRow,
+    SuggestionInfo,
+    SuggestionList,
+    SuggestionRow,
+    VersionRow,
+)
+from protocol.errors import Refused
+from protocol.names import instruction_id, message_id, number_of, place_of, run_id
+
+
+class StoredDocument(msgspec.Struct, frozen=True):
+    """A row of documents."""
+
+    id: int
+    file: str
+    version: int
+    content: str
+    deleted: int
+
+    @property
+    def text(self) -> str | None:
+        """Its text; None: it is deleted."""
+        return None if self.deleted else self.content
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines: none of what is deleted."""
+        return [] if self.deleted else lines_of(self.content)
+
+
+class _Workspace(msgspec.Struct, frozen=True):
+    document: str | None = None
+    documents: tuple[str, ...] = ()
+
+
+class _Shaped(msgspec.Struct, frozen=True):
+    workspace: _Workspace | bool = _Workspace()
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The documents of the run that a space had last: which is the entry, which are named, and who owns them."""
+
+    entry: str
+    named: tuple[str, ...]
+    owners: tuple[Owner, ...]
+    election: str | None
+    """The proposal that elects an owner, while it is open."""
+
+    def owner(self, file: str) -> str | None:
+        """Return who owns ``file``."""
+        return owner_of(file, self.owners)
+
+
+_shaped: Final = msgspec.json.Decoder(_Shaped)
+_hunks: Final = msgspec.json.Decoder(list[Hunk])
+
+RUN: Final = """
+SELECT workspace <> 'none', definition,
+  CASE state WHEN 'running' THEN json_extract(CAST(held_kickoff AS TEXT), '$.election') END
+FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1
+"""
+OWNERS: Final = "SELECT pattern, owner AS name FROM document_owners WHERE space = ? ORDER BY id"
+
+
+def settings(conn: apsw.Connection, space: str) -> Settings:
+    """Return the settings of ``space``. Raises Refused (not_a_participant): it has no documents."""
+    row = cast("tuple[int, bytes, str | None] | None", conn.execute(RUN, (space,)).fetchone())
+    if row is None or not row[0]:
+        text = f"{place_of(space)} has no documents: it is no workspace that is shared"
+        raise Refused("not_a_participant", text, "agents of a workflow with a workspace have them")
+    workspace = _shaped.decode(row[1]).workspace
+    own = workspace if isinstance(workspace, _Workspace) else _Workspace()
+    entry = own.document or ENTRY
+    owners = tuple(rows.each(conn.execute(OWNERS, (space,)), OWNERS, Owner))
+    return Settings(entry, (entry, *own.documents), owners, row[2])
+
+
+FIND: Final = "SELECT id, file, version, content, deleted FROM documents WHERE space = ? AND file = ?"
+
+
+def find(conn: apsw.Connection, space: str, file: str) -> StoredDocument | None:
+    """The document called ``file``, deleted or not; None: there never was one."""
+    return rows.one(conn.execute(FIND, (space, file)), FIND, StoredDocument)
+
+
+FILES: Final = "SELECT file FROM documents WHERE space = ? AND deleted = 0 ORDER BY file"
+
+
+def files(conn: apsw.Connection, space: str) -> tuple[str, ...]:
+    """Names of the documents that are there."""
+    return tuple(str(file) for (file,) in conn.execute(FILES, (space,)))
+
+
+NEWEST_FIRST: Final = """
+SELECT version, undo FROM document_versions WHERE document = ? AND version > ? ORDER BY version DESC
+"""
+
+
+def _undo(conn: apsw.Connection, document: int, after: int) -> Iterator[tuple[int, list[Hunk]]]:
+    """Yield the versions after ``after`` with what undoes them, the newest first."""
+    for version, undo in conn.execute(NEWEST_FIRST, (document, after)):
+        yield cast("int", version), _hunks.decode(cast("bytes", undo))
+
+
+def lines_at(conn: apsw.Connection, document: StoredDocument, version: int) -> list[str]:
+    """The lines that ``document`` had in ``version``: none where that deleted it. It is one that there was."""
+    lines = document.lines
+    for _, hunks in _undo(conn, document.id, version):
+        lines = applied(lines, hunks)
+    return lines
+
+
+VERSION: Final = """
+SELECT version, action, author, instruction, run, at_ms AS at, reason, added, removed, message AS message_id
+FROM document_versions WHERE document = ? AND version = ?
+"""
+VERSIONS: Final = """
+SELECT version, action, author, instruction, run, at_ms AS at, reason, added, removed, message AS message_id
+FROM document_versions WHERE document = :document AND version < :before ORDER BY version DESC LIMIT :limit
+"""
+_MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "instruction": lambda number: None if number is None else instruction_id(number),
+    "run": lambda number: None if number is None else run_id(number),
+    "at": rfc3339,
+    "reason": lambda reason: reason or None,
+    "message_id": message_id,
+}
+
+
+def version_row(conn: apsw.Connection, document: int, version: int) -> VersionRow:
+    """One version of a document, which there is."""
+    found = rows.one(conn.execute(VERSION, (document, version)), VERSION, VersionRow, **_MADE)
+    assert found is not None, (document, version)
+    return found
+
+
+def _known(conn: apsw.Connection, space: str, file: str) -> StoredDocument:
+    """The document called ``file``, deleted or not. Raises Refused (not_found)."""
+    document = find(conn, space, file)
+    if document is None:
+        raise missing(conn, space, file)
+    return document
+
+
+def missing(conn: apsw.Connection, space: str, file: str) -> Refused:
+    """The refusal where there is no document called ``file``."""
+    there = files(conn, space)
+    close = difflib.get_close_matches(file, there, n=1)
+    known = f"there are: {', '.join(there[:8])}{' and more' if len(there) > 8 else ''}" if there else "there is none"
+    hint = f"did you mean {close[0]}?" if close else known
+    return Refused("not_found", f"there is no document {file[:100]!r} in {place_of(space)}", hint)
+
+
+def _checked(document: StoredDocument, version: int) -> int:
+    """``version``, if there is one. Raises Refused (not_found)."""
+    if not 1 <= version <= document.version:
+        text = f"{document.file} has no version {version}"
+        raise Refused("not_found", text, f"its versions are 1 to {document.version}")
+    return version
+
+
+def read(conn: apsw.Connection, space: str, file: str | None, version: int | None = None) -> DocumentInfo:
+    """The document called ``file`` (None: the entry), or an older ``version`` of it.
+
+    One that the workflow names and nobody has written has version 0. Raises Refused (not_found, not_a_participant).
+    """
+    here = settings(conn, space)
+    file = file or here.entry
+    document = find(conn, space, file)
+    shown = _blank(file, here)
+    if version is None and (document is None or document.deleted):
+        if file not in here.named:
+            raise missing(conn, space, file)
+        return DocumentInfo(
+            **{**msgspec.structs.asdict(shown), "version": 0 if document is None else document.version},
+            space=place_of(space),
+            content="",
+        )
+    document = document or _known(conn, space, file)
+    number = document.version if version is None else _checked(document, version)
+    row = version_row(conn, document.id, number)
+    content = document.content if number == document.version else "\n".join(lines_at(conn, document, number))
+    return DocumentInfo(
+        file=file,
+        version=number,
+        owner=shown.owner,
+        size=len(content.encode()),
+        author=row.author,
+        at=row.at,
+        entry=shown.entry,
+        space=place_of(space),
+        content=content,
+    )
+
+
+def _blank(file: str, here: Settings) -> DocumentRow:
+    """A document that nobody has written."""
+    owner = here.owner(file)
+    return DocumentRow(file=file, version=0, owner=owner, size=0, author=None, at=None, entry=file == here.entry)
+
+
+LIST: Final = """
+SELECT d.file, d.version, octet_length(d.content) AS size, v.author, v.at_ms
+FROM documents AS d CROSS JOIN document_versions AS v ON v.document = d.id AND v.version = d.version
+WHERE d.space = ? AND d.deleted = 0
+"""
+
+
+def listing(conn: apsw.Connection, space: str) -> DocumentList:
+    """All documents, in the order of their names; those that the workflow names though nobody has written them."""
+    here = settings(conn, space)
+    shown = {file: _blank(file, here) for file in here.named}
+    for file, version, size, author, at_ms in conn.execute(LIST, (space,)):
+        name = str(file)
+        shown[name] = msgspec.structs.replace(
+            _blank(name, here), version=version, size=size, author=author, at=rfc3339(cast("int", at_ms))
+        )
+    documents = tuple(row for _, row in sorted(shown.items()))
+    return DocumentList(
+        space=place_of(space), entry=here.entry, electing=here.election, documents=documents, total=len(documents)
+    )
+
+
+def history(conn: apsw.Connection, space: str, file: str, page: Page) -> DocumentHistory:
+    """The versions of ``file``, the newest first. Raises Refused (not_found)."""
+    document = _known(conn, space, file)
+    before = document.version + 1 if page.after is None else page.after
+    values = {"document": document.id, "before": before, "limit": page.limit + 1}
+    found = rows.all_(conn.execute(VERSIONS, values), VERSIONS, VersionRow, **_MADE)
+    shown, following = page.cut(found, lambda row: f"v{row.version}")
+    return DocumentHistory(space=place_of(space), file=file, versions=shown, total=document.version, next=following)
+
+
+def blame_of(conn: apsw.Connection, space: str, file: str) -> DocumentBlame:
+    """Who brought each line of ``file``. Reads all its versions: ask in a thread. Raises Refused (not_found)."""
+    document = _known(conn, space, file)
+    lines = document.lines
+    brought = blame(len(lines), _undo(conn, document.id, 0))
+    lines = list(visible(lines))
+    made = {version: version_row(conn, document.id, version) for version in set(brought[: len(lines)])}
+    shown = tuple(
+        BlameLine(
+            line=number,
+            text=text,
+            version=row.version,
+            author=row.author,
+            instruction=row.instruction,
+            run=row.run,
+            at=row.at,
+        )
+        for number, (text, row) in enumerate(zip(lines, (made[one] for one in brought), strict=False), 1)
+    )
+    return DocumentBlame(space=place_of(space), file=file, version=document.version, lines=shown)
+
+
+def diff(conn: apsw.Connection, space: str, file: str, since: int | None, until: int | None) -> DocumentDiff:
+    """The changes from version ``since`` (0: from nothing; None: the one before) to ``until`` (None: the newest).
+
+    Ask in a thread. Raises Refused (not_found).
+    """
+    document = _known(conn, space, file)
+    last = _checked(document, document.version if until is None else until)
+    first = last - 1 if since is None else since and _checked(document, since)
+    return DocumentDiff(
+        space=place_of(space),
+        file=file,
+        since=first,
+        until=last,
+        diff=unified(
+            (f"{file} {first}", f"{file} {last}"),
+            visible(lines_at(conn, document, first)),
+            visible(lines_at(conn, document, last)),
+        ),
+    )
+
+
+SUGGESTION: Final = """
+SELECT id, space, file, since, content, author, instruction, run, at_ms AS at, reason, state, decided_by,
+  decision_reason, version
+FROM document_suggestions WHERE id = ? AND space = ?
+"""
+_SUGGESTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "id": lambda number: f"s{number}",
+    "instruction": _MADE["instruction"],
+    "run": _MADE["run"],
+    "at": rfc3339,
+    "reason": _MADE["reason"],
+}
+
+
+def suggestion(conn: apsw.Connection, space: str, name: str) -> SuggestionInfo:
+    """The suggestion called ``name`` (s3), without its diff. Raises Refused (not_found)."""
+    values = (number_of(name, "s"), space)
+    found = rows.one(conn.execute(SUGGESTION, values), SUGGESTION, SuggestionInfo, **_SUGGESTED, space=place_of)
+    if found is None:
+        text = f"there is no suggestion {name[:40]!r} in {place_of(space)}"
+        raise Refused("not_found", text, "team_doc_list and awk doc suggestions list those that are open")
+    return found
+
+
+def check_open(row: SuggestionInfo) -> None:
+    """Raise Refused (conflict) where somebody has decided about it."""
+    if row.state != "open":
+        raise Refused("conflict", f"{row.id} is {row.state} already, by {row.decided_by}")
+
+
+def suggestion_info(conn: apsw.Connection, space: str, name: str) -> SuggestionInfo:
+    """All about one suggestion. Raises Refused (not_found)."""
+    row = suggestion(conn, space, name)
+    document = find(conn, space, row.file)
+    base = [] if document is None else lines_at(conn, document, row.since)
+    names = f"{row.file} {row.since}", f"{row.file} as suggested"
+    return msgspec.structs.replace(row, diff=unified(names, visible(base), visible(lines_of(row.content))))
+
+
+SUGGESTIONS: Final = """
+SELECT id, file, since, author, instruction, run, at_ms AS at, reason, state FROM document_suggestions
+WHERE space = :space AND (state = 'open' OR NOT :open) AND id > :after ORDER BY id LIMIT :limit
+"""
+COUNT_SUGGESTIONS: Final = """
+SELECT count(*) FROM document_suggestions WHERE space = :space AND (state = 'open' OR NOT :open)
+"""
+
+
+def suggestions(conn: apsw.Connection, space: str, page: Page, *, open_only: bool) -> SuggestionList:
+    """Suggestions, the oldest first: those that are open, or all."""
+    values = {"space": space, "open": open_only, "after": page.after or 0, "limit": page.limit + 1}
+    found = rows.all_(conn.execute(SUGGESTIONS, values), SUGGESTIONS, SuggestionRow, **_SUGGESTED)
+    shown, following = page.cut(found, lambda row: row.id)
+    total = open_suggestions(conn, space) if open_only else int(conn.execute(COUNT_SUGGESTIONS, values).get)
+    return SuggestionList(space=place_of(space), suggestions=shown, total=total, next=following)
+
+
+def open_suggestions(conn: apsw.Connection, space: str) -> int:
+    """Count what is suggested and not decided."""
+    return int(conn.execute(COUNT_SUGGESTIONS, {"space": space, "open": True}).get)
+
+
+FORGET_OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
+OWN: Final = "INSERT INTO document_owners (space, pattern, owner) VALUES (?, ?, ?)"
+
+
+def set_owners(tx: Transaction, space: str, patterns: Sequence[str], owner: str) -> None:
+    """From now on ``owner`` owns what these patterns name."""
+    tx.conn.executemany(OWN, [(space, pattern, owner) for pattern in patterns])
+
+
+def begin(tx: Transaction, space: str, owner: str | None) -> None:
+    """A run begins in ``space``: whoever owned documents of a run before owns none."""
+    tx.conn.execute(FORGET_OWNERS, (space,))
+    if owner is not None:
+        set_owners(tx, space, (EVERYTHING,), owner)

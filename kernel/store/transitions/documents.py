@@ -1,0 +1,399 @@
+"""Documents: written, appended to, deleted; suggestions made and decided. Each is one commit, with a message of it.
+
+Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kernel.policy.documents import (
+    Change,
+    Hunk,
+    NextVersion,
+    Standing,
+    check_file,
+    check_judge,
+    check_writer,
+    growth,
+    lines_of,
+    next_version,
+    undoing,
+    unified,
+    visible,
+)
+from kernel.rule.draft import Author, Draft
+from kernel.rule.rules.voting import one_line
+from kernel.store import documents
+from kernel.store.documents import Settings, StoredDocument
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import Speaker, speaker
+from protocol.documents import (
+    MOST_FILES,
+    MOST_SUGGESTIONS,
+    Action,
+    DocumentChanged,
+    SuggestionInfo,
+    SuggestionMade,
+    SuggestionState,
+)
+from protocol.errors import Refused
+from protocol.message import SYSTEM
+from protocol.names import message_id, number_of, place_of
+
+DIFF_LINES: Final = 60
+DIFF_CHARACTERS: Final = 4000
+"""Of a suggestion so much is said in the channel; the rest can be read."""
+
+
+def change(
+    tx: Transaction,
+    space: str,
+    file: str | None,
+    asked: Change,
+    reason: str = "",
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+) -> DocumentChanged:
+    """Do ``asked`` to ``file`` (None: the entry), if its owner lets its author.
+
+    Raises Refused: stale_attempt, forbidden, bad_request, not_found, already_exists, too_large, conflict and
+    version_conflict (kernel.policy.documents).
+    """
+    who = speaker(tx, space, author, ("document", file, *asked, reason), call_key)
+    if (before := who.known(DocumentChanged)) is not None:
+        return before
+    here = documents.settings(tx.conn, space)
+    name = check_file(file or here.entry)
+    owner = here.owner(name)
+    check_writer(name, who.name, owner, person=author is None, electing=here.election)
+    document = documents.find(tx.conn, space, name)
+    following = _following(tx, space, name, document, asked)
+    if following is None:
+        assert document is not None, "nothing is no document"
+        return DocumentChanged(file=name, version=document.version, owner=owner, unchanged=True)
+    note = ""
+    if following.action == "merge":
+        note = f"what changed since version {asked.since} is in it too: read it before you go on"
+    elif following.action == "write" and asked.since is None and document is not None:
+        last = documents.version_row(tx.conn, document.id, document.version)
+        if last.author != who.name:
+            note = f"it took the place of version {last.version} by {last.author}: with if_version changes are merged"
+    text = f"[DOC:{name}] {_VERBS[following.action]}"
+    number, seq = _put(tx, space, name, document, following, (who.name, who.number), who, text, reason)
+    merged = following.action == "merge"
+    changed = DocumentChanged(
+        file=name, version=number, owner=owner, merged=merged, note=note, message_id=message_id(seq)
+    )
+    return who.keep(tx, changed)
+
+
+_encode: Final = msgspec.json.Encoder().encode
+_VERBS: Final = {
+    "create": "created",
+    "write": "written",
+    "append": "appended to",
+    "merge": "written, and merged with what had changed",
+    "accept": "changed as suggested",
+    "delete": "deleted",
+}
+
+
+def _following(
+    tx: Transaction, space: str, file: str, document: StoredDocument | None, asked: Change
+) -> NextVersion | None:
+    """Return what follows. Raises Refused, also where there is no room for one more document."""
+
+    def text_of(version: int) -> str:
+        return "" if document is None else "\n".join(documents.lines_at(tx.conn, document, version))
+
+    now = Standing(0, None) if document is None else Standing(document.version, document.text)
+    following = next_version(file, asked, now, text_of)
+    if following is not None and now.text is None:
+        there = documents.files(tx.conn, space)
+        check_file(file, there)
+        if len(there) >= MOST_FILES:
+            text = f"{place_of(space)} has {MOST_FILES} documents, and can have no more"
+            raise Refused("conflict", text, "put it into one that is there, or delete one")
+    return following
+
+
+class NewVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """A version that is to be written, with who made it. ``content`` None: it deletes the document."""
+
+    action: Action
+    message: int
+    author: str
+    instruction: int | None
+    reason: str
+    content: str | None
+    undo: Sequence[Hunk]
+    """It makes the version before of this one."""
+    growth: tuple[int, int]
+    """Lines that were added, and removed."""
+
+
+PUT: Final = """
+INSERT INTO documents (space, file, version, content, deleted) VALUES (:space, :file, 1, :content, :deleted)
+ON CONFLICT (space, file) DO UPDATE SET version = version + 1, content = excluded.content, deleted = excluded.deleted
+RETURNING id, version
+"""
+INSERT_VERSION: Final = """
+INSERT INTO document_versions
+  (document, version, action, message, author, instruction, run, at_ms, reason, added, removed, undo)
+VALUES (:document, :version, :action, :message, :author, :instruction,
+  (SELECT m.run FROM messages AS m WHERE m.seq = :message), :now, :reason, :added, :removed, :undo)
+"""
+
+
+def add_version(tx: Transaction, space: str, file: str, new: NewVersion) -> int:
+    """Write the version of ``file`` that follows the newest. Returns its number."""
+    values = {"space": space, "file": file, "content": new.content or "", "deleted": new.content is None}
+    row = tx.conn.execute(PUT, values).fetchone()
+    assert row is not None, "an upsert returns its row"
+    added, removed = new.growth
+    version = {
+        "document": row[0],
+        "version": row[1],
+        "action": new.action,
+        "message": new.message,
+        "author": new.author,
+        "instruction": new.instruction,
+        "now": tx.now_ms,
+        "reason": new.reason,
+        "added": added,
+        "removed": removed,
+        "undo": _encode(new.undo),
+    }
+    tx.conn.execute(INSERT_VERSION, version)
+    return int(row[1])
+
+
+def _put(
+    tx: Transaction,
+    space: str,
+    file: str,
+    document: StoredDocument | None,
+    following: NextVersion,
+    made_by: tuple[str, int | None],
+    by: Speaker,
+    text: str,
+    reason: str,
+) -> tuple[int, int]:
+    """Write a version, with the name and the instruction of its author, said by ``by``.
+
+    Returns its number and that of the message.
+    """
+    old = [] if document is None else document.lines
+    new = [] if following.text is None else lines_of(following.text)
+    undo = undoing(old, new)
+    added, removed = grown = growth(undo, new)
+    number = 1 if document is None else document.version + 1
+    because = f": {one_line(reason)}" if reason.strip() else ""
+    said = f"{text} (version {number}, +{added} -{removed} lines){because}"
+    draft = Draft(kind="document", space=space, sender=by.name, text=said)
+    seq = by.say(tx, draft, f"{said}{following.text or ''}").first_seq
+    written = add_version(
+        tx,
+        space,
+        file,
+        NewVersion(
+            action=following.action,
+            message=seq,
+            author=made_by[0],
+            instruction=made_by[1],
+            reason=reason,
+            content=following.text,
+            undo=undo,
+            growth=grown,
+        ),
+    )
+    assert written == number, "nobody else writes"
+    return number, seq
+
+
+INSERT_SUGGESTION: Final = """
+INSERT INTO document_suggestions (space, file, since, content, author, instruction, run, at_ms, reason, state)
+VALUES (:space, :file, :since, :content, :author, :instruction,
+  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :now, :reason, 'open')
+RETURNING id
+"""
+DECIDE: Final = """
+UPDATE document_suggestions SET state = :state, decided_by = :by, decision_reason = :reason, version = :version
+WHERE id = :id AND state = 'open'
+"""
+
+
+def add_suggestion(
+    tx: Transaction, space: str, file: str, since: int, content: str, author: str, instruction: int | None, reason: str
+) -> str:
+    """Write a suggestion; returns its id."""
+    values = {
+        "space": space,
+        "file": file,
+        "since": since,
+        "content": content,
+        "author": author,
+        "instruction": instruction,
+        "now": tx.now_ms,
+        "reason": reason,
+    }
+    return f"s{int(tx.conn.execute(INSERT_SUGGESTION, values).get)}"
+
+
+def decide_suggestion(
+    tx: Transaction, name: str, state: SuggestionState, by: str, reason: str, version: int | None
+) -> None:
+    """Write what became of an open suggestion."""
+    tx.conn.execute(
+        DECIDE, {"id": number_of(name, "s"), "state": state, "by": by, "reason": reason, "version": version}
+    )
+
+
+def suggest(
+    tx: Transaction,
+    space: str,
+    file: str | None,
+    content: str,
+    reason: str = "",
+    *,
+    since: int | None = None,
+    author: Author | None = None,
+    call_key: str | None = None,
+) -> SuggestionMade:
+    """Suggest ``content`` as the text of ``file``, made from version ``since`` (None: the newest); its owner is woken.
+
+    Raises Refused as ``change`` does, but for who owns what.
+    """
+    who = speaker(tx, space, author, ("suggest", file, content, reason, since), call_key)
+    if (before := who.known(SuggestionMade)) is not None:
+        return before
+    here = documents.settings(tx.conn, space)
+    name = check_file(file or here.entry)
+    if documents.open_suggestions(tx.conn, space) >= MOST_SUGGESTIONS:
+        text = f"{MOST_SUGGESTIONS} suggestions are open in {place_of(space)}"
+        raise Refused("conflict", text, "have those decided first: team_doc_accept, team_doc_reject")
+    document = documents.find(tx.conn, space, name)
+    version = 0 if document is None else document.version
+    if since is not None and not 0 <= since <= version:
+        raise Refused("bad_request", f"{name} has no version {since}", f"its newest is {version}")
+    base = version if since is None else since
+    old = [] if document is None else documents.lines_at(tx.conn, document, base)
+    # As it would be, if nothing happened meanwhile: it has to fit, and to change something.
+    standing = Standing(base, "\n".join(old) if old else None)
+    if next_version(name, Change("write", content, base), standing, lambda _: "") is None:
+        raise Refused("bad_request", f"that is the text of {name} already", "suggest what should be different")
+    identifier = add_suggestion(tx, space, name, base, content, who.name, who.number, reason)
+    owner = here.owner(name)
+    told = (owner,) if owner is not None and owner != who.name else ()
+    diff = unified((f"{name} {base}", f"{name} {identifier}"), visible(old), visible(lines_of(content)))
+    because = f": {one_line(reason)}" if reason.strip() else ""
+    text = f"[DOC_SUGGEST] {identifier} for {name}, made from version {base}{because}\n{_shown(diff, identifier)}"
+    draft = Draft(kind="document", space=space, sender=who.name, text=text, to=told)
+    seq = who.say(tx, draft, f"{text}{content}").first_seq
+    whom = f"{owner}, who owns it, decides" if owner else "nobody owns it: a colleague decides, or a vote"
+    made = SuggestionMade(id=identifier, file=name, state="open", note=whom, message_id=message_id(seq))
+    return who.keep(tx, made)
+
+
+def _shown(diff: str, identifier: str) -> str:
+    """The beginning of ``diff``, and what to do with the suggestion."""
+    lines = diff.splitlines()
+    shown = "\n".join(lines[:DIFF_LINES])[:DIFF_CHARACTERS]
+    read = f'team_doc_read with {{"suggestion": "{identifier}"}}'
+    rest = "" if shown == diff.rstrip("\n") else f"\n(of {len(lines)} lines; all of it: {read})"
+    judge = f'team_doc_accept or team_doc_reject with {{"suggestion": "{identifier}"}}'
+    return f"{shown}{rest}\nDecide: {judge}."
+
+
+def accept(
+    tx: Transaction,
+    space: str,
+    name: str,
+    *,
+    reason: str = "",
+    author: Author | None = None,
+    call_key: str | None = None,
+) -> SuggestionMade:
+    """Make the suggestion called ``name`` a version: merged, where the document has changed since it was made.
+
+    Raises Refused: not_found, forbidden, conflict (it is decided), version_conflict: then it stays open.
+    """
+    who = speaker(tx, space, author, ("accept", name, reason), call_key)
+    if (before := who.known(SuggestionMade)) is not None:
+        return before
+    row, here = _to_judge(tx, space, name)
+    check_judge(row.file, who.name, row.author, here.owner(row.file), person=author is None, accepts=True)
+    return who.keep(tx, _accepted(tx, space, name, row, who, reason))
+
+
+def _accepted(tx: Transaction, space: str, name: str, row: SuggestionInfo, by: Speaker, reason: str) -> SuggestionMade:
+    document = documents.find(tx.conn, space, row.file)
+    following = _following(tx, space, row.file, document, Change("write", row.content, row.since))
+    if following is None:
+        assert document is not None, "nothing is no document"
+        version, said = document.version, _say(tx, space, by, f"[DOC_SUGGEST] {name} is in {row.file} already", row)
+    else:
+        accepted = NextVersion("accept", following.text)
+        text = f"[DOC:{row.file}] {name} of {row.author} accepted by {by.name}"
+        why = row.reason or reason
+        version, said = _put(
+            tx, space, row.file, document, accepted, (row.author, number_of(row.instruction or "", "i")), by, text, why
+        )
+    decide_suggestion(tx, name, "accepted", by.name, reason, version)
+    return _decided(name, row, "accepted", said, version)
+
+
+def reject(
+    tx: Transaction, space: str, name: str, reason: str = "", *, author: Author | None = None,
+    call_key: str | None = None,
+) -> SuggestionMade:  # fmt: skip
+    """Decide that the suggestion called ``name`` is not taken; its author finds that in the inbox.
+
+    Raises Refused as ``accept`` does.
+    """
+    who = speaker(tx, space, author, ("reject", name, reason), call_key)
+    if (before := who.known(SuggestionMade)) is not None:
+        return before
+    row, here = _to_judge(tx, space, name)
+    check_judge(row.file, who.name, row.author, here.owner(row.file), person=author is None, accepts=False)
+    decide_suggestion(tx, name, "rejected", who.name, reason, None)
+    because = f": {one_line(reason)}" if reason.strip() else ""
+    said = _say(tx, space, who, f"[DOC_SUGGEST] {name} for {row.file} is not taken{because}", row)
+    return who.keep(tx, _decided(name, row, "rejected", said, None))
+
+
+def accept_by_vote(tx: Transaction, space: str, name: str, winner: str | None, proposal: str) -> None:
+    """Do what a binding vote decided about a suggestion. What clashes stays open, and is told."""
+    system = Speaker(SYSTEM)
+    row = documents.suggestion(tx.conn, space, name)
+    if row.state != "open" or winner is None:
+        return
+    if winner == "yes":
+        try:
+            _accepted(tx, space, name, row, system, f"by the vote {proposal}")
+        except Refused as refused:
+            text = f"[DOC_SUGGEST] {name} for {row.file} was voted for, and stays open: {refused.text}"
+            _say(tx, space, system, text, row)
+        return
+    decide_suggestion(tx, name, "rejected", SYSTEM, f"by the vote {proposal}", None)
+    _say(tx, space, system, f"[DOC_SUGGEST] {name} for {row.file} is not taken: by the vote {proposal}", row)
+
+
+def _to_judge(tx: Transaction, space: str, name: str) -> tuple[SuggestionInfo, Settings]:
+    here = documents.settings(tx.conn, space)
+    row = documents.suggestion(tx.conn, space, name)
+    documents.check_open(row)
+    return row, here
+
+
+def _say(tx: Transaction, space: str, by: Speaker, text: str, row: SuggestionInfo) -> int:
+    """Say what became of a suggestion; it is put into its author's inbox. Returns the number of the message."""
+    draft = Draft(kind="document", space=space, sender=by.name, text=text, mentions=(row.author,))
+    return by.say(tx, draft).first_seq
+
+
+def _decided(name: str, row: SuggestionInfo, state: SuggestionState, seq: int, version: int | None) -> SuggestionMade:
+    return SuggestionMade(id=name, file=row.file, state=state, accepted_version=version, message_id=message_id(seq))

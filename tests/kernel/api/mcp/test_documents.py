@@ -1,0 +1,286 @@
+"""Documents by tools and by REST: versions, merges, refusals with their texts, suggestions, history and blame."""
+
+from typing import Any
+
+import pytest
+
+from kernel.store import documents
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.voting import expire_proposals
+from tests.builders.api import REVIEW, ServedKernel
+from tests.kernel.api.mcp.rpc import CALL_KEY, call
+
+PATH = "/spaces/review:main/documents"
+OWNED = REVIEW + "workspace: { document: index.md, documents: [plans/todo.md], document_owner: %s }\n"
+
+
+@pytest.fixture
+async def kernel(kernel: ServedKernel) -> ServedKernel:
+    """A kernel whose workflow review runs, with alice (worker-token) and bob (bobs-token) at work in it."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    await kernel.attempt("bob@review", token="bobs-token")
+    return kernel
+
+
+async def done(kernel: ServedKernel, tool: str, token: str = "worker-token", /, **arguments: Any) -> Any:
+    """The content of a call that is not refused."""
+    result = await call(kernel, f"team_doc_{tool}", arguments, token)
+    assert result["isError"] is False, result
+    return result["structuredContent"]
+
+
+async def refused(kernel: ServedKernel, tool: str, token: str = "worker-token", /, **arguments: Any) -> Any:
+    """The content of a call that is refused."""
+    result = await call(kernel, f"team_doc_{tool}", arguments, token)
+    assert result["isError"] is True, result
+    return result["structuredContent"]
+
+
+@pytest.mark.promise("P37")
+async def test_a_document_is_written_read_and_listed_with_its_versions(kernel: ServedKernel) -> None:
+    """The entry document without a name; versions count by one; nobody owns anything."""
+    blank = await done(kernel, "read")
+    assert (blank["file"], blank["content"], blank["version"], blank["owner"]) == ("notes.md", "", 0, None)
+    assert (await done(kernel, "write", content="# Notes\n", if_version=0))["version"] == 1
+    assert (await done(kernel, "append", "bobs-token", content="more"))["version"] == 2
+    made = await done(kernel, "create", file="findings/auth.md", content="none yet\n")
+    assert (made["file"], made["version"]) == ("findings/auth.md", 1)
+    read = await done(kernel, "read", file="notes.md")
+    assert (read["content"], read["version"], read["author"]) == ("# Notes\nmore", 2, "bob")
+    assert (await done(kernel, "read", version=1))["content"] == "# Notes\n"
+    listed = await done(kernel, "list")
+    assert [(row["file"], row["version"], row["entry"]) for row in listed["documents"]] == [
+        ("findings/auth.md", 1, False),
+        ("notes.md", 2, True),
+    ]
+    said = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"]
+    told = [(message["from"], message["text"]) for message in said if message["kind"] == "document"]
+    assert told[1] == ("bob", "[DOC:notes.md] appended to (version 2, +1 -0 lines)")
+
+
+@pytest.mark.promise("P37")
+async def test_a_write_from_an_older_version_is_merged_or_refused_with_the_three_texts(kernel: ServedKernel) -> None:
+    """What does not touch is in both; what does changes nothing, and says what stands against it."""
+    base = "one\ntwo\nthree\n"
+    await done(kernel, "write", content=base)
+    await done(kernel, "write", content="1\ntwo\nthree\n", if_version=1)
+    merged = await done(kernel, "write", "bobs-token", content="one\ntwo\n3\n", if_version=1)
+    assert (merged["version"], merged["merged"]) == (3, True)
+    assert (await done(kernel, "read"))["content"] == "1\ntwo\n3\n"
+    clash = await refused(kernel, "write", content="uno\ntwo\nthree\n", if_version=1)
+    assert clash["code"] == "version_conflict"
+    texts = [clash["conflict"][side] for side in ("base", "current", "yours")]
+    assert texts == [base, "1\ntwo\n3\n", "uno\ntwo\nthree\n"]
+    history = (await done(kernel, "history", file="notes.md"))["versions"]
+    assert [(row["version"], row["author"], row["action"]) for row in history] == [
+        (3, "bob", "merge"), (2, "alice", "write"), (1, "alice", "create"),
+    ]  # fmt: skip
+    assert all(row["instruction"] in ("i1", "i2") and row["run"] == "r1" for row in history)
+    blamed = (await kernel.ask("GET", "/spaces/review:main/document-blame/notes.md")).json["lines"]
+    assert [(row["text"], row["version"], row["author"]) for row in blamed] == [
+        ("1", 2, "alice"), ("two", 1, "alice"), ("3", 3, "bob"),
+    ]  # fmt: skip
+
+
+async def test_what_is_overwritten_without_a_version_is_told(kernel: ServedKernel) -> None:
+    """The one before stays in the history; a text that is there already makes no version."""
+    await done(kernel, "write", content="mine\n")
+    over = await done(kernel, "write", "bobs-token", content="his\n")
+    assert (over["version"], "version 1 by alice" in over["note"]) == (2, True)
+    assert (await done(kernel, "write", "bobs-token", content="his\n"))["unchanged"] is True
+    assert (await done(kernel, "read", version=1))["content"] == "mine\n"
+
+
+async def test_a_deleted_document_keeps_its_versions_and_counts_on(kernel: ServedKernel) -> None:
+    """Only whoever has read it deletes it."""
+    await done(kernel, "create", file="a.md", content="x\n")
+    assert (await refused(kernel, "delete", file="a.md", if_version=0))["code"] == "version_conflict"
+    assert (await done(kernel, "delete", file="a.md", if_version=1))["version"] == 2
+    assert (await refused(kernel, "read", file="a.md"))["code"] == "not_found"
+    assert (await done(kernel, "read", file="a.md", version=1))["content"] == "x\n"
+    assert (await done(kernel, "create", file="a.md", content="y\n"))["version"] == 3
+    blamed = (await kernel.ask("GET", "/spaces/review:main/document-blame/a.md")).json["lines"]
+    assert [(row["text"], row["version"]) for row in blamed] == [("y", 3)]
+
+
+@pytest.mark.promise("P4")
+async def test_a_call_that_is_made_again_makes_no_second_version(kernel: ServedKernel) -> None:
+    """By its key."""
+    for _ in range(2):
+        answer = await call(kernel, "team_doc_append", {"content": "line\n"}, **{CALL_KEY: "call-1"})
+        assert answer["structuredContent"]["version"] == 1
+    assert (await done(kernel, "read"))["content"] == "line\n"
+
+
+@pytest.mark.promise("P38")
+async def test_a_suggestion_is_accepted_by_a_colleague_and_its_lines_are_its_authors(kernel: ServedKernel) -> None:
+    """Not by its author; merged with what changed meanwhile."""
+    await done(kernel, "write", content="one\ntwo\nthree\n")
+    made = await done(kernel, "suggest", "bobs-token", suggestion="one\ntwo\n3\n", reason="digits")
+    assert made["id"] == "s1"
+    await done(kernel, "write", content="1\ntwo\nthree\n", if_version=1)
+    assert (await refused(kernel, "accept", "bobs-token", suggestion="s1"))["code"] == "forbidden"
+    assert (await done(kernel, "read", suggestion="s1"))["suggested"]["diff"].endswith("-three\n+3\n")
+    assert (await done(kernel, "accept", suggestion="s1"))["accepted_version"] == 3
+    assert (await done(kernel, "read"))["content"] == "1\ntwo\n3\n"
+    row = (await done(kernel, "history", file="notes.md"))["versions"][0]
+    assert (row["author"], row["action"], row["reason"], row["instruction"]) == ("bob", "accept", "digits", "i2")
+    assert (await refused(kernel, "accept", suggestion="s1"))["code"] == "conflict"
+
+
+@pytest.mark.promise("P38")
+async def test_a_rejected_suggestion_is_in_its_authors_inbox(kernel: ServedKernel) -> None:
+    """With the reason; nobody is woken. What clashes stays open."""
+    await done(kernel, "write", content="one\n")
+    await done(kernel, "suggest", "bobs-token", suggestion="1\n")
+    await done(kernel, "suggest", "bobs-token", suggestion="eins\n")
+    await done(kernel, "accept", suggestion="s1")
+    clash = await refused(kernel, "accept", suggestion="s2")
+    assert (clash["code"], clash["conflict"]["current"]) == ("version_conflict", "1\n")
+    assert [row["id"] for row in (await done(kernel, "list"))["suggestions"]] == ["s2"]
+    await done(kernel, "reject", suggestion="s2", reason="English only")
+    inbox = (await call(kernel, "my_inbox", {}, "bobs-token"))["structuredContent"]["deliveries"]
+    assert inbox[-1]["text"] == "[DOC_SUGGEST] s2 for notes.md is not taken: English only"
+
+
+async def test_a_person_writes_by_rest_against_the_version_that_was_read(kernel: ServedKernel) -> None:
+    """If-Match that is old: 412, with the texts; ``from`` merges; If-None-Match makes."""
+    put = await kernel.ask(
+        "PUT", f"{PATH}/plans/a.md", {"content": "a\nb\nc\n"}, headers=kernel.headers(If_None_Match="*")
+    )
+    assert (put.status, put.json["version"]) == (200, 1)
+    read = await kernel.ask("GET", f"{PATH}/plans/a.md")
+    assert (read.json["content"], read.json["author"], dict(read.headers)["etag"]) == ("a\nb\nc\n", "user", '"1"')
+    match = kernel.headers(If_Match='"1"')
+    assert (await kernel.ask("PUT", f"{PATH}/plans/a.md", {"content": "A\nb\nc\n"}, headers=match)).json["version"] == 2
+    late = await kernel.ask("PUT", f"{PATH}/plans/a.md", {"content": "a\nb\nC\n"}, headers=match)
+    assert (late.status, late.json["code"], late.json["conflict"]["base"]) == (412, "version_conflict", "a\nb\nc\n")
+    merged = await kernel.ask("PUT", f"{PATH}/plans/a.md?from=1", {"content": "a\nb\nC\n"})
+    assert (merged.json["version"], merged.json["merged"]) == (3, True)
+    assert (await kernel.ask("POST", f"{PATH}/plans/a.md", {"content": "d"})).json["version"] == 4
+    diff = await kernel.ask("GET", "/spaces/review:main/document-diff/plans/a.md?from=1")
+    assert diff.json["diff"].splitlines()[2:] == ["@@ -1,3 +1,4 @@", "-a", "+A", " b", "-c", "+C", "+d"]
+    assert (await kernel.ask("DELETE", f"{PATH}/plans/a.md", headers=match)).status == 412
+    assert (await kernel.ask("DELETE", f"{PATH}/plans/a.md")).json["version"] == 5
+    assert (await kernel.ask("GET", f"{PATH}/plans/a.md")).status == 404
+
+
+@pytest.mark.promise("P15")
+@pytest.mark.parametrize("path", ["..%2F..%2Fetc", "%2e%2e/x", "a/%00", "//etc/passwd", "a/../../b", ".git/config"])
+async def test_no_path_leads_out_of_the_workspace(kernel: ServedKernel, path: str) -> None:
+    """Refused or not there, however it is written."""
+    assert (await kernel.ask("PUT", f"{PATH}/{path}", {"content": "x"})).status in (400, 404)
+
+
+async def test_a_personal_space_has_no_documents(kernel: ServedKernel) -> None:
+    """It is between an agent and the user."""
+    await kernel.end("i1")
+    await kernel.attempt("alice", token="at-home")
+    assert (await refused(kernel, "read", "at-home"))["code"] == "not_a_participant"
+
+
+async def test_what_is_cleared_is_gone_with_its_versions(kernel: ServedKernel) -> None:
+    """Texts, versions and suggestions."""
+    await done(kernel, "write", content="secret words\n")
+    await done(kernel, "suggest", "bobs-token", suggestion="more secret words\n")
+    await kernel.end("i1")
+    await kernel.end("i2")
+    assert (await kernel.ask("POST", "/spaces/review:main/clear")).status == 200
+    listed = (await kernel.ask("GET", PATH)).json
+    assert [(row["file"], row["version"]) for row in listed["documents"]] == [("notes.md", 0)]
+    assert (await kernel.ask("GET", "/spaces/review:main/suggestions")).json["total"] == 0
+    space = kernel.services.store.reader.now(lambda conn: documents.files(conn, "review:main#1"))
+    assert space == ()
+
+
+async def start_owned(kernel: ServedKernel, owner: str, more: str = "") -> None:
+    """The workflow team runs, whose file says who owns the documents; alice and bob are at work in it."""
+    root = kernel.services.files.catalog.root
+    (root / ".workflows/team.yaml").write_text(OWNED % owner + more)
+    answer = await kernel.ask("POST", "/workflows", {"workflow": "team"})
+    assert answer.status == 201, answer.body
+
+
+@pytest.mark.promise("P38")
+async def test_who_does_not_own_the_documents_suggests_and_the_owner_is_woken(kernel: ServedKernel) -> None:
+    """document_owner: bob. The suggestion is bob's next work; a person writes all the same."""
+    await start_owned(kernel, "bob")
+    await kernel.end("i1")
+    await kernel.attempt("alice@team", token="alices")
+    assert (await done(kernel, "read", "alices"))["file"] == "index.md"
+    wrong = await refused(kernel, "write", "alices", content="x", file="plans/todo.md")
+    assert (wrong["code"], wrong["hint"]) == ("forbidden", "suggest the change: team_doc_suggest")
+    await done(kernel, "suggest", "alices", suggestion="- begin\n", file="plans/todo.md", reason="a start")
+    queue = (await kernel.ask("GET", "/agents/bob@team:main/queue")).json["instructions"]
+    assert [(row["status"], row["lane"]) for row in queue] == [("queued", "immediate")]
+    await kernel.attempt("bob@team", token="bobs")
+    assert (await done(kernel, "accept", "bobs", suggestion="s1"))["accepted_version"] == 1
+    blamed = (await kernel.ask("GET", "/spaces/team:main/document-blame/plans/todo.md")).json["lines"]
+    assert [row["author"] for row in blamed] == ["alice"]
+    by_hand = await kernel.ask("POST", "/spaces/team:main/documents/plans/todo.md", {"content": "- by hand"})
+    assert (by_hand.json["version"], by_hand.json["owner"]) == (2, "bob")
+
+
+@pytest.mark.promise("P38")
+async def test_the_kickoff_waits_until_the_owner_is_elected(kernel: ServedKernel) -> None:
+    """document_owner: elect. All are asked, nobody writes; the last vote brings owner and kickoff in one commit."""
+    await kernel.end("i1")
+    await start_owned(kernel, "elect", 'kickoff: "@alice begin"\n')
+    asked = [
+        (await kernel.ask("GET", f"/agents/{name}/queue")).json["instructions"] for name in ("alice", "bob@team:main")
+    ]
+    assert [len(rows) for rows in asked] == [1, 1]
+    await kernel.attempt("alice@team", token="alices")
+    await kernel.attempt("bob@team", token="bobs")
+    waits = await refused(kernel, "write", "alices", content="x")
+    assert (waits["code"], "document-owner" in waits["hint"]) == ("conflict", True)
+    for token in ("alices", "bobs"):
+        vote = {"proposal": "document-owner", "choice": "bob"}
+        assert (await call(kernel, "team_vote", vote, token))["isError"] is False
+    said = (await kernel.ask("GET", "/spaces/team:main/channel")).json["messages"]
+    assert [message["kind"] for message in said[-3:]] == ["resolved", "system", "kickoff"]
+    assert (await refused(kernel, "write", "alices", content="x"))["code"] == "forbidden"
+    assert (await done(kernel, "write", "bobs", content="x"))["owner"] == "bob"
+
+
+@pytest.mark.promise("P38")
+async def test_a_deadline_ends_an_election_that_nobody_votes_in(kernel: ServedKernel) -> None:
+    """Then nobody owns the documents, and the work begins."""
+    await kernel.end("i1")
+    await start_owned(kernel, "elect", 'kickoff: "@alice begin"\n')
+
+    def later(tx: Transaction) -> None:
+        tx.now_ms += 60_000
+        expire_proposals(tx)
+
+    await kernel.services.store.writer.commit(later)
+    said = (await kernel.ask("GET", "/spaces/team:main/channel")).json["messages"]
+    assert [message["kind"] for message in said[-2:]] == ["resolved", "kickoff"]
+    listed = (await kernel.ask("GET", "/spaces/team:main/documents")).json
+    assert (listed["electing"], {row["owner"] for row in listed["documents"]}) == (None, {None})
+
+
+@pytest.mark.promise("P38")
+async def test_a_binding_vote_makes_an_owner_of_some_documents_or_accepts_a_suggestion(kernel: ServedKernel) -> None:
+    """binds: {documents} of an election, {suggestion} of an approval; what neither decides is refused."""
+    election = {
+        "type": "election",
+        "title": "Who keeps findings?",
+        "binding": True,
+        "binds": {"documents": ["findings"]},
+    }
+    (vote,) = [(await call(kernel, "team_proposal_create", election))["structuredContent"]["proposal"]["id"]]
+    for token in ("worker-token", "bobs-token"):
+        await call(kernel, "team_vote", {"proposal": vote, "choice": "bob"}, token)
+    assert (await refused(kernel, "write", file="findings/a.md", content="x"))["code"] == "forbidden"
+    assert (await done(kernel, "write", content="x"))["owner"] is None
+    await done(kernel, "suggest", suggestion="y", file="findings/a.md")
+    approval = {"type": "approval", "title": "Take s1?", "binding": True, "binds": {"suggestion": "s1"}}
+    vote = (await call(kernel, "team_proposal_create", approval))["structuredContent"]["proposal"]["id"]
+    for token in ("worker-token", "bobs-token"):
+        await call(kernel, "team_vote", {"proposal": vote, "choice": "yes"}, token)
+    assert (await done(kernel, "read", file="findings/a.md"))["author"] == "alice"
+    for terms in ({"type": "decision", "binding": True}, {"type": "election", "binds": {"documents": ["x"]}}):
+        asked = {"title": "?", "options": [{"id": "a"}, {"id": "b"}], **terms}
+        assert (await call(kernel, "team_proposal_create", asked))["structuredContent"]["code"] == "bad_request"

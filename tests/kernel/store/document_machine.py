@@ -1,0 +1,269 @@
+"""Documents as a state machine: any history of writers, suggestions and restarts, against a plain model (promise P37).
+
+Every line that is ever written has a text of its own, and none moves. So the model merges by asking which lines are
+where, and knows nothing of how texts are compared.
+"""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kernel.policy.documents import Change
+from kernel.store import documents
+from kernel.store.database import MEMORY, Database
+from kernel.store.rows import Page
+from kernel.store.transitions import documents as commits
+from protocol.documents import MOST_SUGGESTIONS
+from protocol.errors import Refused
+from protocol.message import USER
+from tests.kernel.store.hall import MEMBERS, SPACE, Hall
+from tests.kernel.store.migrated import open_migrated
+
+FILES: Final = ("notes.md", "plans/a.md")
+Text = tuple[str, ...]
+people = st.sampled_from((*MEMBERS, USER))
+files = st.sampled_from(FILES)
+picks = st.integers(0, 1_000_000)
+
+
+@dataclass
+class Sheet:
+    """One document, as it ought to be: each version's lines (None: deleted), and who brought each line when."""
+
+    versions: list[Text | None] = field(default_factory=lambda: [None])
+    brought: list[dict[str, tuple[int, str]]] = field(default_factory=lambda: [{}])
+    owner: str | None = None
+
+    @property
+    def now(self) -> Text | None:
+        return self.versions[-1]
+
+    def add(self, text: Text | None, author: str) -> None:
+        """One more version."""
+        number, before = len(self.versions), self.brought[-1]
+        self.brought.append({line: before.get(line, (number, author)) for line in text or ()})
+        self.versions.append(text)
+
+
+@dataclass
+class Idea:
+    """One suggestion."""
+
+    name: str
+    file: str
+    since: int
+    text: Text
+    author: str
+    is_open: bool = True
+
+
+def merged(base: Text, now: Text, new: Text) -> Text | None:
+    """All three, where their changes do not touch; None where they do."""
+    stays = [line for line in base if line in now and line in new]
+    edges: list[str | None] = [None, *stays, None]
+    made: list[str] = []
+    for before, after in pairwise(edges):
+        gaps = [_between(text, before, after) for text in (base, now, new)]
+        if gaps[0] not in gaps[1:] and gaps[1] != gaps[2]:
+            return None
+        made += [*(gaps[2] if gaps[1] == gaps[0] else gaps[1]), *([] if after is None else [after])]
+    return tuple(made)
+
+
+def _between(text: Text, before: str | None, after: str | None) -> Text:
+    start = 0 if before is None else text.index(before) + 1
+    return text[start : len(text) if after is None else text.index(after)]
+
+
+class DocumentMachine(RuleBasedStateMachine):
+    """In memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = self.open()
+        self.hall = Hall(self.database)
+        self.sheets = {file: Sheet() for file in FILES}
+        self.ideas: list[Idea] = []
+        self.calls = 0
+        self.lines = 0
+
+    def open(self) -> Database:
+        """The store."""
+        return open_migrated(MEMORY)
+
+    def teardown(self) -> None:
+        """Leave nothing open."""
+        self.database.close()
+
+    @initialize()
+    def begin(self) -> None:
+        self.hall.begin()
+
+    def line(self) -> str:
+        """A line that was never there."""
+        self.lines += 1
+        return f"line {self.lines}"
+
+    def edited(self, text: Text, pick: int) -> Text:
+        """``text`` with up to three lines taken out somewhere, and up to two put there."""
+        place, cut, more = pick % (len(text) + 1), pick // 7 % 4, pick // 31 % 3
+        made = (*text[:place], *(self.line() for _ in range(more)), *text[place + cut :])
+        return made or (self.line(),)
+
+    def ask(self, who: str, commit: Any, *words: Any) -> Any:
+        """The answer, or the code of the refusal. What is answered is answered so again."""
+        author = self.hall.author(who)
+        self.calls += 1
+        key = None if author is None else f"call-{self.calls}"
+        try:
+            answer = self.hall.commit(commit, SPACE, *words, author=author, call_key=key)
+        except Refused as refused:
+            return refused.code
+        if author is not None and answer.message_id:
+            again = self.hall.commit(commit, SPACE, *words, author=author, call_key=key)
+            assert again == answer, (again, answer)
+        return answer
+
+    def allowed(self, who: str, file: str) -> bool:
+        return who == USER or self.sheets[file].owner in (None, who)
+
+    @rule(who=people, file=files, back=st.none() | st.integers(0, 4), pick=picks)
+    def write(self, who: str, file: str, back: int | None, pick: int) -> None:
+        sheet = self.sheets[file]
+        newest = len(sheet.versions) - 1
+        since = newest if back is None else max(newest - back, 0)
+        text = self.edited(sheet.versions[since] or (), pick)
+        answer = self.ask(who, commits.change, file, Change("write", "\n".join(text), None if back is None else since))
+        if not self.allowed(who, file):
+            assert answer == "forbidden"
+        else:
+            self.taken(answer, sheet, self.becomes(sheet, None if back is None else since, text), who)
+
+    def becomes(self, sheet: Sheet, since: int | None, text: Text) -> Text | None:
+        """What a write of ``text`` leads to; None: a refusal."""
+        newest = len(sheet.versions) - 1
+        if since is None or since == newest:
+            return text
+        return None if sheet.now is None else merged(sheet.versions[since] or ("",), sheet.now, text)
+
+    def taken(self, answer: Any, sheet: Sheet, text: Text | None, author: str) -> None:
+        if text is None:
+            assert answer == "version_conflict"
+        elif text == sheet.now:
+            assert answer.unchanged
+        else:
+            sheet.add(text, author)
+            assert answer.version == len(sheet.versions) - 1
+
+    @rule(who=people, file=files)
+    def add(self, who: str, file: str) -> None:
+        sheet, line = self.sheets[file], self.line()
+        answer = self.ask(who, commits.change, file, Change("append", line))
+        if not self.allowed(who, file):
+            assert answer == "forbidden"
+        else:
+            self.taken(answer, sheet, (*(sheet.now or ()), line), who)
+
+    @rule(who=people, file=files, old=st.booleans())
+    def delete(self, who: str, file: str, old: bool) -> None:
+        sheet = self.sheets[file]
+        newest = len(sheet.versions) - 1
+        answer = self.ask(who, commits.change, file, Change("delete", since=max(newest - old, 0)))
+        if not self.allowed(who, file):
+            assert answer == "forbidden"
+        elif sheet.now is None:
+            assert answer == "not_found"
+        elif old:
+            assert answer == "version_conflict"
+        else:
+            sheet.add(None, who)
+            assert answer.version == newest + 1
+
+    @rule(who=people, file=files, back=st.integers(0, 3), pick=picks)
+    def suggest(self, who: str, file: str, back: int, pick: int) -> None:
+        sheet = self.sheets[file]
+        since = max(len(sheet.versions) - 1 - back, 0)
+        text = (*self.edited(sheet.versions[since] or (), pick), self.line())
+        author = self.hall.author(who)
+        if documents.open_suggestions(self.database.writer(), SPACE) >= MOST_SUGGESTIONS:
+            return
+        made = self.hall.commit(commits.suggest, SPACE, file, "\n".join(text), since=since, author=author)
+        self.ideas.append(Idea(made.id, file, since, text, who))
+
+    @precondition(lambda self: self.ideas)
+    @rule(who=people, pick=picks, takes=st.booleans())
+    def judge(self, who: str, pick: int, takes: bool) -> None:
+        idea = self.ideas[pick % len(self.ideas)]
+        sheet = self.sheets[idea.file]
+        answer = self.ask(who, commits.accept if takes else commits.reject, idea.name)
+        own = who == idea.author
+        may = who in (USER, sheet.owner) or (own and not takes) or (sheet.owner is None and not (own and takes))
+        if not idea.is_open:
+            assert answer == "conflict"
+        elif not may:
+            assert answer == "forbidden"
+        elif not takes:
+            idea.is_open = False
+            assert answer.state == "rejected"
+        elif (text := self.becomes(sheet, idea.since, idea.text)) is None:
+            assert answer == "version_conflict"
+        else:
+            idea.is_open = False
+            if text != sheet.now:
+                sheet.add(text, idea.author)
+            assert answer.accepted_version == len(sheet.versions) - 1
+
+    @rule(file=files, owner=st.sampled_from(MEMBERS))
+    def elect(self, file: str, owner: str) -> None:
+        self.hall.commit(documents.set_owners, SPACE, (file,), owner)
+        self.sheets[file].owner = owner
+
+    @rule()
+    def restart(self) -> None:
+        self.hall.restart()
+
+    @invariant()
+    def every_version_is_as_the_model_says(self) -> None:
+        conn = self.database.writer()
+        for file, sheet in self.sheets.items():
+            document = documents.find(conn, SPACE, file)
+            if document is None:
+                assert len(sheet.versions) == 1
+                continue
+            assert (document.version, document.text) == (
+                len(sheet.versions) - 1,
+                None if sheet.now is None else "\n".join(sheet.now),
+            )
+            texts = [tuple(documents.lines_at(conn, document, one)) for one in range(document.version + 1)]
+            assert texts == [text or () for text in sheet.versions]
+            history = documents.history(conn, SPACE, file, Page()).versions
+            assert [row.version for row in history] == list(range(document.version, 0, -1))
+            blamed = documents.blame_of(conn, SPACE, file).lines
+            assert {one.text: (one.version, one.author) for one in blamed} == sheet.brought[-1]
+
+
+class FileDocumentMachine(DocumentMachine):
+    """In a file: the process may end between any two commits."""
+
+    def open(self) -> Database:
+        """The store."""
+        from tempfile import TemporaryDirectory
+
+        self.folder = TemporaryDirectory()
+        return open_migrated(f"{self.folder.name}/store.db")
+
+    @rule()
+    def reopen(self) -> None:
+        """The process ends and another begins."""
+        self.database.close()
+        self.database = open_migrated(self.database.path)
+        self.hall.database = self.database
+        self.hall.restart()
+
+    def teardown(self) -> None:
+        """Leave nothing behind."""
+        super().teardown()
+        self.folder.cleanup()
