@@ -138,7 +138,7 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
     binding: Annotated[
         bool,
         msgspec.Meta(
-            description="An election: the winner owns the documents. An assignment: its options are tasks. An approval: "
+            description="An election: the winner owns the documents. An assignment: of tasks. An approval: "
             "it decides over your workflow, if that names it, or over the suggestion in binds. Nothing else can be."
         ),
     ] = False

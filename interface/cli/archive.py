@@ -170,7 +170,9 @@ class ArchiveClient(Client):
         """Refused: an archive is read."""
         raise Failure("usage", "an archive cannot be changed", _ANSWERED)
 
-    def delete(self, path: str) -> bytes:
+    def delete(
+        self, path: str, query: Mapping[str, str] | None = None, match: Mapping[str, str] | None = None
+    ) -> bytes:
         """Refused: an archive is read."""
         raise Failure("usage", "an archive cannot be changed", _ANSWERED)
 

@@ -168,6 +168,15 @@ def test_what_is_not_as_it_was_written_is_refused(how: str, cli: Cli) -> None:
         assert obeyed(ran.err) == []
 
 
+def test_a_part_of_a_later_version_is_counted_and_passed_over(cli: Cli) -> None:
+    """docs/archives.md: what this version knows of an archive, it reads."""
+    later = b'{"part":"later","run":"r12","row":[1]}\n{"part":"end","rows":{"later":1,'
+    body = archive().replace(b'{"part":"end","rows":{', later)
+    (cli.root / "r12.jsonl").write_bytes(body)
+    assert cli("import", "r12.jsonl", "--json").json()["rows"]["later"] == 1
+    assert cli("show", "r12", "--archive", "r12.jsonl", "--json").json()["id"] == "r12"
+
+
 def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
     """As from a kernel: escaped in text and in JSON."""
     (cli.root / "r12.jsonl").write_bytes(archive("".join(HOSTILE[:-1])))
@@ -180,6 +189,17 @@ def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
             ran = cli(*words, *more)
             assert (ran.code, ran.err) == (0, "")
             assert obeyed(ran.out) == []
+
+
+@pytest.mark.parametrize("format", ["jsonl", "md"])
+def test_an_archive_on_a_terminal_is_text(format: str, cli: Cli, kernel: KernelDouble) -> None:
+    """Whatever a kernel of another version sends: nothing of it moves a cursor."""
+    hostile = "".join(HOSTILE[:-1])
+    body = archive(hostile) if format == "jsonl" else f"{hostile}\nEnd of the archive: nothing.\n".encode()
+    kernel.answers["GET /runs/r12/export"] = Stream([body])
+    ran = cli("export", "r12", "--format", format, terminal=True)
+    assert (ran.code, obeyed(ran.out)) == (0, [])
+    assert format == "md" or ran.jsonl() == [json.loads(line) for line in body.splitlines()]
 
 
 def test_an_archive_is_not_followed_and_not_changed(cli: Cli) -> None:

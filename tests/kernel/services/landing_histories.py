@@ -32,7 +32,8 @@ from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.landings import landing_refused
 from kernel.workflows import checkout_move
-from kernel.workflows.landing import CheckOutcome, Merging
+from kernel.workflows.landing import Merging
+from kernel.workflows.setup import CheckOutcome
 from protocol.api.merges import MergeOutcome
 from tests.kernel.services.landing_draw import Group, History, acts_of, commit_of, draw, files_of, template_in
 from tests.kernel.services.landing_ground import BRANCH, stored_ground

@@ -274,7 +274,7 @@ async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: Served
         await trio.sleep_forever()
 
     look = TOOLS["my_inbox"]
-    stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, scope="all", handler=hang)
+    stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, handler=hang)
     calls = ToolDispatcher(kernel.services)
     answers = []
 
