@@ -220,7 +220,7 @@ def test_a_result_of_any_size_leaves_the_kernel_as_it_is(project: Project, subte
     assert grew < GROWS
 
 
-@pytest.mark.long("tests/worker/test_redaction.py")
+@pytest.mark.long("tests/protocol/test_redaction.py")
 def test_secrets_that_the_file_of_an_agent_names_are_masked(project: Project) -> None:
     """In arguments and results, wherever these are shown; the tool had them."""
     project.agent(
