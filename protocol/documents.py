@@ -27,7 +27,7 @@ Reason = Annotated[str, msgspec.Meta(max_length=REASON_LIMIT, description="Why; 
 
 
 class Made(Body, frozen=True, kw_only=True):
-    """Who made something: a member by its name there, in an instruction of a run, or ``user``."""
+    """The maker of something: a member by its name there, in an instruction of a run, or ``user``."""
 
     author: str
     instruction: str | None

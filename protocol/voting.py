@@ -55,7 +55,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Binds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a binding proposal decides about: of an election the documents that its winner owns, of an approval a
+    """The subject of a binding proposal: of an election the documents that its winner owns, of an approval a
     suggestion for one."""
 
     documents: Annotated[

@@ -178,7 +178,7 @@ class ArchiveClient(Client):
 
 
 def run(archive: Archive, asked: str, _query: Mapping[str, str]) -> Document:
-    """What came of a run, with all that was said in it."""
+    """The outcome of a run, with all that was said in it."""
     row = _row_of_run(archive, asked)
     said = [archive.read(one) for one in archive.rows[CHANNEL] if one.run == row.key]
     return {**archive.read(row), "messages": said}
@@ -231,7 +231,7 @@ def instruction(archive: Archive, asked: str, _query: Mapping[str, str]) -> Docu
 
 
 def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
-    """What was done for an instruction."""
+    """The steps that were done for an instruction."""
     agent = instruction(archive, asked, {})["agent"]
     rows = [row for row in archive.rows[TRANSCRIPT] if row.key == asked]
     done = [archive.read(row)["entry"] for row in rows]
@@ -244,7 +244,7 @@ def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
 
 
 def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
-    """What was put to the vote in the newest run."""
+    """The proposals of the newest run."""
     votes = _votes(archive, space)
     first, limit = int(query.get("after", "0")), int(query.get("limit", "1000"))
     page = votes[first : first + limit]

@@ -81,7 +81,7 @@ def target_of(row: "PsRow") -> str:
 
 
 def status_of(row: "PsRow") -> str:
-    """What the agent says of itself, in a few words."""
+    """The status that the agent gave itself, in a few words."""
     return "" if row.status is None else ": ".join(part for part in (row.status.state, row.status.task) if part)
 
 
@@ -118,7 +118,7 @@ SHOWN: Final = 3
 
 
 def _tasks(row: "PsRow") -> str:
-    """What it is at, and what waits for which others: ``t3 claimed, t5 after t3,t4``."""
+    """The tasks that it is at, and those that wait for which others: ``t3 claimed, t5 after t3,t4``."""
     words = [
         f"{one.id} after {','.join(one.blocked_by)}" if one.blocked_by else f"{one.id} {one.state}" for one in row.tasks
     ]

@@ -31,7 +31,7 @@ def agrees(context: Context, question: str) -> bool:
 
 
 def _asked(context: Context, question: str) -> str:
-    """What is answered to a question that could be read: a line that was typed before it stood there is forgotten."""
+    """The answer to a question that could be read: a line that was typed before it stood there is forgotten."""
     with suppress(OSError, ValueError, termios.error):  # it is no terminal
         termios.tcflush(context.stdin.fileno(), termios.TCIFLUSH)
     context.out.ask(question)

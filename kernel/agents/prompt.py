@@ -140,7 +140,7 @@ WAITING: Final = 100
 
 
 def _notices(context: PromptContext) -> list[str]:
-    """What else the kernel has to tell with the message: its own words, behind all that others said."""
+    """The notices that the kernel has to tell with the message: its own words, behind all that others said."""
     told: list[str] = []
     if context.handover is not None:
         note = context.handover

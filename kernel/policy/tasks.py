@@ -61,7 +61,7 @@ class Needed(msgspec.Struct, frozen=True):
 
 
 def fate(own: OnFailure | None, lost: OnFailure | None) -> OnFailure:
-    """What becomes of a task that says ``own`` when one that it needs, which says ``lost``, is lost."""
+    """The fate of a task that says ``own`` when one that it needs, which says ``lost``, is lost."""
     return own or lost or "hold"
 
 

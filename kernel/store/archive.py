@@ -55,7 +55,7 @@ WHERE space = :space AND seq > :after AND kind NOT IN ('approval', 'due', 'done'
 
 
 def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
-    """What was said, in order."""
+    """The messages, in order."""
     values = {"run": scope.run, "space": scope.space, "after": after[0], "limit": ROWS}
     found = conn.execute(SAID_IN_SPACE if scope.run is None else SAID_IN_RUN, values)
     said = tuple(_bounded(map(message_of, found), lambda message: len(message.text)))
@@ -63,7 +63,7 @@ def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batc
 
 
 def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
-    """What was put to the vote, with all votes."""
+    """The proposals, with all votes."""
     if scope.run is None:
         return Batch((), None)
     found = voting.of_run_there(conn, scope.space, Page(ROWS, after[0]), scope.run)
@@ -71,7 +71,7 @@ def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
 
 
 def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
-    """What was to be done, and what came of it."""
+    """The instructions, and what came of them."""
     ids = _ids(conn, scope, after[0])
     infos = (instruction_views.info(conn, instruction_id(number), scope.now_ms) for number in ids)
     kept = (one for one in infos if one is not None)
@@ -81,7 +81,7 @@ def instructions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) ->
 
 
 def transcript(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
-    """What was done for each instruction, without secrets: the second number is of the entry within it."""
+    """The steps that were done for each instruction, without secrets: the second number is of the entry within it."""
     done: list[ArchivedEntry] = []
     size, entry = 0, after[1]
     ids = (*([after[0]] if entry else []), *_ids(conn, scope, after[0]))

@@ -257,7 +257,7 @@ def history(conn: apsw.Connection, space: str, file: str, page: Page) -> Documen
 
 
 def blame_of(conn: apsw.Connection, space: str, file: str) -> DocumentBlame:
-    """Who brought each line of ``file``. Reads all its versions: ask in a thread. Raises Refused (not_found)."""
+    """The author of each line of ``file``. Reads all its versions: ask in a thread. Raises Refused (not_found)."""
     document = _known(conn, space, file)
     lines = document.lines
     brought = blame(len(lines), _undo(conn, document.id, 0))

@@ -1,4 +1,4 @@
-"""What agents say of their own work: a status for those who look, and a hand-over for whoever goes on with it.
+"""Words of agents about their own work: a status for those who look, and a hand-over for whoever goes on with it.
 
 Of each there is the last: a status for each agent and space, a hand-over for each instruction, which those that take up
 its thread are given, too. Neither is a message and neither wakes anybody.
@@ -26,7 +26,7 @@ METADATA_BYTES: Final = 4096
 
 
 class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is to be said from now on. What is left out stays as it is, null takes it away."""
+    """The words to be said from now on. What is left out stays as it is, null takes it away."""
 
     task: str | msgspec.UnsetType | None = msgspec.UNSET
     state: str | msgspec.UnsetType | None = msgspec.UNSET
@@ -77,7 +77,7 @@ SELECT task, state, metadata, instruction, at_ms AS at FROM statuses WHERE agent
 
 
 def status(conn: apsw.Connection, agent: str, space: str) -> AgentStatus | None:
-    """What ``agent`` (its key) says of itself in ``space``."""
+    """The status that ``agent`` (its key) says of itself in ``space``."""
     return rows.one(conn.execute(FIND, (agent, space)), FIND, AgentStatus, **_STATUS)
 
 
@@ -88,7 +88,7 @@ SELECT s.agent, s.space FROM json_each(?) AS asked CROSS JOIN statuses AS s ON s
 
 
 def latest(conn: apsw.Connection, agents: Sequence[str]) -> dict[str, AgentStatus]:
-    """What each of these agents (their keys) said of itself last, in whatever space. Ask in a thread."""
+    """The status that each of these agents (their keys) said of itself last, in whatever space. Ask in a thread."""
     found = cast("list[tuple[str, str]]", conn.execute(LATEST, (encode_json(agents).decode(),)).fetchall())
     said = {agent: status(conn, agent, space) for agent, space in dict(found).items()}
     return {agent: one for agent, one in said.items() if one is not None}
@@ -128,7 +128,7 @@ SELECT h.body FROM chain JOIN handovers AS h ON h.instruction = chain.id ORDER B
 
 
 def handed_over(conn: apsw.Connection, instruction: str) -> Handover | None:
-    """What was left to whoever goes on with ``instruction``."""
+    """The hand-over that was left to whoever goes on with ``instruction``."""
     row = conn.execute(HANDED, (number_of(instruction, "i"),)).fetchone()
     return None if row is None else _handover.decode(row[0])
 

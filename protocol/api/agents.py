@@ -110,7 +110,7 @@ class Cleared(Document, frozen=True, kw_only=True):
 
 
 class AgentStatus(Body, frozen=True, kw_only=True):
-    """What an agent says of itself in a space (my_status_set), and the instruction in which it said so."""
+    """The status that an agent gives itself in a space (my_status_set), and the instruction in which it said so."""
 
     task: str | None
     state: str | None

@@ -69,7 +69,7 @@ class InstructionSummary(Body, frozen=True, kw_only=True):
 
 
 class Handover(Body, frozen=True, kw_only=True):
-    """What an agent leaves to whoever goes on with its work (handover_write). ``open``: questions and risks."""
+    """The notes of an agent for whoever goes on with its work (handover_write). ``open``: questions and risks."""
 
     done: str
     next: str

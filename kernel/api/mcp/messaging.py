@@ -240,7 +240,7 @@ class MyStatusSetArguments(ToolArguments, frozen=True, kw_only=True, omit_defaul
 
 
 class MyStatusSetResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown of you from now on."""
+    """The status that is shown of you from now on."""
 
     status: AgentStatus
 

@@ -92,7 +92,7 @@ class TaskSplitArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class TaskPlanResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What was planned: ids by key, and in the order of the list."""
+    """The planned tasks: ids by key, and in the order of the list."""
 
     ids: dict[str, str]
     tasks: tuple[str, ...]

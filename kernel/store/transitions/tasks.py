@@ -54,7 +54,7 @@ _Result = TypeVar("_Result", Planned, Changed)
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who acts: a member's attempt, the user, or the system for the workflow's file; the first message of it."""
+    """The one who acts: a member's attempt, the user, or the system for the workflow's file; its first message."""
 
     name: str
     held: Held | None = None
@@ -381,7 +381,7 @@ def _once(
 
 
 def _actor(tx: Transaction, space: str, author: Author | None) -> Actor:
-    """Who acts in ``space``. Raises Refused where there can be no tasks, and stale_attempt."""
+    """The one who acts in ``space``. Raises Refused where there can be no tasks, and stale_attempt."""
     if is_personal(space):
         text = f"there are no tasks in {space}: it is between {split_space(space)[1]} and the user"
         raise Refused("not_a_participant", text, "members of a workspace plan for each other")
@@ -541,7 +541,7 @@ def _count(tx: Transaction, actor: Actor, text: str, given: Sequence[Instruction
 
 
 def _remarks(row: TaskRow) -> str:
-    """What else one wants to know of a task, behind its title."""
+    """The rest that one wants to know of a task, behind its title."""
     parts = [
         *([f"for {row.for_name}"] if row.for_name else []),
         *([f"after {', '.join(one.id for one in row.needs)}"] if row.needs else []),
