@@ -170,7 +170,7 @@ async def _unchecked(*_args: object, **_more: object) -> CheckOutcome:
 
 async def _theirs(merging: Merging, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
     tree, _files = await _tree(merging, ours, theirs)
-    return tree or await merging._tree_of(theirs), ()
+    return tree or await _tree_of(merging, theirs), ()
 
 
 async def _elsewhere_too(merging: Merging, branch: str, expected: str, tip: str) -> bool:
@@ -202,7 +202,8 @@ def _as_expected(now: str | None, _expected: str, *, tip_is_in: bool) -> Standin
     return settle(now, now or "", tip_is_in=tip_is_in)
 
 
-_tree, _move, _open = Merging._tree, Merging.move, landings.unfinished
+_tree, _tree_of = vars(Merging)["_tree"], vars(Merging)["_tree_of"]
+_move, _open = Merging.move, landings.unfinished
 Patch = tuple[object, str, object]
 PLANTED: Final[Mapping[str, tuple[Patch, ...]]] = {
     "nothing is checked": ((Merging, "check", _unchecked),),

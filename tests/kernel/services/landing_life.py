@@ -197,7 +197,7 @@ def _be_kernel(ground: Ground, store: str, watch: Watch) -> None:
     code = BROKEN
     try:
         os.setsid()
-        fault_injection._reached = watch.reached  # as ``arm`` does it, with another end
+        setattr(fault_injection, "_reached", watch.reached)  # noqa: B010  (as ``arm`` does it, with another end)
         trio.run(_serve, ground, store, watch)
         code = 0
     except BaseException:  # noqa: BLE001  (nothing may get back into the parent's code)
