@@ -8,6 +8,7 @@ that makes it so. What is in the queue is there after a crash; what was found so
 import itertools
 import logging
 import shlex
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -174,7 +175,7 @@ class Landings:
         )
 
     async def _land(self, queued: Sequence[Landing]) -> None:
-        begun = await self._writer.commit(begin_landings, queued)
+        begun = list(await self._writer.commit(begin_landings, queued))
         fault_point("landing.begun")
         if not begun:
             return
@@ -191,8 +192,11 @@ class Landings:
             else:
                 await self._writer.commit(landing_refused, first, MergeOutcome(why=refused.text))
 
-    async def _merge(self, merging: Merging, batch: Sequence[Landing]) -> None:
-        """Merge all of ``batch`` into one commit, have it checked, and move the branch to it."""
+    async def _merge(self, merging: Merging, batch: list[Landing]) -> None:
+        """Merge all of ``batch`` into one commit, have it checked, and move the branch to it.
+
+        What comes into the queue until then, and may land with it, joins it.
+        """
         branch = batch[0].branch
         expected = await merging.tip(branch)
         obstacle = _no_branch(branch) if expected is None else await self._obstacle(batch[0], merging)
@@ -202,7 +206,9 @@ class Landings:
             return
         sound: list[tuple[Work, Added]] = []
         tip = expected
-        for one in batch:
+        left = deque(batch)
+        while left:
+            one = left.popleft()
             work = await self._work(one)
             claimed = await self._claimed(merging, tip, work)
             if claimed is not None:
@@ -219,6 +225,8 @@ class Landings:
                 await self._refuse_conflict(merging, one, added)
             else:
                 await self._writer.commit(landings_merged, [one], "there was nothing to merge")
+            if not left:
+                left += await self._join(batch)
         if not sound:
             return
         checked = await self._check(merging, tip, sound)
@@ -236,6 +244,14 @@ class Landings:
         fault_point("landing.checked")
         if found:
             await self._move(merging, found)
+
+    async def _join(self, batch: list[Landing]) -> Sequence[Landing]:
+        """Begin what came into the queue behind ``batch`` and may land with it. Returns what joined."""
+        waiting = [one for one in self._reader.now(landings.unfinished) if one.id > batch[-1].id]
+        joining = together((batch[-1], *waiting), self._limit - len(batch) + 1)[1:]
+        begun = await self._writer.commit(begin_landings, joining) if joining else ()
+        batch += begun
+        return begun
 
     async def _move(self, merging: Merging, batch: Sequence[Landing]) -> None:
         """Move the branch of ``batch``, which is sound, unless that is done; its checkout goes with it."""

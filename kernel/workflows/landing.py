@@ -318,7 +318,8 @@ async def identity_of(git: ProjectGit, view: View, name: str, email: str) -> dic
     found = {"name": name, "email": email}
     if not all(found.values()):
         asked = await git.run(view, "config", "-z", "--get-regexp", r"^user\.(name|email)$")
-        said = dict(row.partition("\n")[::2] for row in asked.stdout.decode("utf-8", "replace").split("\0"))
+        rows = (row.partition("\n") for row in asked.stdout.decode("utf-8", "replace").split("\0"))
+        said = {key: value for key, _, value in rows}
         found = {key: own or said.get(f"user.{key}", "").strip() for key, own in found.items()}
     account = str(os.getuid())
     with suppress(KeyError):

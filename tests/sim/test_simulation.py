@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from interface.cli.commands import ps as ps_command
+from interface.cli.output import Screen
 from kernel.api.context import StoreAccess
 from kernel.api.http import needs as needs_api
 from kernel.policy.needs import count
@@ -202,9 +203,13 @@ async def _number_without_trust(store: StoreAccess, _waiting: Sequence[Scheduled
     return count(await store.reader.read(needs_module.snapshot, store.now_ms()))
 
 
-OTHERWISE: Final = {
+def _no_header(_needs: int, _screen: Screen) -> list[str]:
+    return []
+
+
+OTHERWISE: Final[dict[str, tuple[object, str, object]]] = {
     "ps and status forget what waits for trust": (needs_api, "number", _number_without_trust),
-    "ps does not show the number": (ps_command, "header_lines", lambda _needs, _screen: []),
+    "ps does not show the number": (ps_command, "header_lines", _no_header),
 }
 """Of views of what needs a person: each says something else than the others."""
 

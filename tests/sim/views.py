@@ -66,6 +66,14 @@ async def _nothing() -> None:
     return None
 
 
+def _no_diff(_space: str | None, _name: str) -> None:
+    return None
+
+
+def _no_usage(_pids: object, _now_ms: int) -> dict[str, object]:
+    return {}
+
+
 class Views:
     """A client of one state. ``trusts``: whether all schedules of its files run."""
 
@@ -79,11 +87,11 @@ class Views:
             "files": SimpleNamespace(
                 definitions=_nothing,
                 trust=ProjectTrust(everything=trusts, kept=lambda: ()),
-                worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=lambda _space, _name: None)),
+                worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=_no_diff)),
             ),
             "processes": SimpleNamespace(
                 attempts=SimpleNamespace(activity=dict, kept=dict),
-                resources=SimpleNamespace(measure=lambda _pids, _now_ms: {}),
+                resources=SimpleNamespace(measure=_no_usage),
             ),
             "kernel": SimpleNamespace(
                 identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project"),

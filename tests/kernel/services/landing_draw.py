@@ -56,6 +56,9 @@ class Group:
 
     names: tuple[str, ...]
     request: MergeRequest
+    late: bool
+    """It is asked for while a kernel is at work."""
+    run: int = 0
     asked: list[Landing] = field(default_factory=list)
 
 
@@ -135,7 +138,7 @@ def draw(seed: int, folder: Path, template: Ground, met: Counter[str]) -> Histor
         flaky = flaky.replace("$F", f"{folder}/flaky")
         check = chance.choice((CHECK, CHECK, CHECK, flaky + CHECK))
         request = MergeRequest(check=check, squash=chance.random() < 0.3, give_back=chance.random() < 0.7)
-        groups.append(Group(tuple(left[:size]), request))
+        groups.append(Group(tuple(left[:size]), request, chance.random() < 0.3))
         left = left[size:]
     met.update(histories=1, authors=len(authors), merges=len(groups))
     return History(seed, chance, ground, authors, groups, checked_out, met)

@@ -38,7 +38,7 @@ from protocol.api.merges import MergeOutcome
 from tests.kernel.services.landing_draw import Group, History, acts_of, commit_of, draw, files_of, template_in
 from tests.kernel.services.landing_ground import BRANCH, stored_ground
 from tests.kernel.services.landing_judge import judge, refs_of
-from tests.kernel.services.landing_life import Doom, be_subreaper, live, plain_launcher, user_git
+from tests.kernel.services.landing_life import EVENTS, Doom, Late, be_subreaper, live, plain_launcher, user_git
 from tests.kernel.workflows.git_ground import Ground
 
 COUNT: Final = 2000
@@ -55,19 +55,26 @@ def play(seed: int, folder: Path, template: Ground, met: Counter[str]) -> list[s
     before = refs_of(history.ground)
     kills = min(MOST_KERNELS - 1, _several(history.chance, 0.75, 0.4))
     wrong: list[str] = []
-    trio.run(_ask, history, history.groups)
+    trio.run(_begin, history)
     for turn in range(ROUNDS):
         while not wrong:
             doom = _doom(history) if kills else None
             kills -= doom is not None
-            life = live(history.ground, history.store, doom, acts_of(history))
+            unasked = [one for one in history.groups if not one.asked]
+            nth = history.chance.randint(1, EVENTS * len(history.authors))
+            late = Late(nth, tuple((one.run, one.request) for one in unasked))
+            life = live(history.ground, history.store, doom, acts_of(history), late)
+            if unasked:
+                trio.run(_look, history, unasked)
             if life.broke:
                 wrong.append(f"a kernel broke: {life.broke}")
             if not life.killed_at:
                 break
             met[f"killed at {life.killed_at}"] += 1
+        if wrong:  # what it left cannot be judged
+            return wrong
         back = trio.run(_came_back, history)
-        if wrong or not back or turn == ROUNDS - 1:
+        if not back or turn == ROUNDS - 1:
             break
         wrong += trio.run(_resolve, history, back)
         now = refs_of(history.ground)
@@ -87,11 +94,28 @@ def _several(chance: random.Random, first: float, more: float) -> int:
     return count
 
 
+async def _begin(history: History) -> None:
+    """All runs are there, and most are asked for."""
+    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+        for group in history.groups:
+            group.run = await place.run_of(*group.names)
+            if not group.late:
+                group.asked.append(await place.ask(group.run, group.request))
+
+
 async def _ask(history: History, groups: list[Group]) -> None:
     async with stored_ground(history.ground, plain_launcher(), history.store) as place:
         for group in groups:
-            run = group.asked[0].run if group.asked else await place.run_of(*group.names)
-            group.asked.append(await place.ask(run, group.request))
+            group.asked.append(await place.ask(group.run, group.request))
+
+
+async def _look(history: History, groups: list[Group]) -> None:
+    """What was asked for in a kernel's process is known here, too."""
+    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+        for group in groups:
+            found = place.reader.now(landings.newest, group.run)
+            group.asked += [] if found is None else [found]
+        history.met["asked while others landed"] += sum(bool(group.asked) for group in groups)
 
 
 async def _came_back(history: History) -> list[Group]:
@@ -171,7 +195,7 @@ async def _unchecked(*_args: object, **_more: object) -> CheckOutcome:
 
 async def _theirs(merging: Merging, ours: str, theirs: str) -> tuple[str | None, tuple[str, ...]]:
     tree, _files = await _tree(merging, ours, theirs)
-    return tree or await merging._tree_of(theirs), ()
+    return tree or await _tree_of(merging, theirs), ()
 
 
 async def _elsewhere_too(merging: Merging, branch: str, expected: str, tip: str) -> bool:
@@ -203,7 +227,8 @@ def _as_expected(now: str | None, _expected: str, *, tip_is_in: bool) -> Standin
     return settle(now, now or "", tip_is_in=tip_is_in)
 
 
-_tree, _move, _open = Merging._tree, Merging.move, landings.unfinished
+_tree, _tree_of = vars(Merging)["_tree"], vars(Merging)["_tree_of"]
+_move, _open = Merging.move, landings.unfinished
 Patch = tuple[object, str, object]
 PLANTED: Final[Mapping[str, tuple[Patch, ...]]] = {
     "nothing is checked": ((Merging, "check", _unchecked),),

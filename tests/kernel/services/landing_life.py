@@ -22,8 +22,10 @@ import trio
 from kernel import fault_injection
 from kernel.procs.spec import Pipe, Spec
 from kernel.services import landings as service
+from kernel.store import landings
+from protocol.api.merges import MergeRequest
 from protocol.ipc import Exited
-from tests.kernel.services.landing_ground import stored_ground
+from tests.kernel.services.landing_ground import LandingGround, stored_ground
 from tests.kernel.workflows.git_ground import Ground
 
 NAMED: Final = ("begun", "kept", "checked", "locked", "moved", "files", "index", "landed")
@@ -158,12 +160,29 @@ class Life:
     broke: str = ""
 
 
-def live(ground: Ground, store: str, doom: Doom | None, acts: dict[int, Callable[[], None]]) -> Life:
+@dataclass(frozen=True)
+class Late:
+    """What is asked for of a kernel that is at work, at the ``nth`` event; at the latest when its queue is empty."""
+
+    nth: int
+    asked: tuple[tuple[int, MergeRequest], ...]
+    now: trio.Event = field(default_factory=trio.Event)
+    done: trio.Event = field(default_factory=trio.Event)
+
+    async def ask(self, place: LandingGround) -> None:
+        """Ask when it is time."""
+        await self.now.wait()
+        for run, request in self.asked:
+            await place.ask(run, request)
+        self.done.set()
+
+
+def live(ground: Ground, store: str, doom: Doom | None, acts: dict[int, Callable[[], None]], late: Late) -> Life:
     """Serve the queue in a process of its own until it is empty, or that is killed. Nothing runs afterwards."""
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _be_kernel(ground, store, Watch(doom, acts, told))
+        _be_kernel(ground, store, Watch(doom, {**acts, late.nth: late.now.set}, told), late)
     os.close(told)
     said, broke = b"", ""
     while True:
@@ -193,12 +212,12 @@ def live(ground: Ground, store: str, doom: Doom | None, acts: dict[int, Callable
     return Life(broke=broke or (words or f"it ended with {status}" if status else ""))
 
 
-def _be_kernel(ground: Ground, store: str, watch: Watch) -> None:
+def _be_kernel(ground: Ground, store: str, watch: Watch, late: Late) -> None:
     code = BROKEN
     try:
         os.setsid()
-        fault_injection._reached = watch.reached  # as ``arm`` does it, with another end
-        trio.run(_serve, ground, store, watch)
+        setattr(fault_injection, "_reached", watch.reached)  # noqa: B010  (as ``arm`` does it, with another end)
+        trio.run(_serve, ground, store, watch, late)
         code = 0
     except BaseException:  # noqa: BLE001  (nothing may get back into the parent's code)
         os.write(watch.told, _BROKE + traceback.format_exc()[-8000:].encode())
@@ -206,11 +225,15 @@ def _be_kernel(ground: Ground, store: str, watch: Watch) -> None:
         os._exit(code)
 
 
-async def _serve(ground: Ground, store: str, watch: Watch) -> None:
+async def _serve(ground: Ground, store: str, watch: Watch, late: Late) -> None:
     launcher: Any = PlainLauncher(watch)
-    async with stored_ground(ground, launcher, store) as place:
+    async with stored_ground(ground, launcher, store) as place, trio.open_nursery() as people:
+        people.start_soon(late.ask, place)
         kernel = place.kernel()
-        while await kernel.run_once() != service.FOREVER_SECONDS:
+        while await kernel.run_once() != service.FOREVER_SECONDS or not late.done.is_set():
+            if not place.reader.now(landings.unfinished):
+                late.now.set()
+                await late.done.wait()
             await trio.lowlevel.checkpoint()
 
 

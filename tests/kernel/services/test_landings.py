@@ -16,7 +16,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.worktrees import worktree_gone
 from kernel.workflows import landing
 from kernel.workflows.git_view import View
-from kernel.workflows.landing import Merging, merging_in
+from kernel.workflows.landing import Added, Conflict, Merging, Wanted, merging_in
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.api.merges import MergeRequest
@@ -28,7 +28,7 @@ from tests.kernel.workflows.git_ground import Ground, ground_in, launched
 
 SHOWN = "nothing is checked"
 """The planted fault that the ordinary suite tries."""
-LIKELY = {SHOWN: 101, "the branch is moved from wherever it is": 103, "a checkout is left half done": 112}
+LIKELY = {SHOWN: 110, "the branch is moved from wherever it is": 105}
 """The seeds from which on to look."""
 LINES = b"".join(b"line %d\n" % number for number in range(30))
 
@@ -543,6 +543,29 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
         assert len(log.read_text().splitlines()) <= (1 if red is None else 9)
     assert clean(place.ground)
     assert "red.txt" not in place.ground.git("ls-tree", "--name-only", "main").split()
+
+
+@pytest.mark.promise("P33")
+async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
+    place: LandingGround, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One check and one move for both; what waits for those before it is not taken up again at once."""
+    log, add = tmp_path / "checks", Merging.add
+    for name, files in (("alice", {"a.txt": b"alice\n"}), ("bob", {"b.txt": b"bob\n"}), ("carol", {"a.txt": b"c\n"})):
+        place.branch(name, dict(files))
+    request = MergeRequest(check=f"echo x >> '{log}'")
+    later = [(await place.run_of(name), request) for name in ("bob", "carol")]
+    asked = [await place.ask(await place.run_of("alice"), request)]
+
+    async def adds(merging: Merging, base: str, wanted: Wanted) -> Added | Conflict:
+        while later:
+            asked.append(await place.ask(*later.pop(0)))
+        return await add(merging, base, wanted)
+
+    monkeypatch.setattr(Merging, "add", adds)
+    await place.serve()
+    assert [place.outcome(one).state for one in asked] == ["merged", "merged", "refused"]
+    assert (log.read_text(), place.ground.git("reflog", "main").count("awk merge")) == ("x\n", 1)
 
 
 @pytest.mark.promise("P33")
