@@ -241,6 +241,20 @@ def test_who_attaches_where_nobody_answers_is_only_told(
     assert "approval.requested" in ran.out
 
 
+def test_no_question_stands_behind_words_of_an_agent_that_is_writing(cli: Cli, kernel: KernelDouble) -> None:
+    """ask: a line that is being written ends before who asks is told; what it says next begins another."""
+    kernel.answers |= {"GET /approvals/a3": OPEN, "POST /approvals/a3/approve": GRANTED}
+    words = [sse("delta", event("delta", data={"instruction": "i7", "text": text})) for text in ("no one: ", "and now")]
+    accepted = sse("accepted", {"message_id": "m1", "instruction_ids": ["i7"], "seq": 4})
+    outcome = {"id": "i7", "agent": "coder", "status": "done", "text": "and now"}
+    answer = sse("result", {"message_id": "m1", "exit_code": 0, "results": [outcome]})
+    kernel.answers["POST /run"] = Stream([accepted, words[0], sse("approval.requested", WANTED, 5), words[1], answer])
+    cli.environ["NO_COLOR"] = "1"
+    lines = cli("ask", "coder", "hi", terminal=True, stdin="y\n", mixed=True).out.splitlines()
+    assert lines[:2] == ["no one: ", "coder in review:main wants to call bash (a3)"]
+    assert [line for line in lines if "and now" in line] == ["and now"]
+
+
 def test_a_long_call_is_granted_only_once_all_of_it_was_shown(cli: Cli, kernel: KernelDouble) -> None:
     """A y before that shows the rest, and asks again."""
     command = " ".join(f"word{number}" for number in range(2000))
