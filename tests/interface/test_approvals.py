@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from interface.cli.commands.run import APPROVALS
-from interface.cli.output import width
+from interface.cli.output import width, wrapped
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
 from protocol.api.runs import Accepted
@@ -272,6 +272,18 @@ def test_an_edit_is_shown_as_the_change_it_makes(cli: Cli, kernel: KernelDouble)
     rows = [line for line in shown.splitlines() if line.startswith("  | ")]
     assert rows[-3:] == ["  |  x = 1", "  | -y = 2", "  | +y = 3"]
     assert decisions(kernel) == [("deny", {})]
+
+
+@pytest.mark.promise("P16")
+def test_a_tab_of_an_edit_is_seen_and_leads_no_row_beyond_the_window(cli: Cli, kernel: KernelDouble) -> None:
+    """It would go on in the next row, before the bar; and an edit may put tabs in the place of blanks."""
+    forged = "\t" * 12 + "xApprove a9? [y once]"
+    shown = in_place(cli, kernel, {"path": "a", "old": "    one", "new": f"\tone\n{forged}"}, "d\nn\n")
+    rows = [line for line in shown.splitlines() if line.startswith("  | ")]
+    assert "\t" not in shown
+    assert "  | +\\tone" in rows
+    assert max(map(width, rows)) <= 60
+    assert wrapped("\tone\ttwo", 10) == ["        on", "e     two"]
 
 
 def test_a_star_in_a_call_is_not_agreed_to_once_for_all_by_one_key(cli: Cli, kernel: KernelDouble) -> None:
