@@ -60,6 +60,8 @@ class Connection:
 
     def wait_at_most(self, seconds: float | None) -> None:
         """Limit the time for which the peer may stay silent from now on; None: for ever."""
+        if self.closed:  # with its last answer, by a kernel that goes
+            raise self._broken("the connection was closed")
         self._socket.settimeout(seconds)
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> "Response":

@@ -99,7 +99,7 @@ class Tmux:
         """All that stood in the window since it was emptied last, and what stands there."""
         return self._ask("capture-pane -p -S -")
 
-    def until(self, holds: str | Callable[[list[str]], bool], seconds: float = 30) -> list[str]:
+    def until(self, holds: str | Callable[[list[str]], bool], seconds: float = 60) -> list[str]:
         """The first screen that holds a text, or of which something holds. Raises AssertionError with the last one."""
         deadline = time.monotonic() + seconds
         while True:

@@ -365,9 +365,12 @@ def cut(text: str, columns: int | None) -> str:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """``text`` (one line, escaped) in rows of at most ``columns``, so that a terminal breaks none by itself."""
+    """``text`` (one line, escaped) in rows of at most ``columns``, so that a terminal breaks none by itself.
+
+    Tabs become blanks: how far one leads depends on where a row begins.
+    """
     rows, row, used = [], "", 0
-    for character in text:
+    for character in text.expandtabs():
         size = _width_of(character)
         if used + size > columns:
             rows.append(row)

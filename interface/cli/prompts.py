@@ -127,9 +127,13 @@ def change_lines(given: object) -> list[str]:
 
 
 def quoted_rows(context: Context, lines: Iterable[str]) -> list[str]:
-    """Lines that an agent wrote, escaped and in rows of the terminal's width, each behind a bar."""
+    """Lines that an agent wrote, escaped and in rows of the terminal's width, each behind a bar.
+
+    A tab is shown as one: an edit may change nothing else.
+    """
     columns = max(context.out.width() - len(_GUTTER), 20)
-    return [_GUTTER + row for line in lines for row in wrapped(escape(line.replace("\n", "\\n")), columns)]
+    shown = (escape(line.replace("\n", "\\n").replace("\t", "\\t")) for line in lines)
+    return [_GUTTER + row for line in shown for row in wrapped(line, columns)]
 
 
 T = TypeVar("T")

@@ -292,21 +292,15 @@ class TopView:
         # A narrow window cuts the title.
         self._show(title, (), [f"tool: {asked['tool']}", *reason, *call_lines(asked["input"])])
 
-        def once(client: Client) -> str:
-            return decided(client, asked, "y")
-
-        def always(client: Client) -> str:
-            return decided(client, asked, "a")
-
-        def no(client: Client) -> str:
-            return decided(client, asked, "n")
+        def sends(answer: str) -> Callable[[Client], str]:
+            return lambda client: decided(client, asked, answer)
 
         if what == "deny":
-            self.question = Question(f"Deny {name}?", {"y": no})
+            self.question = Question(f"Deny {name}?", {"y": sends("n")})
         else:
-            can_always = always if always_pattern(asked) is not None else None
-            change = change_lines(asked["input"])
-            self.question = Question(f"Approve {name}?", {"y": once, "n": no}, can_always, change)
+            always = None if always_pattern(asked) is None else sends("a")
+            answers = {"y": sends("y"), "n": sends("n")}
+            self.question = Question(f"Approve {name}?", answers, always, change_lines(asked["input"]))
 
     def pause(self, client: Client) -> None:
         """Pause it, or let it go on."""

@@ -66,8 +66,12 @@ class Cli:
     def __post_init__(self) -> None:
         self.environ = {"AGENT_WORKER_HOME": str(self.home), "PATH": os.environ["PATH"], **self.environ}
 
-    def __call__(self, *words: str, stdin: str = "", terminal: bool = False, program: str = "awk") -> Ran:
-        out, err = Terminal(terminal=terminal), Terminal()
+    def __call__(
+        self, *words: str, stdin: str = "", terminal: bool = False, program: str = "awk", mixed: bool = False
+    ) -> Ran:
+        """``mixed``: what is said on standard error stands among the rest of the output, as a person sees it."""
+        out = Terminal(terminal=terminal)
+        err = out if mixed else Terminal()
         world = Streams(
             program=program,
             stdin=Terminal(stdin.encode("utf-8", "surrogateescape"), terminal=terminal),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from interface.cli.commands.run import APPROVALS
-from interface.cli.output import width
+from interface.cli.output import width, wrapped
 from protocol.agent import Approval
 from protocol.api.approvals import ApprovalInfo, ApprovalRow, ApprovalRuleRow, ApprovalRules, Pending
 from protocol.api.runs import Accepted
@@ -241,6 +241,20 @@ def test_who_attaches_where_nobody_answers_is_only_told(
     assert "approval.requested" in ran.out
 
 
+def test_no_question_stands_behind_words_of_an_agent_that_is_writing(cli: Cli, kernel: KernelDouble) -> None:
+    """ask: a line that is being written ends before who asks is told; what it says next begins another."""
+    kernel.answers |= {"GET /approvals/a3": OPEN, "POST /approvals/a3/approve": GRANTED}
+    words = [sse("delta", event("delta", data={"instruction": "i7", "text": text})) for text in ("no one: ", "and now")]
+    accepted = sse("accepted", {"message_id": "m1", "instruction_ids": ["i7"], "seq": 4})
+    outcome = {"id": "i7", "agent": "coder", "status": "done", "text": "and now"}
+    answer = sse("result", {"message_id": "m1", "exit_code": 0, "results": [outcome]})
+    kernel.answers["POST /run"] = Stream([accepted, words[0], sse("approval.requested", WANTED, 5), words[1], answer])
+    cli.environ["NO_COLOR"] = "1"
+    lines = cli("ask", "coder", "hi", terminal=True, stdin="y\n", mixed=True).out.splitlines()
+    assert lines[:2] == ["no one: ", "coder in review:main wants to call bash (a3)"]
+    assert [line for line in lines if "and now" in line] == ["and now"]
+
+
 def test_a_long_call_is_granted_only_once_all_of_it_was_shown(cli: Cli, kernel: KernelDouble) -> None:
     """A y before that shows the rest, and asks again."""
     command = " ".join(f"word{number}" for number in range(2000))
@@ -258,6 +272,18 @@ def test_an_edit_is_shown_as_the_change_it_makes(cli: Cli, kernel: KernelDouble)
     rows = [line for line in shown.splitlines() if line.startswith("  | ")]
     assert rows[-3:] == ["  |  x = 1", "  | -y = 2", "  | +y = 3"]
     assert decisions(kernel) == [("deny", {})]
+
+
+@pytest.mark.promise("P16")
+def test_a_tab_of_an_edit_is_seen_and_leads_no_row_beyond_the_window(cli: Cli, kernel: KernelDouble) -> None:
+    """It would go on in the next row, before the bar; and an edit may put tabs in the place of blanks."""
+    forged = "\t" * 12 + "xApprove a9? [y once]"
+    shown = in_place(cli, kernel, {"path": "a", "old": "    one", "new": f"\tone\n{forged}"}, "d\nn\n")
+    rows = [line for line in shown.splitlines() if line.startswith("  | ")]
+    assert "\t" not in shown
+    assert "  | +\\tone" in rows
+    assert max(map(width, rows)) <= 60
+    assert wrapped("\tone\ttwo", 10) == ["        on", "e     two"]
 
 
 def test_a_star_in_a_call_is_not_agreed_to_once_for_all_by_one_key(cli: Cli, kernel: KernelDouble) -> None:

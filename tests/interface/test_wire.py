@@ -78,6 +78,17 @@ def test_what_is_no_answer_is_unreachable(answer: bytes) -> None:
         _body(answer)
 
 
+def test_a_connection_that_ended_with_an_answer_is_unreachable_for_the_next() -> None:
+    """A kernel that goes answers like that: whoever follows it waits for the next one."""
+    with _server(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok") as address:
+        connection = Connection(address, 5)
+        assert connection.request("GET", "/", {}).body() == b"ok"
+        with pytest.raises(Unreachable, match="was closed"):
+            connection.wait_at_most(1)
+        with pytest.raises(Unreachable):
+            connection.request("GET", "/", {})
+
+
 def test_a_server_that_says_nothing_is_given_up() -> None:
     """No command hangs on a squatter for ever."""
     with _server(b"", keep_open=True) as address:

@@ -112,7 +112,6 @@ def test_a_program_sees_the_project_and_nothing_else_of_the_user(place: Place) -
     assert not Path("/etc/x").exists()
 
 
-@pytest.mark.promise("P18")
 @real
 def test_a_program_that_is_a_link_runs_as_its_installer_left_it(place: Place, tmp_path: Path) -> None:
     """On PATH there is a link to a package elsewhere, which is shown with what it loads."""

@@ -305,9 +305,11 @@ class _Answer:
         if not event.data or event.type == "result":
             return
         if not self._context.args.jsonl:
-            self._context.out.notes(retry_notes(event))
+            if notes := retry_notes(event):
+                self._stream.end_line()
+                self._context.out.notes(notes)
             if event.type == "approval.requested" and can_ask(self._context):
-                self._stream.reply_ended()
+                self._stream.end_line()
                 decide_in_place(self._context, str(json.loads(event.data)["data"]["id"]))
         if self._context.args.jsonl:
             self._context.out.document(as_line(event, self._context.clock.wall()))
@@ -360,6 +362,11 @@ class AnswerStream:
     def reply_ended(self) -> None:
         """This reply is whole, or given up; a delta that follows belongs to the next."""
         self._over = bool(self._segment)
+
+    def end_line(self) -> None:
+        """Something of ours follows, which is not to stand behind words of the agent's."""
+        self.reply_ended()
+        self._break_line()
 
     def finish(self, text: str) -> None:
         """The answer is ``text``: print it unless it is what the last reply showed."""
