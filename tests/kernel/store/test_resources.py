@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 import trio
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.store.entries import INLINE_BYTES
@@ -25,7 +25,6 @@ READS = st.tuples(
 )
 
 
-@settings(max_examples=12, deadline=None)
 @given(history=st.lists(KEEPS | READS, max_size=12))
 def test_any_history_reads_what_was_kept_and_nothing_else(history: list[tuple[str, str, str, int, int | None]]) -> None:
     """One id for one content of a space; another space's is not there; a part is what Python's slice is."""
