@@ -19,14 +19,19 @@ from protocol.agent import AgentDefinition
 from protocol.ipc import Entry, ToolCall, Turn
 from protocol.message import USER, Message
 from protocol.names import is_personal, message_id
+from protocol.text import encode_json
 
 Role = Literal["user", "assistant"]
 
 THREAD_CHARACTERS: Final = 4000
 """Of one earlier message; the rest can be read with channel_read."""
 
-MESSAGE_CHARACTERS: Final = 400_000
-"""Of the message that is to be answered: what JSON makes of it still fits in one frame."""
+THREAD_BYTES: Final = 128 * 1024
+"""Of all earlier messages together, as JSON; the newest count."""
+
+MESSAGES_BYTES: Final = 384 * 1024
+"""Of the messages that are to be answered, as JSON, each its share: with the thread, the system text and the entries of
+a resume they fit into the line of a start. One that is as long as may be shown whole is a quarter of it at most."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -69,9 +74,9 @@ def assemble(
     )
     sections = [(title, text) for title, text in every if text]
     recent = (
-        tuple(said for said in thread if said.text.strip())[-definition.context.thin_thread :]
+        _newest([said for said in thread if said.text.strip()][-definition.context.thin_thread :])
         if definition.context.thin_thread
-        else ()
+        else []
     )
     # Alternating groups that begin with the user's: a model's thread may not begin with its own words.
     groups: list[tuple[Role, list[Message]]] = []
@@ -99,6 +104,16 @@ def assemble(
         message="\n\n".join((_message(unanswered, (message, *joined), context), *_notices(context))),
         manifest=manifest,
     )
+
+
+def _newest(thread: Sequence[Message]) -> Sequence[Message]:
+    """The last messages of ``thread`` that have room, shown as they are; at least the last one."""
+    room = THREAD_BYTES
+    for place in range(len(thread) - 1, -1, -1):
+        room -= len(encode_json(quoted(thread[place].text[:THREAD_CHARACTERS])))
+        if room < 0 and place < len(thread) - 1:
+            return thread[place + 1 :]
+    return thread
 
 
 def _project_rules(rules: Sequence[RulesFile]) -> str:
@@ -129,10 +144,11 @@ def _plain(value: object) -> str:
 
 def _message(unanswered: Sequence[Message], messages: Sequence[Message], context: PromptContext) -> str:
     if not unanswered and len(messages) == 1 and is_personal(context.space) and messages[0].sender == USER:
-        return _shortened(messages[0].text, MESSAGE_CHARACTERS)
+        return _fitting(messages[0].text, MESSAGES_BYTES)
     earlier = [_earlier(said, context) for said in unanswered]
     opening = ["Said since you last spoke:", *earlier, "And now, for you:"] if earlier else []
-    return "\n\n".join([*opening, *(_shown(one, MESSAGE_CHARACTERS) for one in messages)])
+    room = MESSAGES_BYTES // len(messages)
+    return "\n\n".join([*opening, *(_shown(one, _fitting(one.text, room)) for one in messages)])
 
 
 WAITING: Final = 100
@@ -168,16 +184,24 @@ def _earlier(said: Message, context: PromptContext) -> str:
     """An earlier message; a model that is not told that it is at work on it already does that once more."""
     stands = context.in_hand.get(said.seq)
     remark = f" (you are at this already: {stands}; do not begin it here)" if stands else ""
-    return _shown(said, THREAD_CHARACTERS, remark)
+    return _shown(said, _shortened(said.text, THREAD_CHARACTERS), remark)
 
 
-def _shown(said: Message, limit: int, remark: str = "") -> str:
+def _shown(said: Message, text: str, remark: str = "") -> str:
     speaker = f"{said.sender} (your schedule)" if said.kind == "due" else said.sender
-    return f"[{message_id(said.seq)}] {speaker}{remark}\n{quoted(_shortened(said.text, limit))}"
+    return f"[{message_id(said.seq)}] {speaker}{remark}\n{quoted(text)}"
 
 
 def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}\n[cut here: {len(text) - limit} more characters]"
+
+
+def _fitting(text: str, limit_bytes: int) -> str:
+    """``text``, shortened where JSON makes more than ``limit_bytes`` of it: a control character is six there."""
+    kept = len(text)
+    while (size := len(encode_json(quoted(text[:kept])))) > limit_bytes:
+        kept = kept * limit_bytes // size
+    return _shortened(text, kept)
 
 
 def quoted(text: str) -> str:

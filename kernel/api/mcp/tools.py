@@ -304,9 +304,13 @@ if len(TOOLS) != len(_ROWS):
     raise ValueError("two rows of TOOLS have the same name")
 
 
+_OF_ALL: Final[frozenset[ToolScope]] = frozenset({"all"})
+_WITH_TREE: Final[frozenset[ToolScope]] = frozenset({"all", "tree"})
+
+
 def opened_by(identity: Identity) -> frozenset[ToolScope]:
     """The scopes that the token of an attempt opens."""
-    return identity.scopes | {"all", "tree"} if identity.has_tree else identity.scopes | {"all"}
+    return identity.scopes | (_WITH_TREE if identity.has_tree else _OF_ALL)
 
 
 def visible(scopes: frozenset[ToolScope]) -> tuple[Tool, ...]:

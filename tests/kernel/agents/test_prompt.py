@@ -8,10 +8,13 @@ from hypothesis import strategies as st
 
 from kernel.agents.prompt import THREAD_CHARACTERS, Prompt, assemble
 from kernel.agents.workspace_prompt import PromptContext, TreeContext
+from kernel.store.entries import INLINE_BYTES
 from protocol.agent import AgentDefinition, Context
 from protocol.agent import Prompt as PromptKeys
 from protocol.ipc import Turn
 from protocol.message import Message, MessageKind
+from protocol.ndjson import LINE_LIMIT_BYTES
+from protocol.text import encode_json
 
 WORKSPACE = PromptContext("alice", "review:main", ("alice", "bob"))
 PERSONAL = PromptContext("alice", "dm:alice")
@@ -124,6 +127,21 @@ def test_a_long_message_is_cut_in_the_thread_and_says_so() -> None:
     made = prompt(WORKSPACE, said(1, "bob", "x" * 10_000), message=said(2, "bob", "y" * 10_000))
     assert f"[cut here: {10_000 - THREAD_CHARACTERS} more characters]" in made.message
     assert "y" * 10_000 in made.message
+
+
+@pytest.mark.promise("P41")
+@pytest.mark.parametrize("character", ["\x01", "\n", "日", "\x0b", "x\n"])
+def test_whatever_was_accepted_fits_the_start_of_a_worker(character: str) -> None:
+    """200 earlier messages and 20 at once, each as long as one is kept: three quarters of a line."""
+    text = (character * INLINE_BYTES).encode()[:INLINE_BYTES].decode(errors="ignore")
+    definition = AgentDefinition(name="alice", context=Context(thin_thread=200))
+    thread = [said(seq, "bob", text) for seq in range(200)]
+    joined = [said(seq, "bob", text) for seq in range(201, 220)]
+    made = assemble(definition, "You are Alice.", WORKSPACE, thread, said(200, "bob", text), joined)
+    assert len(encode_json([made.system, made.messages, made.message])) < LINE_LIMIT_BYTES * 3 // 4
+    assert all(f"[m{seq}] bob" in made.message for seq in range(200, 220))
+    alone = assemble(definition, "You are Alice.", WORKSPACE, [], said(200, "bob", text), [])
+    assert "[cut here" not in alone.message, "one that is kept as it is, is shown as it is"
 
 
 @given(

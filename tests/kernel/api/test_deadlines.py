@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from tests.builders.api import TOKEN, ServedKernel, serve_kernel
 from tests.kernel.api.client import Wire, connected
-from tests.kernel.api.test_events import say
+from tests.kernel.api.test_events import say_much
 
 pytestmark = pytest.mark.promise("HF09", "HF11", "P10")
 
@@ -93,8 +93,7 @@ async def test_between_requests_a_connection_may_be_idle_for_a_minute(
 async def test_who_does_not_read_is_dropped_within_twenty_seconds(still: ServedKernel, mock_clock: MockClock) -> None:
     """Its stream ends, and is not kept in memory for it."""
     subscriptions = still.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    for _ in range(60):
-        await say(still, "x" * 250_000)
+    await say_much(still)
     async with connected(still.port) as wire:
         await wire.send("GET", "/events?since=0", still.headers().items(), b"")
         await wire.event()

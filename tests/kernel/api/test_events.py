@@ -36,6 +36,13 @@ async def say(kernel: ServedKernel, text: str) -> None:
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": text})).status == 202
 
 
+async def say_much(kernel: ServedKernel) -> None:
+    """16 MB of messages, each as long as one that is shown whole: more than a socket holds for who does not read."""
+    messages = [{"to": "alice", "text": "x" * 16_000} for _ in range(200)]
+    for _ in range(5):
+        assert (await kernel.ask("POST", "/messages", {"messages": messages})).status == 202
+
+
 async def logged(kernel: ServedKernel, query: str = "since=0") -> list[Sse]:
     """Everything the store has."""
     async with watching(kernel, f"follow=0&{query}") as (_, events):

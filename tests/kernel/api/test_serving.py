@@ -10,7 +10,7 @@ import trio.testing
 from kernel.api import connection, server
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.kernel.api.client import connected
-from tests.kernel.api.test_events import say, watching
+from tests.kernel.api.test_events import say, say_much, watching
 
 pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
 
@@ -41,8 +41,7 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     async with serve_kernel(tmp_path) as kernel:
         await say(kernel, "x" * 250_000)
         async with connected(kernel.port) as wire:
-            for _ in range(60):
-                await say(kernel, "x" * 250_000)
+            await say_much(kernel)
             await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
             await wire.event()
             kernel.services.kernel.shutdown.closing.set()
@@ -56,9 +55,7 @@ async def test_a_client_that_does_not_read_is_dropped(kernel: ServedKernel, monk
     """Its connection ends, and it can resume by id."""
     monkeypatch.setattr(connection, "STALLED_SECONDS", 0.1)
     subscriptions = kernel.services.store.feed._subscriptions  # pyright: ignore[reportPrivateUsage]
-    messages = [{"to": "alice", "text": "x" * 16_000} for _ in range(200)]
-    for _ in range(5):
-        assert (await kernel.ask("POST", "/messages", {"messages": messages})).status == 202
+    await say_much(kernel)
     async with connected(kernel.port) as wire:
         await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
         await wire.event()

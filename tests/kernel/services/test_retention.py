@@ -7,18 +7,23 @@ from typing import Any
 import pytest
 import trio
 
+from kernel.rule.draft import Author
 from kernel.services.retention import Retention
 from kernel.source.diagnostics import fail
 from kernel.store import entries, feed, messages
 from kernel.store.idempotency import RequestKey, record_response
 from kernel.store.messages import add_feedback, feedback_list
+from kernel.store.resources import create
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.retention import ROWS, sweep_runs
+from kernel.store.work_notes import StatusChange, set_status, write_handover
 from kernel.store.writer import Writer
+from protocol.api.instructions import Handover
 from protocol.ipc import Entry
+from protocol.names import InstructionId
 from tests.kernel.store.house import House, open_house
 from tests.kernel.store.test_runs import begin, end
 
@@ -218,14 +223,22 @@ async def test_a_project_file_that_is_broken_sweeps_nothing(house: House) -> Non
 @pytest.mark.promise("P30")
 async def test_of_runs_that_ended_long_ago_no_row_is_left(house: House) -> None:
     """Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
-    tables = ("workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending")
+    tables = (
+        "workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending",
+        "resources", "statuses", "handovers",
+    )  # fmt: skip
     before = {table: rows(house, table) for table in tables}
     for number in range(20):
         run = await begin(house, "helper", kickoff="@helper go")
         instruction = f"i{number + 1}"
         await house.take(instruction)
+        author = Author(InstructionId(instruction), 1)
+        await house.writer.commit(create, run.space, "a long text", "text/plain", author=author)
+        await house.writer.commit(set_status, StatusChange(task="it"), author)
+        await house.writer.commit(write_handover, Handover(done="a", next="b"), author)
         await house.writer.commit(close, instruction, 1, status="done", text="done")
         await end(house, run)
+    assert rows(house, "resources") == 20
     house.clock.now_ms += 31 * DAY_MS
     writer = Counting(house)
     await retention(house, writer).sweep()

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+import apsw
 import pytest
 
 from kernel.store.agents import AgentSpec, put_agents
@@ -138,6 +139,10 @@ async def test_what_an_agent_keeps_counts_as_what_it_says_and_has_an_end(kernel:
     assert len((await kernel.ask("GET", "/resources")).json["resources"]) == 16
 
 
+def _bodies(conn: apsw.Connection) -> list[tuple[bytes]]:
+    return cast("list[tuple[bytes]]", conn.execute("SELECT body FROM blobs").fetchall())
+
+
 async def test_what_is_cleared_takes_its_resources_along(kernel: ServedKernel) -> None:
     """No byte of it is left, unless another space said the same."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
@@ -149,10 +154,7 @@ async def test_what_is_cleared_takes_its_resources_along(kernel: ServedKernel) -
     (left,) = (await kernel.ask("GET", "/resources")).json["resources"]
     assert left["space"] == "dm:alice"
     assert (await kernel.ask("GET", f"/resources/{left['id']}")).json["content"] == "both " * 10
-    bodies = cast(
-        "list[tuple[bytes]]",
-        kernel.services.store.reader.now(lambda conn: conn.execute("SELECT body FROM blobs").fetchall()),
-    )
+    bodies = kernel.services.store.reader.now(_bodies)
     assert [row for row in bodies if b"only here" in row[0]] == []
 
 

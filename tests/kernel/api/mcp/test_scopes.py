@@ -3,7 +3,7 @@
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.api.mcp.tools import TOOLS, visible
@@ -69,7 +69,6 @@ async def test_an_agent_without_any_scope_has_the_tools_that_all_have(kernel: Se
     assert await listed(kernel) == {tool.name for tool in TOOLS.values() if tool.scope == "all"}
 
 
-@settings(max_examples=50)
 @given(st.frozensets(st.sampled_from(sorted(SCOPES))))
 def test_each_scope_opens_its_tools_whatever_the_others_are(scopes: frozenset[Scope]) -> None:
     """What is opened by several is what each of them opens."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.store.transitions.close import close
@@ -62,7 +62,6 @@ values = st.none() | st.text(max_size=3) | st.just(msgspec.UNSET)
 changes = st.builds(StatusChange, task=values, state=values)
 
 
-@settings(max_examples=60)
 @given(st.lists(changes, max_size=6))
 def test_a_status_is_the_last_that_was_said_of_each_part(said: list[StatusChange]) -> None:
     """Against a dict that is updated."""
