@@ -38,6 +38,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
     assert {tool.name for tool in tools} == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
+        "team_task_plan", "team_task_list", "team_task_claim", "team_task_done", "team_task_fail", "team_task_split",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -61,9 +62,16 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "team_proposal_create": {"type": "approval", "title": "Ship it?"},
         "team_vote": {"proposal": "p1", "choice": "yes"},
         "team_proposal_cancel": {"proposal": "p1"},
+        "team_task_plan": {"tasks": [{"title": "one"}, {"title": "two"}, {"title": "three"}]},
+        "team_task_claim": {"task": "t1"},
+        "team_task_done": {"task": "t1"},
+        "team_task_fail": {"task": "t3", "reason": "it cannot be"},
+        "team_task_split": {"task": "t2", "tasks": [{"title": "a part"}]},
     }
     async with client(kernel, mode) as mcp:
         for tool in (await mcp.list_tools()).tools:
+            if tool.name == "team_task_fail":  # it is for what is claimed
+                await mcp.call_tool("team_task_claim", {"task": "t3"})
             assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name
 
 
