@@ -57,7 +57,11 @@ NAME                  STATE        PID  BACKEND  MODEL          STEP  DOING     
 reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_send  0/2/0         0  -        12.3  8.0M
 coder                 backoff 4s     -  sdk      mock/coder        3  -             0/0/0         3  SIGKILL   0.0     -
 """.strip().splitlines()
-    rest = ["   TOKENS   COST$   DIFF  LAST", "  1200/34  0.0123  +9/-3   42s", "      0/0       -      -   42s"]
+    rest = [
+        "   TOKENS   COST$   DIFF  TASKS  LAST",
+        "  1200/34  0.0123  +9/-3  -       42s",
+        "      0/0       -      -  -       42s",
+    ]
     assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
 
 
