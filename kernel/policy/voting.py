@@ -278,13 +278,19 @@ def _verdict_ms(terms: VerdictTerms) -> int:
     return round((VERDICT_SECONDS if terms.timeout is None else terms.timeout) * 1000)
 
 
-def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
-    """Return why ``asked``, which is no verdict, cannot be binding; None where it does not say that it is."""
-    if not asked.binding or asked.type == "assignment":
-        return None  # an assignment gives tasks away: kernel.store.transitions.tasks
+def binds_nothing(asked: ProposalTerms, verdict: str | None, assignable: frozenset[str] = frozenset()) -> Fault | None:
+    """Return why ``asked``, which is no verdict, cannot be binding; None where it can, or does not say that it is.
+
+    ``assignable`` are those of its options that are tasks nobody is at: an assignment binds where all of them are.
+    """
+    gives = asked.type == "assignment" and asked.options and {one.id for one in asked.options} <= assignable
+    if not asked.binding or gives:
+        return None
     hint = "leave binding out: everybody reads what comes of it"
     if verdict is not None:
         hint = f"{hint}; the approval {verdict} decides over this workflow"
+    if asked.type == "assignment":
+        hint = f"{hint}; an assignment binds where its options are tasks, by id or key, that nobody is at"
     return "nothing relies on what comes of it, so it cannot be binding", hint
 
 
