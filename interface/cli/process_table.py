@@ -25,7 +25,6 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("STEP", right=True),
     Column("DOING"),
     Column("STATUS"),
-    Column("TASKS"),
     Column("QUEUE", right=True),
     Column("RESTARTS", right=True),
     Column("EXIT"),
@@ -34,6 +33,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("TOKENS", right=True),
     Column("COST$", right=True),
     Column("DIFF", right=True),
+    Column("TASKS"),
     Column("LAST", right=True),
 )
 """In order of importance: a narrow window loses them from the right. QUEUE is immediate/normal/background."""
@@ -100,7 +100,6 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         str(row.step),
         row.doing or "-",
         status_of(row) or "-",
-        _tasks(row),
         f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
         str(row.restarts),
         row.last_exit or "-",
@@ -109,6 +108,7 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         f"{row.usage.input_tokens + row.usage.cache_write_tokens}/{row.usage.output_tokens}",
         "-" if row.usage.cost_usd is None else f"{row.usage.cost_usd:.4f}",
         "-" if row.diff is None else f"+{row.diff.added}/-{row.diff.deleted}",
+        _tasks(row),
         ("-" if left is None else age(-left)),
     )
 

@@ -290,16 +290,17 @@ BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
         "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
         "one that binds a suggestion accepts it",
         "election": "an election makes the winner the owner of documents",
-        "assignment": "an assignment gives the tasks that are its options to who chose them",
+        "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
     }
 )
 """What follows from a binding vote, for each type of which something does."""
 
 
-def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
+def binds_nothing(asked: ProposalTerms, verdict: str | None, assignable: frozenset[str] = frozenset()) -> Fault | None:
     """Return why ``asked``, which is no verdict, cannot be binding; None where something follows, or it is not.
 
-    The hint says what would be binding here, of all types.
+    ``assignable`` are those of its options that are tasks nobody is at: an assignment binds where all of them are. The
+    hint says what would be binding here, of all types.
     """
     binds = asked.binds or Binds()
     if not asked.binding:
@@ -308,8 +309,9 @@ def binds_nothing(asked: ProposalTerms, verdict: str | None) -> Fault | None:
         return None  # the winner owns documents
     if asked.type == "approval" and binds.suggestion is not None and not binds.documents:
         return None  # yes accepts the suggestion
-    if asked.type == "assignment" and asked.binds is None:
-        return None  # tasks go to who chose them
+    tasks = {one.id for one in asked.options} if asked.type == "assignment" and asked.binds is None else set[str]()
+    if tasks and tasks <= assignable:
+        return None
     would = dict(BINDING)
     if verdict is not None:
         would["approval"] = f"the approval {verdict} decides over this workflow"

@@ -208,23 +208,7 @@ class Landings:
         tip = expected
         left = deque(batch)
         while left:
-            one = left.popleft()
-            work = await self._work(one)
-            claimed = await self._claimed(merging, tip, work)
-            if claimed is not None:
-                await self._writer.commit(landing_refused, one, claimed)
-                continue
-            added = await merging.add(tip, work.wanted)
-            if isinstance(added, Added) and added.commit != tip:
-                sound.append((work, added))
-                tip = added.commit
-            elif tip != expected:
-                # It may be something else once it is known whether those before it land.
-                await self._writer.commit(landings_again, [one], "it waits for those before it")
-            elif isinstance(added, Conflict):
-                await self._refuse_conflict(merging, one, added)
-            else:
-                await self._writer.commit(landings_merged, [one], "there was nothing to merge")
+            tip = await self._add(merging, left.popleft(), expected, tip, sound)
             if not left:
                 left += await self._join(batch)
         if not sound:
@@ -244,6 +228,28 @@ class Landings:
         fault_point("landing.checked")
         if found:
             await self._move(merging, found)
+
+    async def _add(
+        self, merging: Merging, one: Landing, expected: str, tip: str, sound: list[tuple[Work, Added]]
+    ) -> str:
+        """Merge ``one`` into ``tip``, and put it behind those that are ``sound``, if it is. Returns the tip then."""
+        work = await self._work(one)
+        claimed = await self._claimed(merging, tip, work)
+        if claimed is not None:
+            await self._writer.commit(landing_refused, one, claimed)
+            return tip
+        added = await merging.add(tip, work.wanted)
+        if isinstance(added, Added) and added.commit != tip:
+            sound.append((work, added))
+            return added.commit
+        if tip != expected:
+            # It may be something else once it is known whether those before it land.
+            await self._writer.commit(landings_again, [one], "it waits for those before it")
+        elif isinstance(added, Conflict):
+            await self._refuse_conflict(merging, one, added)
+        else:
+            await self._writer.commit(landings_merged, [one], "there was nothing to merge")
+        return tip
 
     async def _join(self, batch: list[Landing]) -> Sequence[Landing]:
         """Begin what came into the queue behind ``batch`` and may land with it. Returns what joined."""

@@ -5,7 +5,7 @@ the same. What becomes ready and is for an agent is given to it as work, in the 
 a graph may be deeper than a chain of messages may be long.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -232,14 +232,10 @@ def split(
     return _once(tx, space, author, call_key, ("task_split", name, specs), Planned, act)
 
 
-def not_assignable(tx: Transaction, space: str, names: Sequence[str]) -> tuple[str, str] | None:
-    """Return why a vote cannot give these tasks to members, and what to do; None where it can."""
+def assignable(tx: Transaction, space: str, names: Iterable[str]) -> frozenset[str]:
+    """Those of ``names`` that are tasks which can be given to a member: they are not over, and nobody is at them."""
     found = {name: tasks.find(tx.conn, space, name) for name in names}
-    wrong = next((name for name, row in found.items() if row is None or row.state not in ("open", "ready")), None)
-    if wrong is None:
-        return None
-    text = f"{wrong[:64]!r} is no task that could be given to somebody"
-    return text, "the options of a binding assignment are tasks, by id or key, that are open or ready"
+    return frozenset(name for name, row in found.items() if row is not None and row.state in ("open", "ready"))
 
 
 def assign_tasks(tx: Transaction, space: str, takers: Mapping[str, str], vote: str) -> None:

@@ -82,9 +82,8 @@ def create(
     if terms is not None and decides:
         wrong = not_its_terms(asked, terms, members)
     else:
-        wrong = binds_nothing(asked, None if terms is None else terms.id)
-    if wrong is None and asked.binding and asked.type == "assignment":
-        wrong = tasks.not_assignable(tx, space, tuple(option.id for option in asked.options))
+        free = tasks.assignable(tx, space, (option.id for option in asked.options)) if asked.binding else frozenset()
+        wrong = binds_nothing(asked, None if terms is None else terms.id, free)
     if wrong is not None:
         raise Refused("bad_request", *wrong)
     if asked.binds is not None and asked.binds.suggestion is not None:

@@ -43,6 +43,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
         "resource_create", "resource_read", "my_status_set", "handover_write",
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
+        "team_task_plan", "team_task_list", "team_task_claim", "team_task_done", "team_task_fail", "team_task_split",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -78,12 +79,19 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "team_doc_reject": {"suggestion": "s1"},
         "team_vote": {"proposal": "p1", "choice": "yes"},
         "team_proposal_cancel": {"proposal": "p1"},
+        "team_task_plan": {"tasks": [{"title": "one"}, {"title": "two"}, {"title": "three"}]},
+        "team_task_claim": {"task": "t1"},
+        "team_task_done": {"task": "t1"},
+        "team_task_fail": {"task": "t3", "reason": "it cannot be"},
+        "team_task_split": {"task": "t2", "tasks": [{"title": "a part"}]},
     }
     await kernel.attempt("bob@review", token="bobs-token")
     await call(kernel, "team_doc_suggest", {"suggestion": "by bob", "file": "b.md"}, "bobs-token")
     await call(kernel, "team_doc_suggest", {"suggestion": "by bob", "file": "bb.md"}, "bobs-token")
     async with client(kernel, mode) as mcp:
         for tool in (await mcp.list_tools()).tools:
+            if tool.name == "team_task_fail":  # it is for what is claimed
+                await mcp.call_tool("team_task_claim", {"task": "t3"})
             assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name
 
 
