@@ -1,5 +1,6 @@
 """Any history of writers, merges, suggestions and restarts leaves documents as a plain model says."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -27,11 +28,27 @@ def test_any_history_agrees_with_the_model() -> None:
     run_state_machine_as_test(DocumentMachine, settings=settings(_SETTINGS, max_examples=12, stateful_step_count=30))
 
 
+def _newest(_base: str, now: str, _yours: str) -> str:
+    return now
+
+
+def _writers(_base: str, _now: str, yours: str) -> str:
+    return yours
+
+
+def _anybody(*_words: object, **_more: object) -> None:
+    return None
+
+
+def _one_back(lines: int, undo: Iterator[tuple[int, object]]) -> list[int]:
+    return [max(next(undo)[0] - 1, 1)] * lines
+
+
 SABOTAGE: Final[dict[str, tuple[Any, str, Any]]] = {
-    "a merge takes the writer's text": (policy, "merge", lambda _base, _now, yours: yours),
-    "an older version is not noticed": (policy, "merge", lambda _base, now, _yours: now),
-    "anybody writes": (commits, "check_writer", lambda *_words, **_more: None),
-    "blame counts one back": (documents, "blame", lambda lines, undo: [max(next(undo)[0] - 1, 1)] * lines),
+    "a merge takes the writer's text": (policy, "merge", _writers),
+    "a merge keeps what is there": (policy, "merge", _newest),
+    "anybody writes": (commits, "check_writer", _anybody),
+    "blame counts one back": (documents, "blame", _one_back),
 }
 
 
