@@ -8,9 +8,21 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kernel.policy import documents as policy
+from kernel.policy.run_completion import run_completion
+from kernel.rule.draft import Draft, RunSpec
 from kernel.store import documents
+from kernel.store.database import MEMORY
 from kernel.store.transitions import documents as commits
+from kernel.store.transitions.close import close
+from kernel.store.transitions.due import apply_due
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.runs import start_run
+from kernel.store.workflows import running_runs
 from tests.kernel.store.document_machine import DocumentMachine
+from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall
+from tests.kernel.store.house import member, token_hash
+from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P37", "P38")
 
@@ -62,3 +74,38 @@ def test_the_model_finds_what_is_wrong(fault: str, monkeypatch: pytest.MonkeyPat
             DocumentMachine,
             settings=settings(_SETTINGS, max_examples=40, stateful_step_count=25, report_multiple_bugs=False),
         )
+
+
+ELECTING: Final = b'{"name":"review","agents":{},"workspace":{"document_owner":"elect"},"limits":{"instructions":3}}'
+KICKOFFS: Final = "SELECT count(*) FROM messages WHERE kind = 'kickoff'"
+
+
+def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> None:
+    """Nobody votes: it is neither over nor begun before the deadline, which another kernel honours too."""
+    database = open_migrated(MEMORY)
+    hall = Hall(database)
+    payload = RunSpec(
+        name="review",
+        tag="main",
+        mode="run",
+        file="review.yaml",
+        definition=ELECTING,
+        members=tuple(member(name, SPACE) for name in MEMBERS),
+        kickoff="@alice begin",
+    )
+    draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
+    run = hall.commit(start_run, draft)
+    conn = database.writer()
+    for number in range(1, len(MEMBERS) + 1):
+        hall.commit(lease, f"i{number}", token_hash(str(number), 0))
+        hall.commit(close, f"i{number}", 1, status="done", text="")
+    assert hall.commit(lambda tx: documents.settings(tx.conn, run.space).election) == "document-owner"
+    (progress,) = running_runs(conn, hall.now_ms)
+    assert isinstance(run_completion(progress, hall.now_ms), int)
+    assert conn.execute(KICKOFFS).get == 0
+    hall.commit(recover)
+    hall.now_ms += 60_000
+    hall.commit(apply_due, STARVATION_MS)
+    assert conn.execute(KICKOFFS).get == 1
+    assert documents.settings(conn, run.space).election is None
+    database.close()
