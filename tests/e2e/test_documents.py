@@ -36,9 +36,9 @@ kickoff: '@coder write the plan'
 def test_a_team_elects_an_owner_who_takes_a_suggestion_and_a_person_edits_the_file(project: Project) -> None:
     """contracts-2 F: nothing is written before the election ends; every line knows who brought it."""
     project.write(".workflows/team.yaml", TEAM)
-    ran = project.awk("run", "team", "--json")
-    assert ran.code == 0, ran.err
-    kinds = [message["kind"] for message in ran.json()["messages"]]
+    assert project.awk("start", "team").code == 0
+    wait_until(lambda: project.awk("doc", "read", "@team", "--json").json()["version"] == 1)
+    kinds = [message["kind"] for message in project.awk("channel", "@team", "--json").json()["messages"]]
     assert kinds.index("kickoff") > kinds.index("resolved") > kinds.index("proposal")
     read = project.awk("doc", "read", "@team", "--json").json()
     assert {key: read[key] for key in ("file", "content", "version", "owner", "author")} == {
