@@ -46,7 +46,9 @@ STORE_SECONDS: Final = 30.0
 """Between two commits of how far it is."""
 RETRY_SECONDS: Final = 30.0
 LOOK_SECONDS: Final = 1.0
-"""Between two looks at files of documents, while there are any."""
+"""Between two looks at files of documents, while a workflow that has some runs."""
+SLOW_LOOK_SECONDS: Final = 15.0
+"""And while none of them runs."""
 LAST_WRITE_SECONDS: Final = 2.0
 """The time that a clean stop gives it for the rest."""
 
@@ -149,7 +151,8 @@ class Mirror:
     async def _sync_documents(self) -> None:
         """Bring documents and their files together: newest versions out, and in what people wrote."""
         folders = await self._reader.read(mirrors.document_folders)
-        self._look_at = trio.current_time() + LOOK_SECONDS if any(one.newest for one in folders) else float("inf")
+        rest = LOOK_SECONDS if any(one.running for one in folders) else SLOW_LOOK_SECONDS if folders else float("inf")
+        self._look_at = trio.current_time() + rest
         for one in folders:
             try:
                 if one.newest:

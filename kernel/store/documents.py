@@ -197,7 +197,13 @@ def read(conn: apsw.Connection, space: str, file: str | None, version: int | Non
         if file not in here.named:
             raise missing(conn, space, file)
         return DocumentInfo(
-            **{**msgspec.structs.asdict(shown), "version": 0 if document is None else document.version},
+            file=file,
+            version=0 if document is None else document.version,
+            owner=shown.owner,
+            size=0,
+            author=None,
+            at=None,
+            entry=shown.entry,
             space=place_of(space),
             content="",
         )

@@ -196,11 +196,12 @@ class DocumentFolder(NamedTuple):
 
     space: str
     folder: str
-    newest: bool
+    newest: bool = False
+    running: bool = False
 
 
 NEWEST_FOLDERS: Final = """
-SELECT w.space, w.mirror FROM workflows AS w
+SELECT w.space, w.mirror, w.state = 'running' FROM workflows AS w
 WHERE w.mirror IS NOT NULL AND w.workspace = 'kept'
   AND w.id = (SELECT l.id FROM workflows AS l WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
 """
@@ -209,9 +210,12 @@ LEFT_FOLDERS: Final = "SELECT DISTINCT space, folder FROM document_mirrors"
 
 def document_folders(conn: apsw.Connection) -> tuple[DocumentFolder, ...]:
     """Return the spaces whose documents are in files: first those of earlier runs of which something is there."""
-    newest = {DocumentFolder(str(space), str(folder), True) for space, folder in conn.execute(NEWEST_FOLDERS)}
-    left = {DocumentFolder(str(space), str(folder), True) for space, folder in conn.execute(LEFT_FOLDERS)}
-    return (*(one._replace(newest=False) for one in sorted(left - newest)), *sorted(newest))
+    newest = [
+        DocumentFolder(str(space), str(folder), True, bool(running))
+        for space, folder, running in conn.execute(NEWEST_FOLDERS)
+    ]
+    left = {DocumentFolder(str(space), str(folder)) for space, folder in conn.execute(LEFT_FOLDERS)}
+    return (*sorted(left - {DocumentFolder(one.space, one.folder) for one in newest}), *newest)
 
 
 LEFT: Final = "SELECT file, version, digest, told FROM document_mirrors WHERE space = ? AND folder = ?"

@@ -1,12 +1,20 @@
 """Documents in files: newest versions go out, what people write comes in, and nothing they wrote is overwritten."""
 
+import hashlib
 import os
+import shutil
+import threading
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kernel.policy.documents import Change
+from kernel.policy.documents import Change, file_fault
+from kernel.rule.draft import Draft, RunSpec
 from kernel.services.mirror_files import DocumentFiles
 from kernel.store import documents
 from kernel.store.rows import Page
@@ -14,6 +22,7 @@ from kernel.store.transitions.clear import clear
 from kernel.store.transitions.documents import change
 from kernel.store.transitions.runs import start_run, stop_workflow
 from tests.kernel.services.test_mirror import FOLDER, MirroredProject, mirrored_project
+from tests.kernel.store.house import member
 
 pytestmark = pytest.mark.promise("P37")
 
@@ -167,7 +176,11 @@ async def test_a_new_run_begins_without_the_files_of_the_one_before(tmp_path: Pa
         await look(on)
         (on.root / IN / "notes.md").write_text("changed while nobody looked\n")
         await on.house.writer.commit(stop_workflow, space, "done", 0)
-        draft = await _next_start(on)
+        payload = RunSpec(
+            name="review", tag="main", mode="start", file="f", definition=b'{"name":"review","agents":{}}',
+            members=(member("alice", "review:main"),), mirror=FOLDER,
+        )  # fmt: skip
+        draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
         second = (await on.house.writer.commit(start_run, draft)).space
         assert second != space
         await look(on)
@@ -176,19 +189,60 @@ async def test_a_new_run_begins_without_the_files_of_the_one_before(tmp_path: Pa
         assert os.listdir(on.root / IN) == ["notes.md"]
 
 
-async def _next_start(on: MirroredProject) -> Any:
-    """The draft that begins the next run."""
-    drafts: list[Any] = []
+@pytest.mark.promise("P15")
+@given(st.text(alphabet=st.sampled_from("ab/.\\~ \0\n:é-_"), max_size=14))
+def test_no_name_of_a_document_is_a_file_outside(name: str) -> None:
+    """A name that is taken is a file in the folder; any other is refused, or cannot be opened."""
+    with TemporaryDirectory() as root:
+        folder = Path(root, "in")
+        folder.mkdir()
+        if file_fault(name) is None:
+            assert DocumentFiles(str(folder)).put("w", name, "x", None)
+            assert (folder / "w/documents" / name).read_text() == "x"
+        else:
+            with suppress(OSError, ValueError):
+                DocumentFiles(str(folder)).put("w", name, "x", None)
+        assert os.listdir(root) == ["in"]
 
-    async def commit(_job: Any, draft: Any) -> None:
-        drafts.append(draft)
 
-    writer, on.house.writer = on.house.writer, type("Kept", (), {"commit": staticmethod(commit)})()
+@pytest.mark.promise("P15")
+def test_a_folder_that_is_swapped_for_a_link_all_the_time_leads_nowhere(tmp_path: Path) -> None:
+    """AWK_TEST_RACES: how often; each part of a path is opened beneath the one before."""
+    outside, folder = tmp_path / "outside", tmp_path / "project/w/documents"
+    outside.mkdir()
+    (outside / "a.md").write_text("secret")
+    (folder / "below").mkdir(parents=True)
+    over = threading.Event()
+
+    def swap() -> None:
+        below, aside = folder / "below", folder / "aside"
+        while not over.is_set():
+            shutil.rmtree(aside, ignore_errors=True)
+            for step in (
+                lambda: below.rename(aside),
+                lambda: below.symlink_to(outside),
+                below.unlink,
+                lambda: aside.rename(below),
+            ):
+                with suppress(OSError):  # the other side makes folders too
+                    step()
+
+    swapper = threading.Thread(target=swap)
+    swapper.start()
+    files = DocumentFiles(str(tmp_path / "project"), settle_seconds=0.0)
+    reached = 0
     try:
-        await on.workflow()
+        for number in range(int(os.environ.get("AWK_TEST_RACES", "200"))):
+            with suppress(OSError):
+                reached += files.put("w", "below/b.md", f"text {number}", None)
+                seen = files.look("w", 0.0) or {}
+                assert all(one.text != "secret" for one in seen.values())
+                files.put("w", "below/b.md", None, hashlib.sha256(f"text {number}".encode()).digest())
     finally:
-        on.house.writer = writer
-    return drafts[0]
+        over.set()
+        swapper.join()
+    assert reached, "it never got in: nothing was raced"
+    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a.md", "secret")]
 
 
 async def test_what_is_cleared_is_gone_from_the_files_too(tmp_path: Path) -> None:

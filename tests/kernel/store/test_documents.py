@@ -1,5 +1,6 @@
 """Any history of writers, merges, suggestions and restarts leaves documents as a plain model says."""
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -7,9 +8,21 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from kernel.policy import documents as policy
+from kernel.policy.run_completion import run_completion
+from kernel.rule.draft import Draft, RunSpec
 from kernel.store import documents
+from kernel.store.database import MEMORY
 from kernel.store.transitions import documents as commits
+from kernel.store.transitions.close import close
+from kernel.store.transitions.due import apply_due
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.runs import start_run
+from kernel.store.workflows import running_runs
 from tests.kernel.store.document_machine import DocumentMachine
+from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall
+from tests.kernel.store.house import member, token_hash
+from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P37", "P38")
 
@@ -27,11 +40,27 @@ def test_any_history_agrees_with_the_model() -> None:
     run_state_machine_as_test(DocumentMachine, settings=settings(_SETTINGS, max_examples=12, stateful_step_count=30))
 
 
+def _newest(_base: str, now: str, _yours: str) -> str:
+    return now
+
+
+def _writers(_base: str, _now: str, yours: str) -> str:
+    return yours
+
+
+def _anybody(*_words: object, **_more: object) -> None:
+    return None
+
+
+def _one_back(lines: int, undo: Iterator[tuple[int, object]]) -> list[int]:
+    return [max(next(undo)[0] - 1, 1)] * lines
+
+
 SABOTAGE: Final[dict[str, tuple[Any, str, Any]]] = {
-    "a merge takes the writer's text": (policy, "merge", lambda _base, _now, yours: yours),
-    "an older version is not noticed": (policy, "merge", lambda _base, now, _yours: now),
-    "anybody writes": (commits, "check_writer", lambda *_words, **_more: None),
-    "blame counts one back": (documents, "blame", lambda lines, undo: [max(next(undo)[0] - 1, 1)] * lines),
+    "a merge takes the writer's text": (policy, "merge", _writers),
+    "a merge keeps what is there": (policy, "merge", _newest),
+    "anybody writes": (commits, "check_writer", _anybody),
+    "blame counts one back": (documents, "blame", _one_back),
 }
 
 
@@ -45,3 +74,38 @@ def test_the_model_finds_what_is_wrong(fault: str, monkeypatch: pytest.MonkeyPat
             DocumentMachine,
             settings=settings(_SETTINGS, max_examples=40, stateful_step_count=25, report_multiple_bugs=False),
         )
+
+
+ELECTING: Final = b'{"name":"review","agents":{},"workspace":{"document_owner":"elect"},"limits":{"instructions":3}}'
+KICKOFFS: Final = "SELECT count(*) FROM messages WHERE kind = 'kickoff'"
+
+
+def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> None:
+    """Nobody votes: it is neither over nor begun before the deadline, which another kernel honours too."""
+    database = open_migrated(MEMORY)
+    hall = Hall(database)
+    payload = RunSpec(
+        name="review",
+        tag="main",
+        mode="run",
+        file="review.yaml",
+        definition=ELECTING,
+        members=tuple(member(name, SPACE) for name in MEMBERS),
+        kickoff="@alice begin",
+    )
+    draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
+    run = hall.commit(start_run, draft)
+    conn = database.writer()
+    for number in range(1, len(MEMBERS) + 1):
+        hall.commit(lease, f"i{number}", token_hash(str(number), 0))
+        hall.commit(close, f"i{number}", 1, status="done", text="")
+    assert hall.commit(lambda tx: documents.settings(tx.conn, run.space).election) == "document-owner"
+    (progress,) = running_runs(conn, hall.now_ms)
+    assert isinstance(run_completion(progress, hall.now_ms), int)
+    assert conn.execute(KICKOFFS).get == 0
+    hall.commit(recover)
+    hall.now_ms += 60_000
+    hall.commit(apply_due, STARVATION_MS)
+    assert conn.execute(KICKOFFS).get == 1
+    assert documents.settings(conn, run.space).election is None
+    database.close()

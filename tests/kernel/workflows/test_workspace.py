@@ -1,9 +1,13 @@
 """Where a workspace is, and what becomes of what is said in it."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kernel.agents.catalog import Catalog
+from kernel.source.diagnostics import BadDefinition
+from kernel.workflows.load import load_workflow
 from kernel.workflows.workspace import WorkspaceSettings, workspace_settings
 from protocol.project import ProjectDefinition, ProjectWorkspace
 from protocol.workflow import WorkflowDefinition, Workspace
@@ -39,3 +43,30 @@ def test_the_workflow_file_goes_before_the_project_file(
 ) -> None:
     """contracts 1 and 3: bind persists where it says, dir is made up unless given."""
     assert found(workspace, project) == expected
+
+
+@pytest.mark.parametrize(
+    ("workspace", "where"),
+    [
+        ("document: ../x.md", "workspace.document"),
+        ("documents: [a.md, .git/config]", "workspace.documents[1]"),
+        ("documents: [notes.md]", "workspace.documents[0]"),
+        ("documents: [plan, plan/a.md]", "workspace.documents[1]"),
+        ("document_owner: nobody", "workspace.document_owner"),
+        ("document: index.md\n  documents: [plans/a.md]\n  document_owner: elect", None),
+        ("document_owner: bob", None),
+    ],
+)
+def test_documents_and_their_owner_are_checked_where_they_stand(
+    tmp_path: Path, workspace: str, where: str | None
+) -> None:
+    """contracts 1: names of documents, and an agent of the workflow or elect."""
+    (tmp_path / ".workflows").mkdir()
+    agents = "agents:\n  bob: { model: mock/x, mock: [{ text: hi }] }\n"
+    (tmp_path / ".workflows/team.yaml").write_text(f"{agents}workspace:\n  {workspace}\n")
+    if where is None:
+        assert load_workflow(Catalog(tmp_path), "team").definition.workspace
+        return
+    with pytest.raises(BadDefinition) as bad:
+        load_workflow(Catalog(tmp_path), "team")
+    assert [error.where for error in bad.value.errors] == [where]
