@@ -38,7 +38,10 @@ logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"message", "space.cleared"})
 PAUSE_SECONDS: Final = 0.05
-"""Between two looks: what is said meanwhile is written together."""
+"""Between two looks, at least."""
+GATHER_SECONDS: Final = 0.2
+"""From the first of what is said to the look: what follows is written together, and whoever waits for an answer is not
+kept from it by a look of ours, which takes two threads."""
 SHARE: Final = 9.0
 """How many times as long as a look took it rests before the next."""
 LONGEST_REST_SECONDS: Final = 5.0
@@ -124,6 +127,7 @@ class Mirror:
                 until.append(self._look_at)
                 with trio.move_on_after(max(PAUSE_SECONDS, min(until) - now) if until else float("inf")):
                     await self._wake.wait()
+                    await trio.sleep(GATHER_SECONDS)
         finally:
             with trio.move_on_after(LAST_WRITE_SECONDS, shield=True):
                 await self.write()
