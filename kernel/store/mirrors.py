@@ -201,7 +201,7 @@ class DocumentFolder(NamedTuple):
 
 
 NEWEST_FOLDERS: Final = """
-SELECT w.space, w.mirror, w.state = 'running' FROM workflows AS w
+SELECT w.space, w.mirror, w.state = 'running' FROM workflows AS w INDEXED BY workflows_mirrored
 WHERE w.mirror IS NOT NULL AND w.workspace = 'kept'
   AND w.id = (SELECT l.id FROM workflows AS l WHERE l.name = w.name AND l.tag = w.tag ORDER BY l.id DESC LIMIT 1)
 """

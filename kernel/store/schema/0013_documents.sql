@@ -64,6 +64,8 @@ CREATE TABLE document_mirrors (
   PRIMARY KEY (space, file)
 ) STRICT, WITHOUT ROWID;
 
+CREATE INDEX workflows_mirrored ON workflows (id) WHERE mirror IS NOT NULL;
+
 -- JSON: the first message, which waits until the members have elected the owner of the documents; null: nothing waits.
 ALTER TABLE workflows ADD COLUMN held_kickoff BLOB;
 
