@@ -243,7 +243,7 @@ PLANTED: Final[Mapping[str, tuple[Patch, ...]]] = {
     "what a dead kernel had begun is forgotten": ((landings, "unfinished", _only_requested),),
     "what is refused goes back to nobody": ((service, "landing_refused", _nobodys),),
 }
-SEEDS: Final = 60
+SEEDS: Final = 100
 """In which a planted fault has to be found."""
 
 
