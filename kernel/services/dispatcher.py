@@ -22,6 +22,7 @@ from kernel.store.feed import Wake
 from kernel.store.idempotency import RequestKey
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
+from kernel.store.transitions.lease import some_queued
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.names import AgentKey, is_personal, split_space
@@ -170,7 +171,7 @@ class Dispatcher:
         A look at all rows for nothing would not only cost: a message that comes before it waits for it to be leased.
         """
         try:
-            return self._reader.now(instructions.some_queued)
+            return self._reader.now(some_queued)
         except Exception:
             logger.exception("dispatcher.look_failed")
             return True  # whatever is wrong shows when the dispatcher looks

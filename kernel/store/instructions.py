@@ -57,16 +57,6 @@ def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ..
     )
 
 
-SOME_QUEUED: Final = """
-SELECT 1 FROM instructions INDEXED BY instructions_queue WHERE state IN ('queued', 'yielded') LIMIT 1
-"""
-
-
-def some_queued(conn: apsw.Connection) -> bool:
-    """Return whether any instruction is queued, ready or not."""
-    return conn.execute(SOME_QUEUED).fetchone() is not None
-
-
 NEXT_DUE: Final = """
 SELECT min(
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_due

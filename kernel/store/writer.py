@@ -99,6 +99,10 @@ class Writer:
         """How many more jobs may be handed in; who finds none waits in ``_full``, and is given the next."""
         self._full = trio.lowlevel.ParkingLot()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._later: deque[_Job] = deque()
+        """What may wait, for the thread to take along: to wake it for that costs as much as to do it."""
+        self._dozes = True
+        """The thread waits for ``_jobs`` only. Else it looks after ``_later`` within SOON_SECONDS."""
         self._refusal: Exception | None = STOPPING
         self._token: trio.lowlevel.TrioToken | None = None
         self._trouble: Refused | None = None
@@ -154,7 +158,15 @@ class Writer:
         if self._refusal is not None:
             self._make_room(1)
             raise _copy(self._refusal)
-        self._jobs.put(job)
+        wakes = not job.soon
+        if job.soon:
+            self._later.append(job)
+            if self._dozes:
+                with suppress(ValueError):  # the thread has it already
+                    self._later.remove(job)
+                    wakes = True
+        if wakes:
+            self._jobs.put(job)
         try:
             await trio.lowlevel.wait_task_rescheduled(job.abandon)
             return job.result
@@ -185,7 +197,16 @@ class Writer:
     def _work(self) -> StorageFailed | None:
         """Commit groups until closed. Returns what ended it early."""
         while True:
-            group, closing = self._next_group()
+            group, closing = self._next_group(min(self.soon_seconds, SOON_SECONDS))
+            self._dozes = not group and not closing
+            if self._dozes and not self._later:
+                group, closing = self._next_group(PLACE_SECONDS)
+            self._dozes = False
+            earlier: list[_Job] = []
+            with suppress(IndexError):
+                while True:
+                    earlier.append(self._later.popleft())
+            group = [*earlier, *group]
             failure = self._commit_all(group) if group or closing else self._look_at_place()
             if failure is not None:
                 return failure
@@ -207,10 +228,10 @@ class Writer:
                 return failure
         return None
 
-    def _next_group(self) -> tuple[list[_Job], bool]:
-        """All that waits, up to the limit; nothing, where none comes for PLACE_SECONDS; and whether to end after it."""
+    def _next_group(self, patience_seconds: float = PLACE_SECONDS) -> tuple[list[_Job], bool]:
+        """All that waits, up to the limit; nothing, where none comes so long; and whether to end after it."""
         group: list[_Job] = []
-        patience_seconds, due = PLACE_SECONDS, inf
+        due = inf
         while len(group) < GROUP_LIMIT:
             try:
                 job = self._jobs.get(timeout=max(0.0, min(patience_seconds, due - monotonic())))
@@ -366,6 +387,8 @@ class Writer:
             job = self._jobs.get_nowait()
             if job is not None:
                 left.append(job)
+        left.extend(self._later)
+        self._later.clear()
         self._answer_all(left, failure)
         self._deliver(left, ())
 

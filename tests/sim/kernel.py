@@ -119,7 +119,7 @@ class Kernel:
         self.deadlines = Deadlines(
             reader=self.reader,
             writer=self.writer,
-            wake=feed.new_wake(),
+            wake=feed.new_wake(unless=leads_to_nothing),
             now_ms=nature.now_ms,
             starvation_ms=STARVATION_MS,
         )

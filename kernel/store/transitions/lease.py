@@ -2,6 +2,7 @@
 
 from typing import Final, cast
 
+import apsw
 import msgspec
 
 from kernel.store import rows, tasks
@@ -163,3 +164,13 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     data = {"attempt": leased.attempt, "epoch": row.epoch, "n": n}
     tx.emit("instruction.leased", space=row.space, agent=row.name, instruction=number, data=data)
     return leased
+
+
+SOME_QUEUED: Final = """
+SELECT 1 FROM instructions INDEXED BY instructions_queue WHERE state IN ('queued', 'yielded') LIMIT 1
+"""
+
+
+def some_queued(conn: apsw.Connection) -> bool:
+    """Return whether any instruction is queued, ready or not."""
+    return conn.execute(SOME_QUEUED).fetchone() is not None

@@ -180,7 +180,7 @@ class Core:
         self.deadlines = Deadlines(
             reader=self.reader,
             writer=self.writer,
-            wake=feed.new_wake(),
+            wake=feed.new_wake(unless=leads_to_nothing),
             now_ms=lambda: self.now_ms,
             starvation_ms=300_000,
         )

@@ -181,6 +181,35 @@ async def test_a_message_to_an_agent_that_may_not_begin_waits_and_takes_nobodys_
         assert await it.until(second, lambda status: status not in ("queued", "leased", "running")) == "done"
 
 
+async def test_an_attempt_that_leaves_has_the_queue_looked_at_only_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A message that came before such a look would wait for it to be leased, in a commit of its own."""
+    async with core(tmp_path, PlayedLauncher()) as it:
+        looks: list[str] = []
+        look = it.dispatcher.run_once
+
+        def noted(nursery: trio.Nursery) -> int:
+            looks.append("look")
+            return look(nursery)
+
+        monkeypatch.setattr(it.dispatcher, "run_once", noted)
+        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        worker = await it.launcher.next()
+        await worker.say(hi(last=True), DONE)
+        await it.until(instruction, lambda status: status == "done")
+        await worker.leave(Exited(code=0))
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert (it.attempts.running, looks) == ({}, [])
+        instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        worker = await it.launcher.next(2)
+        following = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
+        await worker.say(hi(last=True), DONE)
+        await worker.leave(Exited(code=0))
+        await (await it.launcher.next(3)).say(hi(last=True), DONE)
+        assert await it.until(following, lambda status: status not in ("queued", "leased", "running")) == "done"
+
+
 @pytest.mark.promise("P11")
 async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Path) -> None:
     """Work that was there before goes first, though its dispatcher has not looked yet."""

@@ -84,6 +84,20 @@ async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(house
     assert order[1:] == ["worker.log"]
 
 
+async def test_what_nobody_waits_for_is_not_left_behind_when_the_writer_falls_asleep(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes at any moment around that, and a writer that slept on with it would do so for ten minutes."""
+    monkeypatch.setattr(writer, "SOON_SECONDS", 0.002)
+    monkeypatch.setattr(writer, "PLACE_SECONDS", 600.0)
+    with trio.fail_after(60):
+        for step in range(200):
+            await house.writer.commit(nothing)
+            for _ in range(step):
+                await trio.lowlevel.checkpoint()
+            await house.writer.commit_soon(nothing)
+
+
 async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
     """Group commit."""
     await house.agents("alice")
