@@ -34,11 +34,10 @@ a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test
 run, start, stop, list, send, peek              the sessions below; @instance is @workflow:tag today
 ==============================================  ============================================================
 
-Not here, for what they need is not built: documents and who owns them (workspace.document, documents, document_owner),
-and what an agent remembers in its prompt (memory). Until then these words are refused, which
-test_a_word_whose_time_has_not_come_is_refused_and_not_ignored holds. Rotating a channel was left open by the design,
-and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written by its backend.
-"""
+Not here, for what it needs is not built: what an agent remembers in its prompt (memory). Until then such words are
+refused, which test_a_word_whose_time_has_not_come_is_refused_and_not_ignored holds. Rotating a channel was left
+open by the design, and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written
+by its backend."""
 
 import json
 import shutil
@@ -120,9 +119,6 @@ def test_definitions_mean_what_they_say() -> None:
 @pytest.mark.parametrize(
     ("path", "text"),
     [
-        ("flows/x.yaml", "workspace: { document: notes.md }"),
-        ("flows/x.yaml", "workspace: { documents: [goals.md, todos.md] }"),
-        ("flows/x.yaml", "workspace: { document_owner: scribe }"),
         ("flows/x.yaml", "rules: []"),
         ("flows/x.yaml", "guard: { model: haiku }"),
         (".agents/x.yaml", "memory: { budget: 2000 }"),

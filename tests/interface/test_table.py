@@ -52,6 +52,7 @@ ARGUMENTS = {
     "resource": ["get", "4f1c0a9be2d37c5518aa"],
     "proposal": ["show", "release@review"],
     "task": ["show", "@review", "t3"],
+    "doc": ["read", "@review", "notes.md"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

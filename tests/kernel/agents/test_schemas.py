@@ -108,6 +108,9 @@ WORKFLOW: Final[Special] = {
     ("WorkflowDefinition", "params"): _params(),
     ("WorkflowDefinition", "setup"): st.sampled_from([[], [{"shell": "ls", "as": "a"}, {"shell": "echo ${{ a }}"}]]),
     ("WorkflowDefinition", "kickoff"): st.sampled_from(["@own begin", "all is said:\n  ${{ workflow.tag }}\n"]),
+    ("WorkflowDefinition", "tasks"): st.sampled_from(
+        [[], [{"key": "a", "title": "x"}, {"title": "y", "needs": ["a"]}]]
+    ),
     ("WorkflowDefinition", "workspace"): st.sampled_from(
         [
             False,
@@ -161,7 +164,7 @@ def _delivers_what_there_is(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _can_vote(said: dict[str, Any]) -> bool:
-    return said.get("workspace") is not False or "verdict" not in said
+    return said.get("workspace") is not False or not {"verdict", "tasks"} & said.keys()
 
 
 @dataclass(frozen=True, repr=False)

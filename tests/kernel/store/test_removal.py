@@ -83,6 +83,8 @@ KEPT = {
     "crashes": "times", "spending": "numbers", "quotas": "numbers", "deliveries": "ids and states", "members": "names",
     "timers": "schedules of agents' files",
     "worktrees": "trees are removed before, or kept with what is in them",
+    "document_owners": "names, and patterns of the workflow's file or of a vote that is cleared",
+    "document_mirrors": "digests of files",
 }  # fmt: skip
 """Tables that clear leaves alone, and why no words of a run are in them."""
 

@@ -292,7 +292,7 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
         asked("assignment"), binding=True, options=(Option(id="a"), Option(id="t2")), id="who"
     )
     wrong = msgspec.structs.replace(terms, options=(Option(id="a"), Option(id="t9")), id="other")
-    assert "its options are tasks" in str(refused(lambda: board.hall.create("alice", wrong)).hint)
+    assert "an assignment of tasks" in str(refused(lambda: board.hall.create("alice", wrong)).hint)
     board.hall.create("alice", terms)
     board.hall.vote("bob", "who", "t2")
     board.hall.vote("carol", "who", "a")

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 import trio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -264,7 +265,7 @@ def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
 
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
     """We fail it ourselves, before its connection is cut."""
-    from kernel.api.mcp.tool import Caller, Tool
+    from kernel.api.mcp.tool import Caller
     from kernel.api.mcp.tools import TOOLS
 
     started = trio.Event()
@@ -274,7 +275,7 @@ async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: Served
         await trio.sleep_forever()
 
     look = TOOLS["my_inbox"]
-    stuck = Tool(name="stuck", description="", asks=look.asks, gives=look.gives, handler=hang)
+    stuck = msgspec.structs.replace(look, handler=hang)
     calls = ToolDispatcher(kernel.services)
     answers = []
 
