@@ -133,7 +133,9 @@ def _lines(history: History, merged: list[Group]) -> list[str]:
     # Who resolved took the other side's files, and kept the lines of its branch beside: nothing else of that branch.
     over = [history.authors[name] for one in authors for name in one.resolved]
     kept = {line for one in over for line in one.added}
-    removed = {line for one in authors if not one.resolved for line in one.removed} - kept
+    # Whose branch began on a colleague's brings what that one took away, whatever became of the colleague's own.
+    brought = {name for one in authors if not one.resolved for name in one.carries}
+    removed = {line for name in brought for line in history.authors[name].removed} - kept
     added = {line for one in authors for line in one.added} - removed
     removed -= {line for one in over for line in one.removed}
     carried = {name for one in authors for name in one.carries}
