@@ -20,6 +20,7 @@ from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
+from protocol.errors import Refused
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
 from protocol.target import flag_of
@@ -125,8 +126,11 @@ def instruction_prompt(
 
 
 def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
-    """The entry document of its space, and whose that is."""
-    found = reader.now(documents.settings, source.space)
+    """The entry document of its space, and whose that is; of a run that was removed nothing is known."""
+    try:
+        found = reader.now(documents.settings, source.space)
+    except Refused:
+        return "", ""
     return found.entry, found.owner(found.entry) or ""
 
 
