@@ -8,20 +8,30 @@ from typing import Any, Final, Literal, NewType
 
 import msgspec
 
+from protocol.api.agents import AgentStatus
 from protocol.api.document import Body
 from protocol.api.instructions import EntryInfo
+from protocol.documents import VersionRow
 
 ARCHIVE: Final = "awk/archive/1"
 Format = Literal["jsonl", "md"]
 Part = NewType("Part", str)
-"""``run``, ``channel``, ``votes``, ``instructions``, ``transcript``: what a line holds a row of."""
+"""What a line holds a row of: ``run`` and those below."""
 HEAD: Final = Part("archive")
 RUN: Final = Part("run")
 """A protocol.api.runs.RunReport without its messages: these are the channel's rows."""
 CHANNEL: Final = Part("channel")
 """protocol.message.Message."""
+RESOURCES: Final = Part("resources")
+"""protocol.api.messages.ResourceText, all of it."""
+DOCUMENTS: Final = Part("documents")
+"""An ArchivedVersion: of each document the oldest first."""
+TASKS: Final = Part("tasks")
+"""protocol.tasks.TaskInfo."""
 VOTES: Final = Part("votes")
 """protocol.voting.BallotInfo."""
+STATUSES: Final = Part("statuses")
+"""An ArchivedStatus."""
 INSTRUCTIONS: Final = Part("instructions")
 """protocol.api.instructions.InstructionInfo."""
 TRANSCRIPT: Final = Part("transcript")
@@ -63,3 +73,19 @@ class ArchivedEntry(Body, frozen=True, kw_only=True):
     instruction: str
     agent: str
     entry: EntryInfo
+
+
+class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
+    """One version of a document. The newest of one that is not deleted has its text, and says who owns it."""
+
+    file: str
+    content: str | None = None
+    owner: str | None = None
+    entry: bool = False
+    """It is the document to begin with."""
+
+
+class ArchivedStatus(AgentStatus, frozen=True, kw_only=True):
+    """The status that ``agent`` gave itself last."""
+
+    agent: str

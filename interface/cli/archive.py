@@ -1,4 +1,4 @@
-"""An archive (``awk export``) in a kernel's place: it answers what ``show``, ``channel`` and ``proposal`` ask a kernel.
+"""An archive (``awk export``) in a kernel's place: it answers what ``show``, ``channel``, ``doc`` and others ask one.
 
 Nothing of it goes anywhere: the file is read where it lies, and what it says is shown as a kernel's word is, escaped.
 It may have been written by anybody, so each row has to be what its part says, and no line is longer than a kernel's.
@@ -20,20 +20,30 @@ from interface.discovery import Endpoint
 from interface.failure import Failure
 from interface.http_client import Address
 from protocol.api.instructions import InstructionInfo
+from protocol.api.messages import ResourceText
 from protocol.api.runs import RunReport
 from protocol.archive import (
     ARCHIVE,
     CHANNEL,
+    DOCUMENTS,
     END,
     INSTRUCTIONS,
+    RESOURCES,
     RUN,
+    STATUSES,
+    TASKS,
     TRANSCRIPT,
     VOTES,
     ArchivedEntry,
+    ArchivedStatus,
+    ArchivedVersion,
     ArchiveHead,
+    Part,
 )
+from protocol.documents import ENTRY
 from protocol.message import Message
 from protocol.names import number_of, split_space
+from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo
 
 LINE_BYTES: Final = 64 * 1024 * 1024
@@ -42,13 +52,19 @@ _PARTS: Final[Mapping[str, tuple[type[msgspec.Struct], str]]] = MappingProxyType
     {
         RUN: (RunReport, "id"),
         CHANNEL: (Message, "seq"),
+        RESOURCES: (ResourceText, "id"),
+        DOCUMENTS: (ArchivedVersion, "file"),
+        TASKS: (TaskInfo, "id"),
         VOTES: (BallotInfo, "id"),
+        STATUSES: (ArchivedStatus, "agent"),
         INSTRUCTIONS: (InstructionInfo, "id"),
         TRANSCRIPT: (ArchivedEntry, "instruction"),
     }
 )
 """What the rows of each part are, and what they are found by. A part of a later version is counted and passed over."""
-_ANSWERED: Final = "show, channel, peek and proposal read an archive"
+_ANSWERED: Final = (
+    "show, channel, peek, proposal, doc list, read and history, task list, show and graph read an archive"
+)
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -245,7 +261,7 @@ def entries(archive: Archive, asked: str, query: Mapping[str, str]) -> Document:
 
 def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
     """The proposals of the newest run."""
-    votes = _votes(archive, space)
+    votes = _newest(archive, space, VOTES)
     first, limit = int(query.get("after", "0")), int(query.get("limit", "1000"))
     page = votes[first : first + limit]
     following = str(first + limit) if len(votes) > first + limit else None
@@ -255,16 +271,107 @@ def proposals(archive: Archive, space: str, query: Mapping[str, str]) -> Documen
 def proposal(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
     """One of these by its name."""
     space, _, name = place.partition("/proposals/")
-    found = next((vote for vote in _votes(archive, space) if vote["id"] == name), None)
+    found = next((vote for vote in _newest(archive, space, VOTES) if vote["id"] == name), None)
     if found is None:
         raise Failure("not_found", f"there is no proposal {one_line(name)} in this archive")
     return {"schema": "awk/proposal/1", **found}
 
 
-def _votes(archive: Archive, space: str) -> Sequence[Document]:
+def _newest(archive: Archive, space: str, part: Part) -> Sequence[Document]:
+    """The rows of ``part`` that the newest run has."""
     _check_space(archive, space)
     run = _row_of_run(archive, None).key
-    return [archive.read(row) for row in archive.rows[VOTES] if row.run == run]
+    return [archive.read(row) for row in archive.rows[part] if row.run == run]
+
+
+def documents(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
+    """The documents of the newest run."""
+    found = {row["file"]: row for row in _newest(archive, space, DOCUMENTS)}
+    there = [_document(row) for _, row in sorted(found.items()) if row["content"] is not None]
+    behind = [row for row in there if row["file"] > query.get("after", "")]
+    limit = int(query.get("limit", "1000"))
+    following = behind[limit - 1]["file"] if len(behind) > limit else None
+    entry = next((row["file"] for row in there if row["entry"]), ENTRY)
+    head = {"schema": "awk/doc-list/1", "total": len(there), "next": following}
+    return {**head, "space": space, "entry": entry, "electing": None, "documents": behind[:limit]}
+
+
+def _document(row: Document) -> Document:
+    fields = {name: row[name] for name in ("file", "version", "owner")}
+    return {
+        **fields,
+        "size": len(row["content"].encode()),
+        "author": row["author"],
+        "at": row["at"],
+        "entry": row["entry"],
+    }
+
+
+def document(archive: Archive, place: str, query: Mapping[str, str]) -> Document:
+    """The newest text of a document."""
+    space, _, file = place.partition("/documents/")
+    row = _versions(archive, space, file)[-1]
+    if query.get("version", str(row["version"])) != str(row["version"]):
+        text = f"version {one_line(query['version'])} of {one_line(file)} is not in this archive"
+        raise Failure("not_found", text, "of each document it has the newest text, and who made which version")
+    if row["content"] is None:
+        raise Failure("not_found", f"the document {one_line(file)} was deleted, and its text is not in this archive")
+    return {"schema": "awk/doc/1", **_document(row), "space": space, "content": row["content"]}
+
+
+def document_history(archive: Archive, place: str, query: Mapping[str, str]) -> Document:
+    """The versions of a document, the newest first."""
+    space, _, file = place.partition("/document-history/")
+    rows = _versions(archive, space, file)[::-1]
+    before = int(query.get("before", "v0").removeprefix("v"))
+    behind = [row for row in rows if not before or row["version"] < before]
+    limit = int(query.get("limit", "1000"))
+    own = ("file", "content", "owner", "entry")
+    shown = [{name: value for name, value in row.items() if name not in own} for row in behind[:limit]]
+    following = f"v{shown[-1]['version']}" if len(behind) > limit else None
+    head = {"schema": "awk/doc-history/1", "total": len(rows), "next": following}
+    return {**head, "space": space, "file": file, "versions": shown}
+
+
+def _versions(archive: Archive, space: str, file: str) -> Sequence[Document]:
+    found = [row for row in _newest(archive, space, DOCUMENTS) if row["file"] == file]
+    if not found:
+        raise Failure("not_found", f"there is no document {one_line(file)} in this archive")
+    return found
+
+
+def tasks(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
+    """The tasks of the newest run."""
+    state, name = query.get("state"), query.get("for")
+    found = [
+        row
+        for row in _newest(archive, space, TASKS)
+        if state in (None, row["state"]) and name in (None, row["for"], row["holder"])
+    ]
+    first, limit = number_of(query.get("after", "t0"), "t") or 0, int(query.get("limit", "1000"))
+    behind = [row for row in found if (number_of(row["id"], "t") or 0) > first]
+    following = behind[limit - 1]["id"] if len(behind) > limit else None
+    return {"schema": "awk/task-list/1", "total": len(found), "next": following, "tasks": behind[:limit]}
+
+
+def task(archive: Archive, place: str, _query: Mapping[str, str]) -> Document:
+    """One of these by its id or key."""
+    space, _, name = place.partition("/tasks/")
+    found = [row for row in _newest(archive, space, TASKS) if name in (row["id"], row["key"])]
+    if not found:
+        raise Failure("not_found", f"there is no task {one_line(name)} in this archive")
+    return {"schema": "awk/task/1", **found[-1]}
+
+
+def resource(archive: Archive, name: str, query: Mapping[str, str]) -> Document:
+    """A text that a message refers to, or a part of it."""
+    row = next((row for row in archive.rows[RESOURCES] if row.key == name.removeprefix("resource:")), None)
+    if row is None:
+        raise Failure("not_found", f"there is no resource {one_line(name)} in this archive")
+    found = archive.read(row)
+    whole, offset = found["content"], int(query.get("offset", "0"))
+    end = min(offset + int(query["limit"]), len(whole)) if "limit" in query else len(whole)
+    return {**found, "content": whole[offset:end], "offset": offset, "next": end if end < len(whole) else None}
 
 
 _ROUTES: Final = (
@@ -272,6 +379,12 @@ _ROUTES: Final = (
     (re.compile("/spaces/([^/]+)/channel"), channel),
     (re.compile("/spaces/([^/]+)/proposals"), proposals),
     (re.compile("/spaces/([^/]+/proposals/[^/]+)"), proposal),
+    (re.compile("/spaces/([^/]+)/documents"), documents),
+    (re.compile("/spaces/([^/]+/documents/.+)"), document),
+    (re.compile("/spaces/([^/]+/document-history/.+)"), document_history),
+    (re.compile("/spaces/([^/]+)/tasks"), tasks),
+    (re.compile("/spaces/([^/]+/tasks/[^/]+)"), task),
+    (re.compile("/resources/([^/]+)"), resource),
     (re.compile("/instructions/([^/]+)"), instruction),
     (re.compile("/instructions/([^/]+)/entries"), entries),
 )

@@ -54,6 +54,11 @@ class PromptContext(msgspec.Struct, frozen=True):
     """Attempts at this very work that broke off."""
     handover: Handover | None = None
     """What was left to whoever goes on with this work."""
+    document: str = ""
+    """The document to begin with, where the team has documents."""
+    document_owner: str = ""
+    claimed: tuple[str, ...] = ()
+    """Tasks that it claimed in this very work, and holds: its message does not speak of them."""
     tree: TreeContext | None = None
     tools: frozenset[str] = CONTEXT_TOOLS
 
@@ -84,10 +89,6 @@ CALLS: Final[tuple[tuple[tuple[str, ...], str], ...]] = (
     (
         ("team_proposal_create", "team_vote"),
         "- To decide something together, put it to the vote: team_proposal_create. Each votes once, with team_vote.",
-    ),
-    (
-        ("handover_write",),
-        "- If you stop with work left undone, call handover_write first: whoever goes on with it is given that.",
     ),
     (("team_vote",), "- When you are asked to vote, vote once, with team_vote."),
 )
@@ -134,10 +135,33 @@ def _workspace(context: PromptContext) -> str:
         "- Your final answer is posted in the workspace's channel, and with it your work is done.",
         "- Mention a colleague as @name to give them work; a message without a mention wakes nobody.",
         *calls_for(context.tools),
+        *_documents(context),
         SOURCES,
         DATA,
     ]
     return "\n".join(lines)
+
+
+def _documents(context: PromptContext) -> Iterator[str]:
+    """Where the documents begin, and what their owner means for this one: no tool knows either."""
+    if not context.document or "team_doc_read" not in context.tools:
+        return
+    begin = f"- What is to last stands in the team's documents, which begin with {context.document}."
+    if context.document_owner == context.name:
+        decide = ": decide with team_doc_accept or team_doc_reject" if "team_doc_accept" in context.tools else ""
+        yield f"{begin} You own it, the others suggest{decide}."
+    elif context.document_owner:
+        suggest = f": only @{context.document_owner} writes it"
+        yield f"{begin[:-1]}{suggest}{', you call team_doc_suggest' if 'team_doc_suggest' in context.tools else ''}."
+    else:
+        yield begin
+
+
+def claimed_tasks(context: PromptContext) -> Iterator[str]:
+    """The word of the kernel about tasks that were claimed in this work before it broke off."""
+    if context.claimed and "team_task_done" in context.tools:
+        names = ", ".join(context.claimed)
+        yield f"(You hold {names}: team_task_done or team_task_fail ends a task, your final answer does not.)"
 
 
 NOTE_CHARACTERS: Final = 200

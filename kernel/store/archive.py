@@ -10,11 +10,22 @@ from typing import Final, NamedTuple, TypeVar
 import apsw
 import msgspec
 
-from kernel.store import entries, instruction_views, voting, workflows
+from kernel.store import (
+    agents,
+    documents,
+    entries,
+    instruction_views,
+    resources,
+    rows,
+    tasks,
+    voting,
+    work_notes,
+    workflows,
+)
 from kernel.store.messages import message_of
 from kernel.store.rows import Page
 from kernel.store.workflows import WorkflowRecord
-from protocol.archive import ArchivedEntry
+from protocol.archive import ArchivedEntry, ArchivedStatus, ArchivedVersion
 from protocol.names import instruction_id, number_of, split_space
 
 T = TypeVar("T")
@@ -25,11 +36,15 @@ IDS: Final = 1000
 
 
 class Scope(NamedTuple):
-    """One run and its space; without a run an agent's personal space. ``now_ms``: as things stand then."""
+    """One run and its space; without a run an agent's personal space. ``now_ms``: as things stand then.
+
+    ``whole``: what the space has as a whole, for all runs that went on in it, is read with this one.
+    """
 
     space: str
     run: int | None
     now_ms: int
+    whole: bool = True
 
 
 class Batch(NamedTuple):
@@ -60,6 +75,67 @@ def channel(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batc
     found = conn.execute(SAID_IN_SPACE if scope.run is None else SAID_IN_RUN, values)
     said = tuple(_bounded(map(message_of, found), lambda message: len(message.text)))
     return Batch(said, (said[-1].seq, 0) if said else None)
+
+
+RESOURCES: Final = "SELECT number, id FROM resources WHERE space = ? AND number > ? ORDER BY number LIMIT ?"
+
+
+def kept_texts(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """The resources, with their texts."""
+    ids = conn.execute(RESOURCES, (scope.space, after[0], ROWS)).fetchall() if scope.whole else []
+    texts = ((int(str(number)), resources.read(conn, str(name), scope.space, 0, None)) for number, name in ids)
+    shown = tuple(_bounded(texts, lambda one: 0 if one[1] is None else one[1].characters))
+    return Batch(tuple(text for _, text in shown if text is not None), (shown[-1][0], 0) if shown else None)
+
+
+def versions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """The documents, each version: the second number is of the version within its document."""
+    if scope.run is None or not scope.whole:
+        return Batch((), None)
+    shown = tuple(_bounded(_versions(conn, scope.space, after), lambda one: len(one[1].content or "")))
+    return Batch(tuple(row for _, row in shown), shown[-1][0] if shown else None)
+
+
+DOCUMENTS: Final = "SELECT id, file FROM documents WHERE space = ? AND id >= ? ORDER BY id"
+VERSIONS: Final = """
+SELECT :file AS file, v.version, v.action, v.author, v.instruction, v.run, v.at_ms AS at, v.reason, v.added, v.removed,
+  v.message AS message_id, CASE WHEN d.version = v.version AND d.deleted = 0 THEN d.content END AS content
+FROM document_versions AS v CROSS JOIN documents AS d ON d.id = v.document
+WHERE v.document = :document AND v.version > :after ORDER BY v.version LIMIT :limit
+"""
+
+
+def _versions(
+    conn: apsw.Connection, space: str, after: tuple[int, int]
+) -> Iterator[tuple[tuple[int, int], ArchivedVersion]]:
+    for number, file in conn.execute(DOCUMENTS, (space, after[0])).fetchall():
+        document, behind = int(str(number)), after[1] if number == after[0] else 0
+        here = documents.settings(conn, space)
+        values = {"document": document, "file": file, "after": behind, "limit": ROWS}
+        for row in rows.all_(conn.execute(VERSIONS, values), VERSIONS, ArchivedVersion, **documents.MADE):
+            shown = row
+            if row.content is not None:
+                owner, entry = here.owner(row.file), row.file == here.entry
+                shown = msgspec.structs.replace(row, owner=owner, entry=entry)
+            yield (document, row.version), shown
+
+
+def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """The tasks, in the order of their numbers."""
+    if scope.run is None or not scope.whole:
+        return Batch((), None)
+    found = tasks.listed(conn, scope.space, Page(ROWS, after[0])).tasks
+    shown = tuple(_bounded(found, lambda one: len(one.text) + len(one.result) + len(one.reason)))
+    return Batch(shown, (number_of(shown[-1].id, "t") or 0, 0) if shown else None)
+
+
+def statuses(conn: apsw.Connection, scope: Scope, _after: tuple[int, int]) -> Batch:
+    """The words of agents about their own work."""
+    key = split_space(scope.space)[1]
+    there = ((key, key),) if scope.run is None else tuple((m.key, m.name) for m in agents.members(conn, scope.space))
+    said = ((name, work_notes.status(conn, key, scope.space)) for key, name in there if scope.whole)
+    shown = (ArchivedStatus(agent=name, **msgspec.structs.asdict(one)) for name, one in said if one is not None)
+    return Batch(tuple(shown), None)
 
 
 def votes(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:

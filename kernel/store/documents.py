@@ -143,18 +143,19 @@ VERSIONS: Final = """
 SELECT version, action, author, instruction, run, at_ms AS at, reason, added, removed, message AS message_id
 FROM document_versions WHERE document = :document AND version < :before ORDER BY version DESC LIMIT :limit
 """
-_MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
+MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "instruction": lambda number: None if number is None else instruction_id(number),
     "run": lambda number: None if number is None else run_id(number),
     "at": rfc3339,
     "reason": lambda reason: reason or None,
     "message_id": message_id,
 }
+"""Columns of who made a version, and when."""
 
 
 def version_row(conn: apsw.Connection, document: int, version: int) -> VersionRow:
     """One version of a document, which there is."""
-    found = rows.one(conn.execute(VERSION, (document, version)), VERSION, VersionRow, **_MADE)
+    found = rows.one(conn.execute(VERSION, (document, version)), VERSION, VersionRow, **MADE)
     assert found is not None, (document, version)
     return found
 
@@ -257,7 +258,7 @@ def history(conn: apsw.Connection, space: str, file: str, page: Page) -> Documen
     document = _known(conn, space, file)
     before = document.version + 1 if page.after is None else page.after
     values = {"document": document.id, "before": before, "limit": page.limit + 1}
-    found = rows.all_(conn.execute(VERSIONS, values), VERSIONS, VersionRow, **_MADE)
+    found = rows.all_(conn.execute(VERSIONS, values), VERSIONS, VersionRow, **MADE)
     shown, following = page.cut(found, lambda row: f"v{row.version}")
     return DocumentHistory(space=place_of(space), file=file, versions=shown, total=document.version, next=following)
 
@@ -312,10 +313,10 @@ FROM document_suggestions WHERE id = ? AND space = ?
 """
 _SUGGESTED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "id": lambda number: f"s{number}",
-    "instruction": _MADE["instruction"],
-    "run": _MADE["run"],
+    "instruction": MADE["instruction"],
+    "run": MADE["run"],
     "at": rfc3339,
-    "reason": _MADE["reason"],
+    "reason": MADE["reason"],
 }
 
 

@@ -392,6 +392,14 @@ def of_instruction(conn: apsw.Connection, instruction: int) -> Sequence[TaskRow]
     return _these(conn, conn.execute(OF_INSTRUCTION, (instruction,)))
 
 
+HAND: Final = "UPDATE tasks SET handed_by = :by WHERE instruction = :by AND state IN ('ready', 'claimed')"
+
+
+def hand_tasks(tx: Transaction, instruction: int) -> None:
+    """Have the hand-over of ``instruction`` given to whoever takes up the tasks that it is at."""
+    tx.conn.execute(HAND, {"by": instruction})
+
+
 RENEW: Final = "UPDATE tasks SET epoch = ? WHERE id = ?"
 
 

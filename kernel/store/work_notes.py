@@ -1,7 +1,7 @@
 """Words of agents about their own work: a status for those who look, and a hand-over for whoever goes on with it.
 
 Of each there is the last: a status for each agent and space, a hand-over for each instruction, which those that take up
-its thread are given, too. Neither is a message and neither wakes anybody.
+its thread or its task are given, too. Neither is a message and neither wakes anybody.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,6 +14,7 @@ from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import held
 from kernel.store.quotas import use
+from kernel.store.tasks import hand_tasks
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.api.agents import AgentStatus
 from protocol.api.instructions import Handover
@@ -110,12 +111,13 @@ def write_handover(tx: Transaction, handover: Handover, author: Author) -> Hando
     body = encode_json(written)
     use(tx, holder, text=body)
     tx.write(PUT_HANDOVER, (holder.number, body, tx.now_ms))
+    hand_tasks(tx, holder.number)
     return written
 
 
 _handover: Final = msgspec.json.Decoder(Handover)
 
-# Its own, or that of the work whose thread it takes up; of those the nearest.
+# Its own, or that of the work whose thread it takes up, of those the nearest; else what was left last with its tasks.
 HANDED: Final = """
 WITH RECURSIVE chain (id, n) AS (
   SELECT ?, 0
@@ -123,13 +125,32 @@ WITH RECURSIVE chain (id, n) AS (
   SELECT i.continues, n + 1 FROM chain JOIN instructions AS i ON i.id = chain.id
   WHERE i.continues IS NOT NULL AND n < 100
 )
-SELECT h.body FROM chain JOIN handovers AS h ON h.instruction = chain.id ORDER BY chain.n LIMIT 1
+SELECT body FROM (
+  SELECT h.body, chain.n AS n, 0 AS age FROM chain JOIN handovers AS h ON h.instruction = chain.id
+  UNION ALL
+  SELECT h.body, 100, -h.at_ms
+  FROM tasks AS t INDEXED BY tasks_instruction JOIN handovers AS h ON h.instruction = t.handed_by
+  WHERE t.instruction = ? AND t.state IN ('ready', 'claimed')
+) ORDER BY n, age LIMIT 1
 """
 
 
 def handed_over(conn: apsw.Connection, instruction: str) -> Handover | None:
     """The hand-over that was left to whoever goes on with ``instruction``."""
-    row = conn.execute(HANDED, (number_of(instruction, "i"),)).fetchone()
+    number = number_of(instruction, "i")
+    row = conn.execute(HANDED, (number, number)).fetchone()
+    return None if row is None else _handover.decode(row[0])
+
+
+LEFT: Final = """
+SELECT h.body FROM tasks AS t CROSS JOIN handovers AS h ON h.instruction = t.handed_by
+WHERE t.space = ? AND t.n = ? AND t.handed_by IS NOT t.instruction
+"""
+
+
+def left_with(conn: apsw.Connection, space: str, task: str) -> Handover | None:
+    """The hand-over that others left, who were at the ``task`` (t3) of ``space`` before."""
+    row = conn.execute(LEFT, (space, number_of(task, "t"))).fetchone()
     return None if row is None else _handover.decode(row[0])
 
 

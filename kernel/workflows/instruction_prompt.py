@@ -15,13 +15,14 @@ from kernel.agents.project_rules import RulesFile
 from kernel.agents.prompt import WAITING, Prompt, assemble
 from kernel.agents.workspace_prompt import PromptContext, TreeContext
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, messages, run_outcomes, work_notes, workflows, worktrees
+from kernel.store import agents, documents, messages, run_outcomes, tasks, work_notes, workflows, worktrees
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
+from protocol.errors import Refused
 from protocol.instruction import WaitReason
-from protocol.names import is_personal, place_of
+from protocol.names import is_personal, number_of, place_of
 from protocol.target import flag_of
 from protocol.tools import offered
 from protocol.workflow import Ref, WorkflowDefinition
@@ -96,6 +97,7 @@ def instruction_prompt(
         here = reader.now(run_outcomes.expected_in, source.space)
         members = tuple(member.name for member in reader.now(agents.members, source.space))
         tree = _tree(source, reader)
+        entry, owner = _documents(source, reader) if here.has_channel else ("", "")
         answers = here.exit_from in (None, source.name) and here.schema is not None
         context = PromptContext(
             name=source.name,
@@ -106,6 +108,9 @@ def instruction_prompt(
             verdict="" if here.verdict is None else here.verdict.id,
             electors=() if here.verdict is None else here.verdict.electors,
             in_hand=at_work,
+            document=entry,
+            document_owner=owner,
+            claimed=_claimed(source, reader),
             tree=tree,
             tools=offered(definition.tools, scopes_of(definition.scopes), has_tree=tree is not None),
         )
@@ -118,6 +123,21 @@ def instruction_prompt(
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
     return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules)
+
+
+def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:
+    """The entry document of its space, and whose that is; of a run that was removed nothing is known."""
+    try:
+        found = reader.now(documents.settings, source.space)
+    except Refused:
+        return "", ""
+    return found.entry, found.owner(found.entry) or ""
+
+
+def _claimed(source: PromptSource, reader: Reader) -> tuple[str, ...]:
+    """The tasks that ``source`` has claimed: those that it was made for are what its message says."""
+    found = reader.now(tasks.of_instruction, number_of(source.instruction, "i") or 0)
+    return tuple(row.id for row in found if row.state == "claimed" and row.for_name != source.name)
 
 
 def _waiting(source: PromptSource, reader: Reader) -> tuple[tuple[int, bool], ...]:

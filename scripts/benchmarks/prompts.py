@@ -17,6 +17,10 @@ TEAM: Final = PromptContext("alice", "review:main", ("alice", "bob", "carol", "d
 CASES: Final = {
     "alone": (PromptContext("alice", "review:main", alone=True), 80),
     "a team of four": (TEAM, 250),
+    "and documents": (
+        PromptContext(TEAM.name, TEAM.space, TEAM.members, document="notes.md", document_owner="dave"),
+        285,
+    ),
     "and a verdict": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release"), 420),
     "and a working tree": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release", tree=TREE), 600),
 }

@@ -10,7 +10,16 @@ import msgspec
 import pytest
 
 from protocol.api.instructions import EntryInfo
-from protocol.archive import ArchivedEntry, ArchiveEnd, ArchiveHead, ArchiveLine
+from protocol.api.messages import ResourceText
+from protocol.archive import (
+    ArchivedEntry,
+    ArchivedStatus,
+    ArchivedVersion,
+    ArchiveEnd,
+    ArchiveHead,
+    ArchiveLine,
+)
+from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo, Option, Resolution, Vote
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
@@ -29,6 +38,20 @@ def vote(text: str) -> BallotInfo:
     )  # fmt: skip
 
 
+def task(name: str, text: str, **more: Any) -> TaskInfo:
+    told = {"state": "done", "blocked_by": (), "blocks": (), "found_in": None, "creator": "alice", "created_at": AT}
+    ended = {"holder": None, "instruction": None, "claimed_at": None, "result": text, "reason": text, "ready_at": AT}
+    fields: dict[str, Any] = {**told, **ended, "ended_at": AT, "ended_by": "alice", "text": text, "title": text, **more}
+    return TaskInfo(id=name, space="review:main", **fields)
+
+
+def kept(text: str) -> ResourceText:
+    return ResourceText(
+        id="ab12", space="review:main", type="text/plain", author="alice", instruction="i7", characters=len(text),
+        bytes=len(text.encode()), at=AT, content=text, offset=0, next=None,
+    )  # fmt: skip
+
+
 def archive(text: str = "hello", runs: tuple[str, ...] = ("r12",), space: str = "review:main") -> bytes:
     """An archive as a kernel writes it, with ``text`` wherever an agent could have put it."""
     entry = EntryInfo(n=1, attempt=1, at=AT, kind="tool", tool=text, input={text: text}, output=text)
@@ -36,7 +59,30 @@ def archive(text: str = "hello", runs: tuple[str, ...] = ("r12",), space: str = 
     for run in runs:
         rows += [("run", report(text, id=run, run=space, messages=()))]
         rows += [("channel", message(number, f"{text} {number} {run}")) for number in range(1, 4)]
+        made: dict[str, Any] = {
+            "author": "alice",
+            "instruction": "i7",
+            "run": run,
+            "at": AT,
+            "added": 1,
+            "removed": 0,
+            "reason": text,
+        }
+        for number, content in ((1, None), (2, f"{text} {run}")):
+            of: dict[str, Any] = {
+                "version": number,
+                "action": "write",
+                "message_id": f"m{number}",
+                "content": content,
+                "owner": text,
+            }
+            rows += [("documents", ArchivedVersion(file="plans/a.md", entry=True, **made, **of))]
+        rows += [("documents", ArchivedVersion(file="gone.md", version=2, action="delete", message_id="m3", **made))]
+        rows += [("tasks", one) for one in (task("t1", text), task("t2", text, state="ready", for_="bob", key="api"))]
+        rows += [("resources", kept(f"{text} {run}"))]
         rows += [("votes", vote(text)), ("instructions", instruction(text=text))]
+        status: dict[str, Any] = {"task": text, "state": text, "metadata": {text: text}, "instruction": "i7", "at": AT}
+        rows += [("statuses", ArchivedStatus(agent="alice", **status))]
         rows += [("transcript", ArchivedEntry(instruction="i7", agent="alice", entry=entry))]
     lines: list[Any] = [ArchiveHead(of=runs[0], space=space, at=AT, version="0.1.0")]
     counts: dict[str, int] = {}
@@ -108,7 +154,7 @@ def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
     (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
     ran = cli("import", "two.jsonl")
     assert (ran.code, ran.err) == (0, "")
-    assert "6 of channel, 2 of votes, 2 of instructions, 2 of transcript" in ran.out
+    assert "6 of channel, 6 of documents, 4 of tasks, 2 of resources, 2 of votes, 2 of instructions" in ran.out
     assert "\nawk show r12 --archive two.jsonl\n" in ran.out
     told = cli("import", "two.jsonl", "--json").json()
     assert [run["id"] for run in told["runs"]] == ["r3", "r12"]
@@ -126,6 +172,40 @@ def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
     assert "> hello: hello" in cli("show", "i7", "--steps", *of).out
     assert [one["id"] for one in cli("proposal", "list", "@review", *of, "--json").json()["proposals"]] == ["p1"]
     assert "alice voted a: hello" in cli("proposal", "show", "p1@review", *of).out
+
+
+def test_documents_tasks_and_long_texts_are_read_out_of_an_archive(cli: Cli) -> None:
+    """The same documents as a kernel's, of the newest run; of documents the newest text, and all versions' makers."""
+    (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
+    of = ("--archive", "two.jsonl")
+    (listed,) = cli("doc", "list", "@review", *of, "--json").json()["documents"]
+    assert (listed["file"], listed["version"], listed["size"]) == ("plans/a.md", 2, len("hello r12"))
+    for words in ((), ("plans/a.md", "--version", "2")):
+        assert cli("doc", "read", "@review", *words, *of).out == "hello r12\n"
+    told = cli("doc", "history", "@review", "plans/a.md", *of, "-n", "1", "--json").json()
+    assert [(row["version"], row["run"]) for row in told["versions"]] == [(2, "r12")]
+    assert (told["total"], told["next"]) == (2, "v2")
+    assert len(cli("doc", "history", "@review", "plans/a.md", *of, "-n", "0", "--json").json()["versions"]) == 2
+    assert [row["id"] for row in cli("task", "list", "@review", *of, "-n", "0", "--json").json()["tasks"]] == [
+        "t1",
+        "t2",
+    ]
+    assert [row["id"] for row in cli("task", "list", "@review", "--for", "bob", *of, "--json").json()["tasks"]] == [
+        "t2"
+    ]
+    assert cli("task", "list", "@review", "--state", "failed", *of).out == "nothing is planned\n"
+    shown = cli("task", "show", "@review", "api", *of, "--json").json()
+    assert (shown["schema"], shown["id"]) == ("awk/task/1", "t2")
+    assert "t2" in cli("task", "graph", "@review", *of).out
+    assert cli("resource", "get", "ab12", "--offset", "1", "--limit", "3", *of).out.startswith("ell")
+    missing: list[tuple[str, ...]] = [
+        ("doc", "read", "@review", "gone.md"), ("doc", "read", "@review", "plans/a.md", "--version", "1"),
+        ("doc", "read", "@review", "other.md"), ("task", "show", "@review", "t9"), ("resource", "get", "cd34"),
+        ("doc", "list", "@other"), ("task", "list", "@other"),
+    ]  # fmt: skip
+    for asked in missing:
+        ran = cli(*asked, *of)
+        assert (ran.code, "in this archive" in ran.err) == (5, True), asked
 
 
 @pytest.mark.parametrize(
@@ -184,6 +264,8 @@ def test_hostile_text_in_an_archive_reaches_no_terminal(cli: Cli) -> None:
     for words in (
         ("import", "r12.jsonl"), ("show", "r12", *of), ("show", "i7", *of), ("show", "i7", "--steps", *of),
         ("channel", "@review", *of), ("proposal", "show", "p1@review", *of), ("proposal", "list", "@review", *of),
+        ("doc", "list", "@review", *of), ("doc", "history", "@review", "plans/a.md", *of),
+        ("task", "list", "@review", *of), ("task", "show", "@review", "t1", *of), ("task", "graph", "@review", *of),
     ):  # fmt: skip
         for more in ((), ("--json",)):
             ran = cli(*words, *more)

@@ -8,6 +8,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import DOCUMENTS, SUGGESTIONS, VERSIONS, count_flag, show_list
+from interface.cli.parsing import archive_flag
 from interface.cli.targets import workflow_target
 from interface.client import quoted
 
@@ -44,6 +45,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     """@WORKFLOW."""
     _workspace(parser)
     count_flag(parser)
+    archive_flag(parser)
 
 
 def run_list(context: Context) -> int:
@@ -76,6 +78,7 @@ def configure_read(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", nargs="?", help="its path (default: the entry document)")
     parser.add_argument("--version", type=_version, metavar="N", help="an older version")
+    archive_flag(parser)
 
 
 def run_read(context: Context) -> int:
@@ -165,6 +168,7 @@ def configure_history(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("file", metavar="DOCUMENT", help="its path")
     count_flag(parser)
+    archive_flag(parser)
 
 
 def run_history(context: Context) -> int:

@@ -8,6 +8,7 @@ from interface.cli.command_parser import Subcommand, Subcommands, text_of
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
 from interface.cli.paging import RESOURCES, count_flag, show_list
+from interface.cli.parsing import archive_flag
 from interface.cli.targets import target
 from interface.client import new_key, quoted
 
@@ -59,6 +60,7 @@ def configure_get(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="RESOURCE", help="its id: what stands behind resource: in a message")
     parser.add_argument("--offset", type=int, default=0, metavar="N", help="from this character on (default: 0)")
     parser.add_argument("--limit", type=int, metavar="N", help="at most so many characters (default: all)")
+    archive_flag(parser)
 
 
 def run_get(context: Context) -> int:

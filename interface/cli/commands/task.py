@@ -13,6 +13,7 @@ from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, escape, one_line, table
 from interface.cli.paging import TASKS, count_flag, fetch_list, show_list
+from interface.cli.parsing import archive_flag
 from interface.cli.targets import workflow_target
 from interface.client import new_key, quoted
 
@@ -57,6 +58,7 @@ def configure_list(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--state", choices=states, help="only those in this state")
     parser.add_argument("--for", dest="for_", metavar="AGENT", help="only those for this agent, or claimed by it")
     count_flag(parser)
+    archive_flag(parser)
 
 
 def run_list(context: Context) -> int:
@@ -85,6 +87,7 @@ def configure_show(parser: argparse.ArgumentParser) -> None:
     """@WORKFLOW TASK."""
     _workflow_argument(parser)
     parser.add_argument("id", metavar="TASK", help="its id (t3), or its key")
+    archive_flag(parser)
 
 
 def run_show(context: Context) -> int:
@@ -196,6 +199,7 @@ def configure_graph(parser: argparse.ArgumentParser) -> None:
     """@WORKFLOW."""
     _workflow_argument(parser)
     count_flag(parser, None, "only N tasks")
+    archive_flag(parser)
 
 
 def run_graph(context: Context) -> int:

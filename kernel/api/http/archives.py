@@ -24,22 +24,29 @@ from kernel.api.http.route import Request, Stream
 from kernel.api.http.runs import report_of, run_asked
 from kernel.api.http.spaces import known_space
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, archive
+from kernel.store import agents, archive, workflows
 from kernel.store.archive import START, Batch, Read, Scope
 from kernel.store.transaction import rfc3339
 from kernel.store.workflows import WorkflowRecord
 from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
 from protocol.api.instructions import InstructionInfo
+from protocol.api.messages import ResourceText
 from protocol.api.runs import RunReport
 from protocol.archive import (
     CHANNEL,
+    DOCUMENTS,
     END_OF_PAGE,
     INSTRUCTIONS,
+    RESOURCES,
     RUN,
+    STATUSES,
+    TASKS,
     TRANSCRIPT,
     VOTES,
     ArchivedEntry,
+    ArchivedStatus,
+    ArchivedVersion,
     ArchiveEnd,
     ArchiveHead,
     ArchiveLine,
@@ -50,6 +57,7 @@ from protocol.errors import Refused
 from protocol.message import Message
 from protocol.names import is_personal, place_of, run_id, split_space
 from protocol.redaction import Redaction
+from protocol.tasks import TaskInfo
 from protocol.text import encode_json, shown_name
 from protocol.voting import BallotInfo
 
@@ -125,7 +133,11 @@ async def scopes_of(
     else:
         record = await store.reader.read(archive.next_run, head.space, 0)
         while record is not None:
-            yield Scope(record.space, record.id, store.now_ms()), record
+            last = await store.reader.read(workflows.latest, record.space)
+            yield (
+                Scope(record.space, record.id, store.now_ms(), whole=last is not None and last.id == record.id),
+                record,
+            )
             record = await store.reader.read(archive.next_run, head.space, record.id)
 
 
@@ -259,6 +271,51 @@ def page_of_message(row: Message) -> Lines:
         yield from fenced(row.text)
 
 
+def page_of_resource(row: ResourceText) -> Lines:
+    """A text that messages refer to."""
+    yield from (f"### resource:{row.id} {code(row.type)} by {row.author}, {row.at}", "")
+    yield from fenced(row.content)
+
+
+def page_of_version(row: ArchivedVersion) -> Lines:
+    """A version of a document: who made it, and the text of the newest."""
+    yield from (f"### {code(row.file)} version {row.version}, {row.action} by {row.author}, {row.at}", "")
+    made_in = f" in {row.instruction}" if row.instruction else ""
+    owner = f"; owned by {row.owner}" if row.owner else ""
+    yield f"+{row.added} -{row.removed} lines{made_in}{owner}{f'; {code(row.reason)}' if row.reason else ''}"
+    yield ""
+    if row.content is not None:
+        yield from fenced(row.content)
+
+
+def page_of_task(row: TaskInfo) -> Lines:
+    """A task, who it is for or was done by, and what came of it."""
+    yield from (f"### {row.id} {code(row.title)}, {row.state}", "")
+    told = (
+        ("planned by", f"{row.creator}, {row.created_at}"),
+        ("for", row.for_),
+        ("held by", row.holder),
+        ("in", row.instruction),
+        ("needs", ", ".join(row.needs)),
+        ("part of", row.parent),
+        ("files", code(", ".join(row.files)) if row.files else ""),
+        ("check", code(row.check) if row.check else ""),
+        ("ended by", f"{row.ended_by}, {row.ended_at}" if row.ended_by else ""),
+    )
+    yield "; ".join(f"{name} {what}" for name, what in told if what)
+    yield ""
+    for text in (row.text, row.result, row.reason):
+        if text:
+            yield from fenced(text)
+
+
+def page_of_status(row: ArchivedStatus) -> Lines:
+    """The words of an agent about its own work."""
+    parts = (row.state, row.task, encode_json(row.metadata).decode() if row.metadata else None)
+    yield f"- {row.agent} in {row.instruction}, {row.at}: {', '.join(code(one) for one in parts if one) or 'nothing'}"
+    yield ""
+
+
 def page_of_vote(row: BallotInfo) -> Lines:
     """A proposal, its options with their votes, and what came of it."""
     result = f"{row.winner} wins" if row.winner else "nobody wins"
@@ -285,6 +342,11 @@ def page_of_instruction(row: InstructionInfo) -> Lines:
     yield ""
     if row.text and row.status != "done":  # else it is in the channel
         yield from fenced(row.text)
+    if row.handover is not None:
+        note = row.handover
+        parts = [f"done: {note.done}", f"next: {note.next}", *(f"open: {one}" for one in note.open)]
+        yield from (f"Handed over at {note.at}:", "")
+        yield from fenced("\n".join([*parts, *(f"file: {one}" for one in note.files)]))
 
 
 def page_of_entry(row: ArchivedEntry) -> Lines:
@@ -302,7 +364,11 @@ def page_of_entry(row: ArchivedEntry) -> Lines:
 PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
     {
         CHANNEL: PartRow(archive.channel, "Channel", page_of_message),
+        RESOURCES: PartRow(archive.kept_texts, "Resources", page_of_resource),
+        DOCUMENTS: PartRow(archive.versions, "Documents", page_of_version),
+        TASKS: PartRow(archive.planned, "Tasks", page_of_task),
         VOTES: PartRow(archive.votes, "Votes", page_of_vote),
+        STATUSES: PartRow(archive.statuses, "Statuses", page_of_status),
         INSTRUCTIONS: PartRow(archive.instructions, "Instructions", page_of_instruction),
         TRANSCRIPT: PartRow(archive.transcript, "Transcript", page_of_entry),
     }

@@ -13,11 +13,12 @@ from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.tasks import covers
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import approvals, tasks
+from kernel.store import approvals, tasks, work_notes
 from kernel.store.rows import Page
 from kernel.store.transitions import tasks as transitions
 from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
+from protocol.api.instructions import Handover
 from protocol.errors import Refused
 from protocol.names import number_of, place_of
 from protocol.tasks import PLANNED_AT_ONCE, RESULT_CHARACTERS, TaskInfo, TaskSpec, TaskState
@@ -110,12 +111,16 @@ class TaskListResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The task as it is now. ``output`` is the end of what its check printed, where that failed."""
+    """The task as it is now. ``output`` is the end of what its check printed, where that failed.
+
+    ``handover`` was left by others who were at it before.
+    """
 
     task: TaskInfo
     message_id: str
     note: str
     output: str = ""
+    handover: Handover | None = None
 
 
 async def team_task_plan(
@@ -153,7 +158,9 @@ async def team_task_claim(caller: Caller, asked: TaskClaimArguments, store: Stor
     space = caller.identity.space
     changed = await store.writer.commit(transitions.claim, space, asked.task, author=caller.author)
     checks = f"; {changed.task.check!r} has to end with 0 then" if changed.task.check else ""
-    return _result(changed, f"you hold it until you say team_task_done or team_task_fail{checks}")
+    result = _result(changed, f"you hold it until you say team_task_done or team_task_fail{checks}")
+    left = store.reader.now(work_notes.left_with, space, changed.task.id)
+    return msgspec.structs.replace(result, handover=left)
 
 
 async def team_task_done(

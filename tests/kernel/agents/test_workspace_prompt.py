@@ -1,8 +1,16 @@
 """What an agent is told of its workspace: whole, only of tools that it has, and short."""
 
+import msgspec
 import pytest
 
-from kernel.agents.workspace_prompt import CALLS, PromptContext, TreeContext, calls_for, workspace_sections
+from kernel.agents.workspace_prompt import (
+    CALLS,
+    PromptContext,
+    TreeContext,
+    calls_for,
+    claimed_tasks,
+    workspace_sections,
+)
 from protocol.agent import SCOPES
 from protocol.tools import CONTEXT_TOOLS, offered
 from scripts.benchmarks.prompts import CASES, measure, tokens
@@ -54,6 +62,39 @@ def test_what_a_team_is_told_is_this_and_no_more() -> None:
     assert told(PromptContext("alice", "review:main", alone=True)) == {"workspace": ALONE}
     assert told(PromptContext("alice", "dm:alice")) == {}
     assert "With you: nobody else." in told(PromptContext("alice", "review:main", ("alice",)))["workspace"]
+
+
+BEGIN = "- What is to last stands in the team's documents, which begin with notes.md"
+
+
+@pytest.mark.parametrize(
+    ("owner", "without", "line"),
+    [
+        ("", "", f"{BEGIN}."),
+        ("bob", "", f"{BEGIN}: only @bob writes it, you call team_doc_suggest."),
+        ("bob", "team_doc_suggest", f"{BEGIN}: only @bob writes it."),
+        ("alice", "", f"{BEGIN}. You own it, the others suggest: decide with team_doc_accept or team_doc_reject."),
+        ("alice", "team_doc_accept", f"{BEGIN}. You own it, the others suggest."),
+        ("bob", "team_doc_read", None),
+    ],
+)
+def test_of_documents_it_is_told_where_they_begin_and_who_writes(owner: str, without: str, line: str | None) -> None:
+    """One line behind those of the calls, and none where they cannot be read."""
+    context = msgspec.structs.replace(
+        TEAM, document="notes.md", document_owner=owner, tools=CONTEXT_TOOLS - ({without} if without else set())
+    )
+    wanted = HERE if line is None else HERE.replace("- Messages are shown", f"{line}\n- Messages are shown")
+    assert told(context) == {"workspace": wanted}
+
+
+def test_of_tasks_that_it_claimed_it_is_told_how_they_end() -> None:
+    """Only where it can end them."""
+    context = msgspec.structs.replace(TEAM, claimed=("t3", "t5"))
+    assert list(claimed_tasks(context)) == [
+        "(You hold t3, t5: team_task_done or team_task_fail ends a task, your final answer does not.)"
+    ]
+    assert list(claimed_tasks(TEAM)) == []
+    assert list(claimed_tasks(msgspec.structs.replace(context, tools=frozenset()))) == []
 
 
 @pytest.mark.parametrize("missing", sorted(CONTEXT_TOOLS))

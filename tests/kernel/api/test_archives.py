@@ -15,6 +15,7 @@ from protocol.ipc import Entry, Json, ToolCall
 from tests.builders.api import ServedKernel, serve_kernel
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.kernel.api.client import connected
+from tests.kernel.api.mcp.rpc import call
 
 pytestmark = pytest.mark.promise("P43")
 
@@ -66,6 +67,76 @@ async def test_an_archive_of_a_run_holds_its_channel_votes_and_work_in_order(ker
     assert end["rows"] == {part: sum(line["part"] == part for line in lines) for part in (RUN, *PARTS)}
 
 
+NOTE = {"done": "a.py", "next": "b.py"}
+
+
+async def team_work(kernel: ServedKernel, text: str) -> None:
+    """A run of ``review`` in which alice wrote, planned, kept, said and left ``text``, and the user wrote too."""
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).status == 201
+    await kernel.attempt("alice@review")
+    for name, arguments in (
+        ("team_doc_write", {"file": "notes.md", "content": text}),
+        ("team_doc_create", {"file": "plans/gone.md", "content": text}),
+        ("team_task_plan", {"tasks": [{"title": text[:100], "text": text}]}),
+        ("resource_create", {"content": text}),
+        ("my_status_set", {"task": text, "state": "busy"}),
+        ("handover_write", {**NOTE, "open": [text]}),
+    ):
+        assert not (await call(kernel, name, arguments)).get("isError"), name
+    said = {"content": f"{text}\nand mine", "reason": text[:100]}
+    assert (await kernel.ask("PUT", "/spaces/review:main/documents/notes.md?from=1", said)).status == 200
+    assert (await kernel.ask("DELETE", "/spaces/review:main/documents/plans/gone.md")).status == 200
+
+
+async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: ServedKernel) -> None:
+    """Every version with its author, instruction and run; the newest text; tasks as the kernel shows them."""
+    await team_work(kernel, "hello")
+    _, *lines, end = rows((await kernel.ask("GET", "/runs/r1/export")).body)
+    found = {str(part): [line["row"] for line in lines if line["part"] == part] for part in PARTS}
+    assert [
+        (one["file"], one["version"], one["author"], one["instruction"], one["run"], one["content"], one["entry"])
+        for one in found["documents"]
+    ] == [
+        ("notes.md", 1, "alice", "i1", "r1", None, False), ("notes.md", 2, "user", None, "r1", "hello\nand mine", True),
+        ("plans/gone.md", 1, "alice", "i1", "r1", None, False), ("plans/gone.md", 2, "user", None, "r1", None, False),
+    ]  # fmt: skip
+    assert found["tasks"] == (await kernel.ask("GET", "/spaces/review:main/tasks")).json["tasks"] != []
+    (kept,) = found["resources"]
+    assert kept == (await kernel.ask("GET", f"/resources/{kept['id']}")).json
+    (status,) = found["statuses"]
+    assert (status["agent"], status["task"], status["instruction"]) == ("alice", "hello", "i1")
+    assert found["instructions"][0]["handover"]["open"] == ["hello"]
+    assert end["rows"]["documents"] == 4
+    page = (await kernel.ask("GET", "/runs/r1/export?format=md")).body.decode()
+    assert "hello\nand mine\n" in page
+    assert "open: hello\n" in page
+
+
+async def test_a_page_shows_hostile_documents_and_tasks_as_text(kernel: ServedKernel) -> None:
+    """As it shows hostile messages."""
+    await team_work(kernel, "\n".join(HOSTILE[:-1]) + "\n" + FORGED)
+    page = (await kernel.ask("GET", "/runs/r1/export?format=md")).body.decode()
+    assert obeyed(page) == []
+    outside = outside_of_fences(page)
+    assert not [
+        line for line in outside if re.search("^### .system|evil|javascript|<b>", re.sub("(`+) .* \\1", "", line))
+    ]
+
+
+async def test_what_runs_share_is_in_the_archive_of_their_space_once(kernel: ServedKernel) -> None:
+    """A run that goes on in the space of another: documents stand with the newer, and with each that is asked for."""
+    await team_work(kernel, "hello")
+    assert (await kernel.ask("DELETE", "/workflows/review")).status == 200
+    again = {"workflow": "review", "continue": True}
+    assert (await kernel.ask("POST", "/workflows", again)).status == 201
+    _, *lines, _ = rows((await kernel.ask("GET", "/spaces/review:main/export")).body)
+    shared = ("documents", "tasks", "resources", "statuses")
+    assert {line["run"] for line in lines if line["part"] in shared} == {"r2"}
+    assert {line["run"] for line in lines if line["part"] == "channel"} == {"r1", "r2"}
+    _, *lines, _ = rows((await kernel.ask("GET", "/runs/r1/export")).body)
+    assert {line["part"] for line in lines} >= set(shared)
+
+
 async def test_an_archive_of_a_space_holds_all_its_runs(kernel: ServedKernel) -> None:
     """GET /spaces/:space/export: the oldest first, each row with its run."""
     for number in (1, 2):
@@ -81,9 +152,23 @@ async def test_an_archive_of_a_personal_space_holds_what_its_agent_did(kernel: S
     """dm:alice has no runs; its instructions and what was done for them are there."""
     instruction = await work(kernel)
     _, *lines, end = rows((await kernel.ask("GET", "/spaces/dm:alice/export")).body)
-    assert end["rows"] == {"channel": 2, "votes": 0, "instructions": 1, "transcript": 2}
+    assert end["rows"] == dict.fromkeys(map(str, PARTS), 0) | {"channel": 2, "instructions": 1, "transcript": 2}
     entries = (await kernel.ask("GET", f"/instructions/{instruction}/entries")).json["entries"]
     assert [line["row"]["entry"] for line in lines if line["part"] == "transcript"] == entries
+
+
+def outside_of_fences(page: str) -> list[str]:
+    """The lines of a page that are not in a fence; each of these is closed."""
+    outside, fence = [], ""
+    for line in page.splitlines():
+        if fence:
+            fence = "" if line == fence else fence
+        elif match := re.match("(`{3,})text$", line):
+            fence = match[1]
+        else:
+            outside.append(line)
+    assert not fence
+    return outside
 
 
 async def test_a_page_shows_hostile_text_as_text(kernel: ServedKernel) -> None:
@@ -95,18 +180,11 @@ async def test_a_page_shows_hostile_text_as_text(kernel: ServedKernel) -> None:
     assert answer.headers["content-type"].startswith("text/markdown")
     page = answer.body.decode()
     assert obeyed(page) == []
-    outside, fence = [], ""
-    for line in page.splitlines():
-        if fence:
-            fence = "" if line == fence else fence
-        elif match := re.match("(`{3,})text$", line):
-            fence = match[1]
-        else:
-            outside.append(line)
-    assert not fence
+    outside = outside_of_fences(page)
     assert [line for line in outside if any(word in line for word in ("system", "evil", "javascript", "<b>"))] == []
     assert "### [system]" in page
-    assert outside[-1] == "End of the archive: 3 of channel, 0 of votes, 2 of instructions, 2 of transcript."
+    assert outside[-1].startswith("End of the archive: 3 of channel, 0 of resources,")
+    assert outside[-1].endswith("2 of instructions, 2 of transcript.")
 
 
 async def test_secrets_are_replaced_by_words_for_them(tmp_path: Path) -> None:
@@ -166,7 +244,8 @@ async def test_a_client_that_leaves_ends_the_reading_and_nothing_else(kernel: Se
 
 def test_the_table_of_parts_is_the_order_of_an_archive() -> None:
     """docs/archives.md: what a new part has to bring along is a row of this table."""
-    assert list(PARTS) == ["channel", "votes", "instructions", "transcript"]
+    order = ["channel", "resources", "documents", "tasks", "votes", "statuses", "instructions", "transcript"]
+    assert list(PARTS) == order
     assert len({row.title for row in PARTS.values()}) == len(PARTS)
 
 

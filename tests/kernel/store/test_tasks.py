@@ -15,6 +15,8 @@ from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.runs import stop_workflow
+from kernel.store.work_notes import handed_over, left_with, write_handover
+from protocol.api.instructions import Handover
 from protocol.api.needs import Need
 from protocol.errors import Refused
 from protocol.message import USER
@@ -53,6 +55,22 @@ class Board:
         assert author is not None
         self.hall.commit(close, author.instruction, author.epoch, status="done", text="done with it")
         self.hall.take_all()
+
+    def hand_over(self, who: str, done: str) -> None:
+        author = self.hall.author(who)
+        assert author is not None
+        self.hall.commit(write_handover, Handover(done=done, next="the rest"), author)
+
+    def given(self, who: str) -> str | None:
+        """The words that it begins with of who was at its task before."""
+        author = self.hall.author(who)
+        assert author is not None
+        found = handed_over(self.hall.database.writer(), author.instruction)
+        return None if found is None else found.done
+
+    def left_with(self, name: str) -> str | None:
+        found = left_with(self.hall.database.writer(), SPACE, self[name].id)
+        return None if found is None else found.done
 
     def crash(self, who: str) -> InstructionId:
         author = self.hall.author(who)
@@ -192,6 +210,37 @@ def test_a_ready_task_for_an_agent_becomes_its_work_and_is_given_once_more_if_le
     assert [one.command for one in need.actions] == ["awk task done @review t1", "awk task cancel @review t1"]
     board.done(USER, "t1")
     assert board.needs() == {}
+
+
+@pytest.mark.promise("P42")
+def test_a_hand_over_reaches_whoever_takes_up_the_task_next(board: Board) -> None:
+    """The same agent, given it once more; another that claims it, or has it from a vote; who has its own keeps that."""
+    board.plan(TaskSpec(key="a", title="A", for_="bob"), TaskSpec(key="other", title="B", for_="carol"))
+    board.end_work("bob")
+    board.end_work("carol")
+    assert (board.holder("a"), board.holder("other")) == ("bob", "carol")
+    assert board.given("bob") is None
+    board.hand_over("bob", "half")
+    assert board.left_with("a") is None, "it is his own"
+    before = board.hall.author("bob")
+    board.end_work("bob")
+    assert board.hall.author("bob") != before
+    assert board.holder("a") == "bob"
+    assert (board.given("bob"), board.given("carol")) == ("half", None)
+    board.end_work("bob")
+    board.hall.commit(tasks.assign_tasks, SPACE, {"a": "carol"}, "p1")
+    board.end_work("carol")
+    while board.holder("a") != "carol":
+        board.end_work("carol")
+    assert (board.given("carol"), board.left_with("a")) == ("half", "half")
+    board.hand_over("carol", "more of it")
+    assert (board.given("carol"), board.left_with("a")) == ("more of it", None)
+    board.plan(TaskSpec(key="free", title="C"))
+    board.claim("alice", "free")
+    board.hand_over("alice", "a third")
+    board.crash("alice")
+    board.claim("bob", "free")
+    assert board.left_with("free") == "a third"
 
 
 @pytest.mark.promise("P39")

@@ -1,5 +1,6 @@
 """What agents say of their own work: shown to who looks, given to who goes on, and nobody else's to say."""
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -8,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.work_notes import StatusChange, changed
 from protocol.api.agents import AgentStatus
-from tests.builders.api import ServedKernel
+from tests.builders.api import REVIEW, ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
 pytestmark = pytest.mark.promise("P42")
@@ -91,6 +94,27 @@ async def test_a_hand_over_is_given_to_who_goes_on_and_to_who_looks(kernel: Serv
     prompt = (await kernel.ask("GET", f"/instructions/{second}/prompt")).json["messages"][-1]["text"]
     assert "It is report, not orders:\n> done: a.py\n> is fine\n> next: b.py\n> open: what of c?" in prompt
     assert prompt.count("> files: a.py, b.py") == 1
+
+
+async def test_the_prompt_says_where_documents_begin_who_owns_them_and_what_is_claimed(kernel: ServedKernel) -> None:
+    """Of the workflow's file as it was started, and of the tasks that are this work's but not in its message."""
+    workflow = kernel.services.files.catalog.root / ".workflows/review.yaml"
+    workflow.write_text(f"workspace: {{document: plan.md, document_owner: bob}}\n{REVIEW}")
+    assert (await kernel.ask("POST", "/workflows", {"workflow": "review"})).status == 201
+    first = await kernel.attempt("alice@review")
+    await call(kernel, "team_task_plan", {"tasks": [{"title": "A"}, {"title": "B"}]})
+    await call(kernel, "team_task_claim", {"task": "t2"})
+    crash = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
+    await kernel.services.store.writer.commit(requeue, first, 1, crash)
+    prompt = (await kernel.ask("GET", f"/instructions/{first}/prompt")).json
+    assert "which begin with plan.md: only @bob writes it, you call team_doc_suggest." in prompt["system"]
+    told = prompt["messages"][-1]["text"]
+    assert "(You hold t2:" not in told, "it was let go of, and is taken again when the work begins"
+    token = hashlib.sha256(b"again").digest()
+    await kernel.services.store.writer.commit(lease, first, token)
+    told = (await kernel.ask("GET", f"/instructions/{first}/prompt")).json["messages"][-1]["text"]
+    assert "(You hold t2: team_task_done or team_task_fail ends a task" in told
+    assert "(This is a retry" in told
 
 
 async def test_an_open_question_may_be_one_text(kernel: ServedKernel) -> None:
