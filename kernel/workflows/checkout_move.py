@@ -8,7 +8,7 @@ it was, or a piece of what it is to be; what somebody wrote meanwhile stays.
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -177,6 +177,7 @@ async def _finish(git: ProjectGit, checkout: GitDirectory, view: View, expected:
     old, new = f"{view.folder}/old-index", f"{view.folder}/new-index"
     rows = (await git.said(view, "diff-tree", "-r", "-z", "--no-renames", "--name-only", expected, tip)).split(b"\0")
     changed = [row for row in rows if row]
+    looked_at = {name: _facts(checkout.top, name) for name in changed}
     unlike: dict[str, frozenset[bytes]] = {}
     there: dict[str, frozenset[bytes]] = {}
     for index, commit in ((old, expected), (new, tip)):
@@ -202,9 +203,9 @@ async def _finish(git: ProjectGit, checkout: GitDirectory, view: View, expected:
             remove.append(name)
         if name in there[new]:
             write.append(name)
-    await trio.to_thread.run_sync(_remove, checkout.top, remove)
+    kept += await trio.to_thread.run_sync(_remove, checkout.top, {name: looked_at[name] for name in remove})
     within = {"GIT_INDEX_FILE": new}
-    given = b"".join(name + b"\0" for name in write)
+    given = b"".join(name + b"\0" for name in write if name not in kept)
     if given:
         await git.said(view, "checkout-index", "--quiet", "-z", "--stdin", variables=within, given=given)
     await git.run(view, "update-index", "-q", "--refresh", variables=within)
@@ -231,14 +232,32 @@ def _is_there(top: str, name: bytes) -> bool:
     )
 
 
-def _remove(top: str, names: list[bytes]) -> None:
+Facts = tuple[int, int, int, int] | None
+"""By which a file is known to be the same one, unchanged; None: there is none."""
+
+
+def _facts(top: str, name: bytes) -> Facts:
+    try:
+        found = os.lstat(os.path.join(os.fsencode(top), name))
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _remove(top: str, names: Mapping[bytes, Facts]) -> list[bytes]:
+    """Remove files that are still as they were looked at, programs ago. Returns those that somebody changed since."""
     root = os.fsencode(top)
-    for name in names:
+    kept = []
+    for name, facts in names.items():
+        if _facts(top, name) != facts:
+            kept.append(name)
+            continue
         path = os.path.join(root, name)
         with suppress(OSError):
             os.unlink(path)
             while (path := os.path.dirname(path)) != root:
                 os.rmdir(path)
+    return kept
 
 
 def _lock(checkout: GitDirectory, tip: str) -> bool:

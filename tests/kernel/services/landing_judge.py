@@ -171,8 +171,9 @@ def _users(history: History, before: dict[str, str]) -> list[str]:
     history.met["edits of the user"] += len(edits)
     for name, text in edits.items():
         last = next(words for words in reversed(acts) if words[0].startswith("edit") and words[1] == name)
-        if last[0] == "edit" and (root / name).read_text() != f"{text}\n":
-            wrong.append(f"the user's {name} was written over")
+        kept = (root / name).read_text() if (root / name).exists() else None
+        if last[0] == "edit" and kept != f"{text}\n":
+            wrong.append(f"the user's {name} was {'removed' if kept is None else 'written over'}")
     committed = files_of(ground, "main")
     status = user_git(ground, "status", "--porcelain", "-z", "--no-renames") or b"?"
     for row in filter(None, status.decode().split("\0")):

@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from kernel.procs.launcher import Launcher
 from kernel.store import landings, tasks, worktrees
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.worktrees import worktree_gone
-from kernel.workflows import landing
+from kernel.workflows import checkout_move, landing
 from kernel.workflows.git_view import View
 from kernel.workflows.landing import Added, Conflict, Merging, Wanted, merging_in
 from kernel.workflows.project_git import ProjectGit
@@ -615,6 +615,28 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
     assert (root / "lines.txt").read_bytes() == LINES + b"more\n"
     assert place.ground.git("status", "--porcelain") == "M a.txt"
     assert not (root / ".git/index.lock").exists()
+
+
+@pytest.mark.promise("P33")
+async def test_a_file_that_is_changed_while_a_dead_kernels_move_is_finished_stays(
+    place: LandingGround, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between git's look at it and its removal others of its programs run: time for an editor to save."""
+    root = place.ground.root
+    place.branch("alice", {"a.txt": b"alice\n", "gone.txt": None})
+    remove = checkout_move._remove
+
+    def saved_first(top: str, names: Mapping[bytes, checkout_move.Facts]) -> list[bytes]:
+        for name in ("a.txt", "gone.txt"):
+            (root / name).write_text("somebody's\n")
+        return remove(top, names)
+
+    monkeypatch.setattr(checkout_move, "_remove", saved_first)
+    place.fate.dies_at = "moved:1"
+    info = await place.land(await place.run_of("alice"))
+    assert (info.state, "'a.txt', 'gone.txt'" in info.why) == ("merged", True), info
+    assert [(root / name).read_text() for name in ("a.txt", "gone.txt")] == ["somebody's\n"] * 2
+    assert place.ground.git("status", "--porcelain").splitlines() == ["M a.txt", "?? gone.txt"]
 
 
 @pytest.mark.promise("P33")
