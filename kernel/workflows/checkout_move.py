@@ -203,7 +203,7 @@ async def _finish(git: ProjectGit, checkout: GitDirectory, view: View, expected:
             remove.append(name)
         if name in there[new]:
             write.append(name)
-    kept += await trio.to_thread.run_sync(_remove, checkout.top, {name: looked_at[name] for name in remove})
+    kept += await trio.to_thread.run_sync(remove_unchanged, checkout.top, {name: looked_at[name] for name in remove})
     within = {"GIT_INDEX_FILE": new}
     given = b"".join(name + b"\0" for name in write if name not in kept)
     if given:
@@ -244,7 +244,7 @@ def _facts(top: str, name: bytes) -> Facts:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _remove(top: str, names: Mapping[bytes, Facts]) -> list[bytes]:
+def remove_unchanged(top: str, names: Mapping[bytes, Facts]) -> list[bytes]:
     """Remove files that are still as they were looked at, programs ago. Returns those that somebody changed since."""
     root = os.fsencode(top)
     kept = []

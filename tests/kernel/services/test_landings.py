@@ -624,14 +624,14 @@ async def test_a_file_that_is_changed_while_a_dead_kernels_move_is_finished_stay
     """Between git's look at it and its removal others of its programs run: time for an editor to save."""
     root = place.ground.root
     place.branch("alice", {"a.txt": b"alice\n", "gone.txt": None})
-    remove = checkout_move._remove
+    remove = checkout_move.remove_unchanged
 
     def saved_first(top: str, names: Mapping[bytes, checkout_move.Facts]) -> list[bytes]:
         for name in ("a.txt", "gone.txt"):
             (root / name).write_text("somebody's\n")
         return remove(top, names)
 
-    monkeypatch.setattr(checkout_move, "_remove", saved_first)
+    monkeypatch.setattr(checkout_move, "remove_unchanged", saved_first)
     place.fate.dies_at = "moved:1"
     info = await place.land(await place.run_of("alice"))
     assert (info.state, "'a.txt', 'gone.txt'" in info.why) == ("merged", True), info
