@@ -118,7 +118,6 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
 
     No ledger answers it: whether it is still held is what counts. Raises Refused: not_found, conflict, forbidden.
     """
-
     actor = _actor(tx, space, author)
     row = _find(tx, space, name)
     if is_holder(row, actor):
@@ -396,7 +395,11 @@ def _actor(tx: Transaction, space: str, author: Author | None) -> Actor:
 def _find(tx: Transaction, space: str, name: str) -> TaskRow:
     found = tasks.find(tx.conn, space, name)
     if found is None:
-        raise Refused("not_found", f"there is no task {name[:64]!r} in {place_of(space)}", "team_task_list shows them")
+        raise Refused(
+            "not_found",
+            f"there is no task {name[:64]!r} in {place_of(space)}",
+            "team_task_list, or awk task list, shows them",
+        )
     return found
 
 
