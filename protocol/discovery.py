@@ -68,3 +68,9 @@ def state_home(environ_home: str | None, user_home: str) -> str:
 def project_state(home: str, root: str) -> str:
     """The state directory of the project at ``root``."""
     return f"{home.rstrip('/')}/projects/{project_slug(root)}"
+
+
+def authorities(host: str, port: int) -> frozenset[str]:
+    """The names that a request may have as its Host: this address, and localhost, with exactly this port."""
+    shown = f"[{host}]" if ":" in host else host
+    return frozenset({f"{shown}:{port}", f"localhost:{port}"})

@@ -25,6 +25,7 @@ from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
 from kernel.api.requests import ADMIN_NAME, App, Authenticator, Receive, Scope, Send
 from kernel.policy.connections import STRANGER, Shares, gives_way, shares
+from protocol.discovery import authorities
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +175,7 @@ async def serve(
     calls = ToolDispatcher(services)
     endpoint = Endpoint(calls, services.processes.attempts.reached)
     app = ApiApp(
-        guard=OriginGuard(authorities(listener)),
+        guard=OriginGuard(authorities(*listener.getsockname()[:2])),
         authenticator=Authenticator(token=kernel.token, reader=store.reader),
         services=services,
         mcp=endpoint,
@@ -198,13 +199,6 @@ async def serve(
             serving.cancel_scope.cancel()
         finally:
             server.abort()
-
-
-def authorities(listener: socket.socket) -> frozenset[str]:
-    """The names that a request may have as its Host: this address, and localhost, with exactly this port."""
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    return frozenset({f"{shown}:{port}", f"localhost:{port}"})
 
 
 class LazyQuart:

@@ -1,9 +1,10 @@
 """Answers /health while the kernel behind it is still being imported. Exists for speed.
 
 Importing the HTTP and MCP stacks takes half a second; a client that has just started this kernel wants to know at once
-that it is alive and genuine. At first anything but /health gets 503 and is asked to come back. Once it is known that
-nothing keeps the kernel from starting, ``accept`` lets requests in: they wait for the HTTP server, which takes over
-their connections and the listening socket, so none is ever refused.
+that it is alive and genuine. Who names another Host is refused, as the HTTP server does (promise P17). At first
+anything but /health gets 503 and is asked to come back. Once it is known that nothing keeps the kernel from starting,
+``accept`` lets requests in: they wait for the HTTP server, which takes over their connections and the listening
+socket, so none is ever refused.
 """
 
 import json
@@ -14,7 +15,7 @@ import time
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from protocol.discovery import prove
+from protocol.discovery import authorities, prove
 
 REQUEST_LIMIT_BYTES: Final = 8192
 PATIENCE_SECONDS: Final = 0.5
@@ -37,6 +38,7 @@ class HealthResponder:
         self._listener = listener
         self._token = token
         self._version = version
+        self._authorities = authorities(*listener.getsockname()[:2])
         self._wake, self._waker = socket.socketpair()
         self._thread = threading.Thread(target=self._serve, name="health", daemon=True)
         self._accepts = False
@@ -84,10 +86,18 @@ class HealthResponder:
                 if not piece:
                     return None
                 request += piece
-            request_line = request.split(b"\r\n", 1)[0].decode("latin-1")
+            request_line, *fields = request.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
+            hosts = [
+                value.strip() for name, _, value in (field.partition(":") for field in fields) if name.lower() == "host"
+            ]
             method, _, rest = request_line.partition(" ")
             address = urlsplit(rest.partition(" ")[0])
-            if method == "GET" and address.path == "/health":
+            if len(hosts) != 1 or hosts[0] not in self._authorities:
+                problem = _problem(
+                    "Forbidden", 403, "forbidden_host", "this server answers only to its own loopback address"
+                )
+                response, waits = _http("403 Forbidden", "application/problem+json", problem), False
+            elif method == "GET" and address.path == "/health":
                 health = {"status": "ok" if waits else "starting", "version": self._version}
                 nonce = parse_qs(address.query).get("nonce")
                 if nonce:
@@ -96,19 +106,17 @@ class HealthResponder:
             elif waits:
                 return Held(client, request)
             else:
-                problem = {
-                    "type": "about:blank",
-                    "title": "Service Unavailable",
-                    "status": 503,
-                    "code": "starting",
-                    "detail": "the kernel is starting",
-                    "hint": "try again in a second",
-                }
+                problem = _problem("Service Unavailable", 503, "starting", "the kernel is starting")
+                problem["hint"] = "try again in a second"
                 response = _http("503 Service Unavailable", "application/problem+json", problem)
             client.sendall(response)
         except (OSError, ValueError):  # the client has gone, or what it asks for is no address
             return None
         return Held(client, request.partition(b"\r\n\r\n")[2]) if waits else None
+
+
+def _problem(title: str, status: int, code: str, detail: str) -> dict[str, object]:
+    return {"type": "about:blank", "title": title, "status": status, "code": code, "detail": detail}
 
 
 def _http(status: str, content_type: str, body: object, *, kept: bool = False) -> bytes:

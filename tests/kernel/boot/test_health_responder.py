@@ -70,21 +70,23 @@ def test_requests_are_let_in_before_they_can_be_answered(listener: socket.socket
         socket.create_connection(listener.getsockname()) as kept,
         socket.create_connection(listener.getsockname()) as new,
     ):
-        kept.sendall(b"GET /health?nonce=n1 HTTP/1.1\r\n\r\n")
+        host = "{}:{}".format(*listener.getsockname()).encode()
+        kept.sendall(b"GET /health?nonce=n1 HTTP/1.1\r\nhost: " + host + b"\r\n\r\n")
         answer = kept.recv(8192)
         while b"}" not in answer:
             answer += kept.recv(8192)
         head, _, body = answer.partition(b"\r\n\r\n")
         assert json.loads(body) == {"status": "ok", "version": "1", "proof": prove("secret", "n1")}
         assert b"connection: close" not in head
-        new.sendall(b"POST /messages HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel")
+        post = b"POST /messages HTTP/1.1\r\nhost: " + host + b"\r\ncontent-length: 5\r\n\r\nhel"
+        new.sendall(post)
         assert ask(listener, "/health")[1]["status"] == "ok"  # whoever came before was seen by now
         waiting = {held.client.getpeername(): held for held in door.close()}
         kept.sendall(b"more")
         ours = waiting[kept.getsockname()]
         assert (ours.begun, ours.client.recv(4)) == (b"", b"more")
         asked = waiting[new.getsockname()].begun
-        assert asked == b"POST /messages HTTP/1.1\r\ncontent-length: 5\r\n\r\nhel"
+        assert asked == post
         for held in waiting.values():
             held.client.close()
 
@@ -107,3 +109,21 @@ def test_what_is_no_address_harms_nobody_else(listener: socket.socket) -> None:
         assert stranger.recv(100) == b""
     assert ask(listener, "/health")[0] == 200
     door.close()
+
+
+@pytest.mark.parametrize("hosts", [("evil.example:80",), (), ("127.0.0.1:{port}", "evil.example")])
+@pytest.mark.promise("P17")
+def test_who_names_another_host_learns_nothing_while_the_kernel_starts(
+    listener: socket.socket, hosts: tuple[str, ...]
+) -> None:
+    """A page that rebinds its name gets neither version nor proof, before requests are let in and after."""
+    door = HealthResponder(listener, "secret", "1.2.3")
+    door.open()
+    lines = "".join(f"host: {host.format(port=listener.getsockname()[1])}\r\n" for host in hosts)
+    for _ in range(2):
+        with socket.create_connection(listener.getsockname(), timeout=5) as page:
+            page.sendall(f"GET /health?nonce=n1 HTTP/1.1\r\n{lines}\r\n".encode())
+            answer = page.makefile("rb").read()
+        assert answer.startswith(b"HTTP/1.1 403 ") and b"1.2.3" not in answer and b"proof" not in answer
+        door.accept()
+    assert door.close() == []
