@@ -10,19 +10,14 @@ import msgspec
 
 from kernel.policy.documents import (
     Change,
-    Hunk,
     NextVersion,
     Standing,
     check_file,
     check_judge,
     check_writer,
-    growth,
-    lines_of,
     next_version,
-    undoing,
-    unified,
-    visible,
 )
+from kernel.policy.text_diff import Hunk, growth, lines_of, undoing, unified, visible
 from kernel.rule.draft import Author, Draft
 from kernel.rule.rules.voting import one_line
 from kernel.store import documents
