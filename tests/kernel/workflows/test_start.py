@@ -23,7 +23,7 @@ from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
 from tests.kernel.store.running_store import Store, open_store
-from tests.kernel.workflows.git_ground import launched
+from tests.kernel.workflows.git_project import launched
 
 MOCK = "backend: mock, mock: [{text: x}]"
 REVIEW = f"""\
