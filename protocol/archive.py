@@ -4,38 +4,36 @@ As ``jsonl`` its first line is an ArchiveHead, its last an ArchiveEnd, and each 
 the last line it is not whole. As ``md`` it is a page for people, and is not read again.
 """
 
-from typing import Any, Final, Literal, NewType
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple, NewType
 
 import msgspec
 
 from protocol.api.agents import AgentStatus
 from protocol.api.document import Body
-from protocol.api.instructions import EntryInfo
+from protocol.api.instructions import EntryInfo, InstructionInfo
+from protocol.api.messages import ResourceText
+from protocol.api.runs import RunReport
 from protocol.documents import VersionRow
+from protocol.message import Message
+from protocol.tasks import TaskInfo
+from protocol.voting import BallotInfo
 
 ARCHIVE: Final = "awk/archive/1"
 Format = Literal["jsonl", "md"]
 Part = NewType("Part", str)
-"""What a line holds a row of: ``run`` and those below."""
+"""The kind of row that a line holds: a key of ROWS, or the first and the last line's."""
 HEAD: Final = Part("archive")
 RUN: Final = Part("run")
-"""A protocol.api.runs.RunReport without its messages: these are the channel's rows."""
 CHANNEL: Final = Part("channel")
-"""protocol.message.Message."""
 RESOURCES: Final = Part("resources")
-"""protocol.api.messages.ResourceText, all of it."""
 DOCUMENTS: Final = Part("documents")
-"""An ArchivedVersion: of each document the oldest first."""
 TASKS: Final = Part("tasks")
-"""protocol.tasks.TaskInfo."""
 VOTES: Final = Part("votes")
-"""protocol.voting.BallotInfo."""
 STATUSES: Final = Part("statuses")
-"""An ArchivedStatus."""
 INSTRUCTIONS: Final = Part("instructions")
-"""protocol.api.instructions.InstructionInfo."""
 TRANSCRIPT: Final = Part("transcript")
-"""An ArchivedEntry."""
 END: Final = Part("end")
 END_OF_PAGE: Final = "End of the archive: "
 """How the last line of one as ``md`` begins."""
@@ -89,3 +87,26 @@ class ArchivedStatus(AgentStatus, frozen=True, kw_only=True):
     """The status that ``agent`` gave itself last."""
 
     agent: str
+
+
+class RowType(NamedTuple):
+    """The rows of a part: what each is, and the field by which one is found."""
+
+    type: type[msgspec.Struct]
+    key: str
+
+
+ROWS: Final[Mapping[str, RowType]] = MappingProxyType(
+    {
+        RUN: RowType(RunReport, "id"),  # without its messages: these are the channel's rows
+        CHANNEL: RowType(Message, "seq"),
+        RESOURCES: RowType(ResourceText, "id"),
+        DOCUMENTS: RowType(ArchivedVersion, "file"),  # of each document the oldest first
+        TASKS: RowType(TaskInfo, "id"),
+        VOTES: RowType(BallotInfo, "id"),
+        STATUSES: RowType(ArchivedStatus, "agent"),
+        INSTRUCTIONS: RowType(InstructionInfo, "id"),
+        TRANSCRIPT: RowType(ArchivedEntry, "instruction"),
+    }
+)
+"""The parts of an archive. One of a later version is counted and passed over by who reads it."""

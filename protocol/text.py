@@ -1,4 +1,4 @@
-"""Names from outside (file systems, the environment, git) as text, and JSON of whatever may hold one.
+"""Names from outside (file systems, the environment, git) as text, text on one line, and JSON of whatever may hold one.
 
 A name there may be any bytes. Python hands out those that are not UTF-8 as lone surrogates, which no encoder takes,
 and a name may hold a line break, which forges a line wherever it is printed. So a name is told by ``shown_name``, and
@@ -29,6 +29,11 @@ def shown_name(name: str) -> str:
     if name.isprintable():
         return name
     return "".join(letter if letter.isprintable() else _escaped(letter) for letter in name)
+
+
+def one_line(text: str) -> str:
+    """``text`` without line breaks, so that it cannot look like a message of its own."""
+    return " ".join(text.split())
 
 
 def text_environment(environ: Mapping[str, str]) -> tuple[dict[str, str], tuple[str, ...]]:

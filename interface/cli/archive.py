@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 import msgspec
@@ -19,9 +18,6 @@ from interface.client import Client
 from interface.discovery import Endpoint
 from interface.failure import Failure
 from interface.http_client import Address
-from protocol.api.instructions import InstructionInfo
-from protocol.api.messages import ResourceText
-from protocol.api.runs import RunReport
 from protocol.archive import (
     ARCHIVE,
     CHANNEL,
@@ -29,39 +25,19 @@ from protocol.archive import (
     END,
     INSTRUCTIONS,
     RESOURCES,
+    ROWS,
     RUN,
-    STATUSES,
     TASKS,
     TRANSCRIPT,
     VOTES,
-    ArchivedEntry,
-    ArchivedStatus,
-    ArchivedVersion,
     ArchiveHead,
     Part,
 )
 from protocol.documents import ENTRY
-from protocol.message import Message
 from protocol.names import number_of, split_space
-from protocol.tasks import TaskInfo
-from protocol.voting import BallotInfo
 
 LINE_BYTES: Final = 64 * 1024 * 1024
 """No row of a kernel's is so long."""
-_PARTS: Final[Mapping[str, tuple[type[msgspec.Struct], str]]] = MappingProxyType(
-    {
-        RUN: (RunReport, "id"),
-        CHANNEL: (Message, "seq"),
-        RESOURCES: (ResourceText, "id"),
-        DOCUMENTS: (ArchivedVersion, "file"),
-        TASKS: (TaskInfo, "id"),
-        VOTES: (BallotInfo, "id"),
-        STATUSES: (ArchivedStatus, "agent"),
-        INSTRUCTIONS: (InstructionInfo, "id"),
-        TRANSCRIPT: (ArchivedEntry, "instruction"),
-    }
-)
-"""What the rows of each part are, and what they are found by. A part of a later version is counted and passed over."""
 _ANSWERED: Final = (
     "show, channel, peek, proposal, doc list, read and history, task list, show and graph read an archive"
 )
@@ -93,7 +69,7 @@ class Archive:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self.rows: dict[str, list[Row]] = {part: [] for part in _PARTS}
+        self.rows: dict[str, list[Row]] = {part: [] for part in ROWS}
         self.counts: dict[str, int] = {}
         try:
             self._file = open(path, "rb")  # noqa: SIM115  (closed by ``close``)
@@ -146,10 +122,10 @@ class Archive:
                         raise Failure("failed", text, "export it again")
                     return
                 self.counts[found.part] = self.counts.get(found.part, 0) + 1
-                if found.part in _PARTS:
-                    type_, key = _PARTS[found.part]
-                    row = msgspec.json.decode(found.row, type=type_)
-                    self.rows[found.part].append(Row(found.run, str(getattr(row, key)), at, len(line)))
+                if found.part in ROWS:
+                    rows = ROWS[found.part]
+                    row = msgspec.json.decode(found.row, type=rows.type)
+                    self.rows[found.part].append(Row(found.run, str(getattr(row, rows.key)), at, len(line)))
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 text = f"{one_line(self._path)} is no archive: line {number}: {one_line(str(error)[:200])}"
                 raise Failure("failed", text) from error

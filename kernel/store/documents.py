@@ -11,7 +11,8 @@ from typing import Any, Final, cast
 import apsw
 import msgspec
 
-from kernel.policy.documents import EVERYTHING, Hunk, Owner, applied, blame, lines_of, owner_of, unified, visible
+from kernel.policy.documents import EVERYTHING, Owner, owner_of
+from kernel.policy.text_diff import Hunk, applied, blame, lines_of, unified, visible
 from kernel.store import rows
 from kernel.store.rows import Page
 from kernel.store.transaction import Transaction, rfc3339

@@ -2,7 +2,7 @@
 
 Whoever holds one does so by an attempt: what ends that, lets go of the task in the same commit, and the next attempt of
 the same instruction takes it again, if nobody else has. Steps are those of kernel.policy.tasks; what leads to them is
-in kernel.store.transitions.tasks.
+in kernel.store.transitions.tasks and .task_plans.
 """
 
 from collections import defaultdict

@@ -1,6 +1,6 @@
 """What every backend owes the kernel, whoever does the work behind it.
 
-``SCENARIOS`` is the suite: each asserts one thing on a bed with a scripted provider, Daemon MCP's stand-in, and a
+``SCENARIOS`` is the suite: each asserts one thing of a run with a scripted provider, Daemon MCP's stand-in, and a
 kernel that remembers entries. A subject may say of a scenario that it is *weaker* there (then it does the ``least``
 of that row, or where it has none what is lacking is harmless, and the plain check has to pass all the same) or that
 it *lacks* it: then the plain check has to fail, so that documents made of this table stay true.
@@ -19,12 +19,12 @@ from protocol.errors import UNSERVED, Cause
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Error, Go, Limits, McpAddress, Result, Stop, Yield
 from tests.worker import stdio_server
-from tests.worker.backends.scenario import Bed, when
+from tests.worker.backends.scenario import ScenarioRun, when
 from tests.worker.backends.subject import Quiet, Refuse, Reply, Shell, Subject, Tell, Use
 from tests.worker.fake_kernel import Attempt
 from worker.backends.backend import GO_ON
 
-Check = Callable[[Bed], Awaitable[None]]
+Check = Callable[[ScenarioRun], Awaitable[None]]
 TRIES: Final = 3
 """Of the kernel; and how often a program may ask again where it cannot be kept from that."""
 
@@ -71,17 +71,17 @@ def failed(attempt: Attempt, cause: Cause, status: int | None = None) -> None:
     assert (attempt.ended.cause, attempt.ended.http_status) == (cause, status), attempt.ended
 
 
-async def _success(bed: Bed) -> None:
+async def _success(run: ScenarioRun) -> None:
     """It calls Daemon MCP; its last words are the result; each step is durable."""
-    bed.script(Tell("hello", text="I will say it."), Reply("All is said."))
-    attempt = await bed.attempt()
+    run.script(Tell("hello", text="I will say it."), Reply("All is said."))
+    attempt = await run.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "All is said.")
     assert kinds(attempt) == ["reply", "tool", "reply"]
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert called.name == "channel_send" and not called.is_error
     assert asked(attempt, called) == {"message": "hello"}
     assert all(entry.duration_ms is not None for entry in attempt.entries if entry.kind != "session")
-    assert not bed.live or bed.daemon.said == ["hello"]
+    assert not run.live or run.daemon.said == ["hello"]
 
 
 def asked(attempt: Attempt, called: Entry) -> Any:
@@ -91,28 +91,28 @@ def asked(attempt: Attempt, called: Entry) -> Any:
     return json.loads(bytes(call.args))
 
 
-async def _system_prompt(bed: Bed) -> None:
+async def _system_prompt(run: ScenarioRun) -> None:
     """The agent's own prompt reaches the model."""
-    bed.script(Reply("I am Alice."))
-    attempt = await bed.attempt()
+    run.script(Reply("I am Alice."))
+    attempt = await run.attempt()
     assert attempt.result.status == "done"
-    told = json.dumps([request.body for request in bed.requests]) if bed.live else _configured(bed)
+    told = json.dumps([request.body for request in run.requests]) if run.live else _configured(run)
     assert "You are Alice, the canary." in told
 
 
-def _configured(bed: Bed) -> str:
+def _configured(run: ScenarioRun) -> str:
     """All that the program was given: arguments, environment, input, and the files of the attempt and of its home."""
-    files = [path for place in ("run-*", "session") for path in bed.folder.glob(f"{place}/**/*") if path.is_file()]
-    return repr(bed.words()) + "".join(path.read_text("utf-8", "replace") for path in files)
+    files = [path for place in ("run-*", "session") for path in run.folder.glob(f"{place}/**/*") if path.is_file()]
+    return repr(run.words()) + "".join(path.read_text("utf-8", "replace") for path in files)
 
 
-async def _usage(bed: Bed) -> None:
+async def _usage(run: ScenarioRun) -> None:
     """Every reply is booked with what it cost, once."""
-    bed.script(
+    run.script(
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
     )
-    attempt = await bed.attempt()
+    attempt = await run.attempt()
     booked = [entry.usage for entry in attempt.entries if entry.kind == "reply"]
     assert booked == [
         Usage(input_tokens=11, output_tokens=5, cache_read_tokens=3),
@@ -121,217 +121,217 @@ async def _usage(bed: Bed) -> None:
     assert usage(attempt) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
 
 
-async def _usage_in_all(bed: Bed) -> None:
+async def _usage_in_all(run: ScenarioRun) -> None:
     """The least: all of it is booked once, whichever reply it stands with."""
-    bed.script(
+    run.script(
         Tell("hello", input_tokens=11, output_tokens=5, cached_tokens=3),
         Reply("done", input_tokens=20, output_tokens=7, cached_tokens=4),
     )
-    assert usage(await bed.attempt()) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
+    assert usage(await run.attempt()) == Usage(input_tokens=31, output_tokens=12, cache_read_tokens=7)
 
 
-async def _resume(bed: Bed) -> None:
+async def _resume(run: ScenarioRun) -> None:
     """P5: what was durable is not done again, and not booked again."""
-    await _resumed(bed, Usage(input_tokens=20, output_tokens=7))
+    await _resumed(run, Usage(input_tokens=20, output_tokens=7))
 
 
-async def _resume_in_all(bed: Bed) -> None:
+async def _resume_in_all(run: ScenarioRun) -> None:
     """The least: what the cut attempt spent is booked with the next, as far as its program noted it, and once."""
     counts = ((20, 7), (31, 12), (40, 14), (51, 19))
-    await _resumed(bed, *(Usage(input_tokens=read, output_tokens=written) for read, written in counts))
+    await _resumed(run, *(Usage(input_tokens=read, output_tokens=written) for read, written in counts))
 
 
-async def _resumed(bed: Bed, *booked: Usage) -> None:
+async def _resumed(run: ScenarioRun, *booked: Usage) -> None:
     """It goes on with one reply, and has booked one of these then."""
     # A program may have asked again before it is stopped, so that the answer is there for whoever asks.
-    bed.script(Tell("one", input_tokens=11), otherwise=Reply("Done at last.", input_tokens=20, output_tokens=7))
-    cut = await bed.attempt(when("tool", lambda entry: Stop(reason="shutdown", k=entry.k)))
+    run.script(Tell("one", input_tokens=11), otherwise=Reply("Done at last.", input_tokens=20, output_tokens=7))
+    cut = await run.attempt(when("tool", lambda entry: Stop(reason="shutdown", k=entry.k)))
     failed(cut, "cancelled")
-    attempt = await bed.attempt()
+    attempt = await run.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "Done at last.")
     assert kinds(attempt) == ["reply"]
-    assert "usage" in bed.subject.lacks or usage(attempt) in booked
-    if bed.live:
-        assert bed.daemon.said == ["one"]
-        assert not bed.requests or "one" in json.dumps(bed.requests[-1].body)
-    if bed.subject.program:
-        assert GO_ON in repr([(word.stdin, word.argv) for word in bed.words()[1:]])
+    assert "usage" in run.subject.lacks or usage(attempt) in booked
+    if run.live:
+        assert run.daemon.said == ["one"]
+        assert not run.requests or "one" in json.dumps(run.requests[-1].body)
+    if run.subject.program:
+        assert GO_ON in repr([(word.stdin, word.argv) for word in run.words()[1:]])
 
 
-async def _refused(bed: Bed, refusal: Refuse, cause: Cause) -> None:
-    bed.script(otherwise=refusal)
-    failed(await bed.attempt(), cause, refusal.status)
-    assert not bed.live or len(bed.requests) <= TRIES
+async def _refused(run: ScenarioRun, refusal: Refuse, cause: Cause) -> None:
+    run.script(otherwise=refusal)
+    failed(await run.attempt(), cause, refusal.status)
+    assert not run.live or len(run.requests) <= TRIES
 
 
-async def _refused_unnamed(bed: Bed, refusal: Refuse) -> None:
+async def _refused_unnamed(run: ScenarioRun, refusal: Refuse) -> None:
     """What names no cause is tried again a few times, at the kernel's pace and with the program's own words."""
-    bed.script(otherwise=refusal)
-    attempt = await bed.attempt()
+    run.script(otherwise=refusal)
+    attempt = await run.attempt()
     failed(attempt, "overloaded")
     assert refusal.message in attempt.error.text
-    assert not bed.live or len(bed.requests) <= TRIES
+    assert not run.live or len(run.requests) <= TRIES
 
 
-async def _throttled_late(bed: Bed) -> None:
+async def _throttled_late(run: ScenarioRun) -> None:
     """The least: it asks again by itself for a while, or names no cause; what it tells then is tried again."""
-    bed.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "0"}))
-    attempt = await bed.attempt()
+    run.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "0"}))
+    attempt = await run.attempt()
     assert attempt.error.cause in ("rate_limited", "overloaded")
     assert "not today" in attempt.error.text
 
 
-async def _overloaded_twice(bed: Bed, status: int | None = 529) -> None:
+async def _overloaded_twice(run: ScenarioRun, status: int | None = 529) -> None:
     """Transient; the work is done in the end, and the kernel alone tries again."""
-    bed.script(
+    run.script(
         Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
         Refuse(529, "overloaded_error", headers={"retry-after": "0"}),
         Reply("third time lucky"),
     )
-    attempt = await bed.attempt()
+    attempt = await run.attempt()
     for _ in range(TRIES - 1):
         if isinstance(attempt.ended, Result):
             break
         failed(attempt, "overloaded", status)
-        assert attempt.error.fired is None or bed.counts.setdefault(attempt.error.fired, 1)
-        attempt = await bed.attempt()
+        assert attempt.error.fired is None or run.counts.setdefault(attempt.error.fired, 1)
+        attempt = await run.attempt()
     assert attempt.result.text == "third time lucky"
-    assert not bed.live or len(bed.requests) <= TRIES
+    assert not run.live or len(run.requests) <= TRIES
 
 
-async def _daemon_unreachable(bed: Bed) -> None:
+async def _daemon_unreachable(run: ScenarioRun) -> None:
     """Exit code 0 is not success. Without the kernel's tools the attempt failed, whatever it says."""
-    bed.script(Tell("hello"), Reply("all is well"))
-    failed(await bed.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp")), "network")
+    run.script(Tell("hello"), Reply("all is well"))
+    failed(await run.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp")), "network")
 
 
-async def _nobody_came(bed: Bed) -> None:
+async def _nobody_came(run: ScenarioRun) -> None:
     """It does not notice. The kernel does: nobody came with the attempt's token (tests/e2e/test_backends.py)."""
-    bed.script(Tell("hello"), Reply("all is well"))
-    assert (await bed.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp"))).result.status == "done"
-    assert bed.daemon.methods == []
+    run.script(Tell("hello"), Reply("all is well"))
+    assert (await run.attempt(mcp=McpAddress(url="http://127.0.0.1:9/mcp"))).result.status == "done"
+    assert run.daemon.methods == []
 
 
-async def _refused_permission(bed: Bed) -> None:
+async def _refused_permission(run: ScenarioRun) -> None:
     """What it may not do is not done; the model reads that, and the work goes on."""
-    bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
-    bed.daemon.grants = False
-    attempt = await bed.attempt(approval="deny")
+    run.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
+    run.daemon.grants = False
+    attempt = await run.attempt(approval="deny")
     assert attempt.result.text == "I was not allowed to."
     assert [entry.is_error for entry in attempt.entries if entry.kind == "tool"] == [True]
-    assert not (bed.cwd / "done-all-the-same").exists()
+    assert not (run.cwd / "done-all-the-same").exists()
 
 
-async def _not_done(bed: Bed) -> None:
+async def _not_done(run: ScenarioRun) -> None:
     """The least: it is not done, and the work goes on; that it was tried is told to the model alone."""
-    bed.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
-    bed.daemon.grants = False
-    attempt = await bed.attempt(approval="deny")
+    run.script(Shell("touch done-all-the-same"), Reply("I was not allowed to."))
+    run.daemon.grants = False
+    attempt = await run.attempt(approval="deny")
     assert attempt.result.text == "I was not allowed to."
-    assert not (bed.cwd / "done-all-the-same").exists()
+    assert not (run.cwd / "done-all-the-same").exists()
 
 
-async def _max_steps(bed: Bed) -> None:
+async def _max_steps(run: ScenarioRun) -> None:
     """max_steps is incomplete, not failed."""
-    bed.script(otherwise=Tell("again"))
-    attempt = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
+    run.script(otherwise=Tell("again"))
+    attempt = await run.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "max_steps", 2)
 
 
-async def _continued(bed: Bed) -> None:
+async def _continued(run: ScenarioRun) -> None:
     """What was left incomplete goes on in its own thread, and hears what was said since."""
-    bed.script(Tell("one"), otherwise=Reply("And that was the rest."))
+    run.script(Tell("one"), otherwise=Reply("And that was the rest."))
     limits = Limits(max_steps=1, tool_seconds=20.0, idle_seconds=20.0)
-    cut = await bed.attempt(limits=limits)
+    cut = await run.attempt(limits=limits)
     assert (cut.result.cause, kinds(cut)) == ("max_steps", ["reply", "tool"])
-    bed.entries.append(Entry(k=bed.entries[-1].k + 1, kind="note", text="continue, but quickly"))
-    attempt = await bed.attempt(limits=limits, earlier_steps=1)
+    run.entries.append(Entry(k=run.entries[-1].k + 1, kind="note", text="continue, but quickly"))
+    attempt = await run.attempt(limits=limits, earlier_steps=1)
     assert (attempt.result.status, attempt.result.text) == ("done", "And that was the rest.")
-    if bed.live:
-        assert bed.daemon.said == ["one"]
-        assert not bed.requests or "but quickly" in json.dumps(bed.requests[-1].body)
-    if bed.subject.program:
-        assert "but quickly" in repr([(word.stdin, word.argv) for word in bed.words()[1:]])
+    if run.live:
+        assert run.daemon.said == ["one"]
+        assert not run.requests or "but quickly" in json.dumps(run.requests[-1].body)
+    if run.subject.program:
+        assert "but quickly" in repr([(word.stdin, word.argv) for word in run.words()[1:]])
 
 
-async def _budget(bed: Bed) -> None:
+async def _budget(run: ScenarioRun) -> None:
     """P11: the money is gone in the middle; no further reply is paid for."""
-    bed.script(otherwise=Tell("again"), recorded="budget")
-    attempt = await bed.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
+    run.script(otherwise=Tell("again"), recorded="budget")
+    attempt = await run.attempt(lambda entry: Go(k=entry.k, allowance=None if entry.kind == "session" else 0))
     assert (attempt.result.status, attempt.result.cause, replies(attempt)) == ("incomplete", "budget", 1)
 
 
-async def _budget_held(bed: Bed) -> None:
+async def _budget_held(run: ScenarioRun) -> None:
     """P27: where nothing is left the provider is not asked again, and nothing more is done."""
-    await _budget(bed)
-    assert not bed.live or len(bed.requests) <= 1
-    assert len(bed.daemon.said) <= 1
+    await _budget(run)
+    assert not run.live or len(run.requests) <= 1
+    assert len(run.daemon.said) <= 1
 
 
-async def _preempted(bed: Bed) -> None:
+async def _preempted(run: ScenarioRun) -> None:
     """P9: it makes room between two steps, and takes up the thread later."""
-    bed.script(Tell("first"), otherwise=Reply("and the rest"))
-    cut = await bed.attempt(when("tool", lambda entry: Yield(k=entry.k)))
+    run.script(Tell("first"), otherwise=Reply("and the rest"))
+    cut = await run.attempt(when("tool", lambda entry: Yield(k=entry.k)))
     assert (cut.result.status, kinds(cut)) == ("yielded", ["reply", "tool"])
-    assert (await bed.attempt()).result.text == "and the rest"
-    assert not bed.live or bed.daemon.said == ["first"]
+    assert (await run.attempt()).result.text == "and the rest"
+    assert not run.live or run.daemon.said == ["first"]
 
 
-async def _stopped(bed: Bed) -> None:
+async def _stopped(run: ScenarioRun) -> None:
     """P8: asked to stop while the model is waited for, it leaves at once, and so does its process."""
-    bed.script(Tell("hello"), Quiet())
-    failed(await bed.attempt(when("tool", lambda entry: Stop(reason="cancelled", k=entry.k))), "cancelled")
+    run.script(Tell("hello"), Quiet())
+    failed(await run.attempt(when("tool", lambda entry: Stop(reason="cancelled", k=entry.k))), "cancelled")
 
 
-async def _killed(bed: Bed) -> None:
+async def _killed(run: ScenarioRun) -> None:
     """A process that is killed is a crash of this attempt, whatever it said before."""
-    bed.script(Tell("hello"), Quiet(), recorded="stopped")
+    run.script(Tell("hello"), Quiet(), recorded="stopped")
 
     def kill(entry: Entry) -> Go:
-        bed.kill_program()
+        run.kill_program()
         return Go(k=entry.k)
 
-    failed(await bed.attempt(when("tool", kill)), "crash")
+    failed(await run.attempt(when("tool", kill)), "crash")
 
 
-async def _stays(bed: Bed) -> None:
+async def _stays(run: ScenarioRun) -> None:
     """One that has said its last and does not leave is made to; the work is done all the same."""
-    bed.script(Tell("hello"), Reply("All is said."), tamper="stay", recorded="success")
-    assert (await bed.attempt()).result.text == "All is said."
+    run.script(Tell("hello"), Reply("All is said."), tamper="stay", recorded="success")
+    assert (await run.attempt()).result.text == "All is said."
 
 
-async def _garbage(bed: Bed) -> None:
+async def _garbage(run: ScenarioRun) -> None:
     """What is none of its format is passed over."""
-    bed.script(Tell("hello"), Reply("All is said."), tamper="garbage", recorded="success")
-    assert (await bed.attempt()).result.text == "All is said."
+    run.script(Tell("hello"), Reply("All is said."), tamper="garbage", recorded="success")
+    assert (await run.attempt()).result.text == "All is said."
 
 
-async def _no_result(bed: Bed) -> None:
+async def _no_result(run: ScenarioRun) -> None:
     """No terminal event means that it is not done, though it exits with 0."""
-    bed.script(Tell("hello"), Reply("All is said."), tamper="mute", recorded="success")
-    failed(await bed.attempt(), "protocol")
+    run.script(Tell("hello"), Reply("All is said."), tamper="mute", recorded="success")
+    failed(await run.attempt(), "protocol")
 
 
-async def _session_lost(bed: Bed, asked: int = 0) -> None:
+async def _session_lost(run: ScenarioRun, asked: int = 0) -> None:
     """A session that is gone is a cause of its own: the kernel begins anew, once, with a ledger."""
-    bed.script(Reply("hello"), Reply("hello"))
-    bed.entries = [
-        Entry(k=0, kind="session", session="00000000-0000-4000-8000-000000000000", note=str(bed.cwd)),
+    run.script(Reply("hello"), Reply("hello"))
+    run.entries = [
+        Entry(k=0, kind="session", session="00000000-0000-4000-8000-000000000000", note=str(run.cwd)),
         Entry(k=1, kind="reply", text="half"),
     ]
-    failed(await bed.attempt(), "session_lost")
-    assert not bed.live or len(bed.requests) <= asked
+    failed(await run.attempt(), "session_lost")
+    assert not run.live or len(run.requests) <= asked
 
 
 SERVER: Final = Path(stdio_server.__file__)
 _LATE: Final = "import runpy, sys, time; time.sleep(1); runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
-async def _own_servers(bed: Bed) -> None:
+async def _own_servers(run: ScenarioRun) -> None:
     """The agent's own MCP servers are there, also one that takes a second to start."""
-    bed.script(Use("add", '{"a": 2, "b": 3}'), Reply("It is five."))
+    run.script(Use("add", '{"a": 2, "b": 3}'), Reply("It is five."))
     late = McpServer(command=sys.executable, args=("-I", "-S", "-c", _LATE, str(SERVER)))
-    attempt = await bed.attempt(mcp_servers={"own": late})
+    attempt = await run.attempt(mcp_servers={"own": late})
     assert attempt.result.text == "It is five."
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert "5" in called.text and not called.is_error
@@ -342,27 +342,27 @@ ABSENT: Final = McpServer(command="/nowhere/server")
 ENDS: Final = McpServer(command="/bin/sh", args=("-c", "exit 3"))
 
 
-async def _own_server_missing(bed: Bed, server: McpServer) -> None:
+async def _own_server_missing(run: ScenarioRun, server: McpServer) -> None:
     """What an agent's file gives it is not left out without a word: its name is told, and the work is not done."""
-    bed.script(otherwise=Reply("I did without."))
-    attempt = await bed.attempt(mcp_servers={"own": server})
+    run.script(otherwise=Reply("I did without."))
+    attempt = await run.attempt(mcp_servers={"own": server})
     failed(attempt, "network")
     assert attempt.error.code == UNSERVED
     assert "has no MCP server own" in attempt.error.text
 
 
-async def _own_server_told(bed: Bed, server: McpServer) -> None:
+async def _own_server_told(run: ScenarioRun, server: McpServer) -> None:
     """The least: the model is told, in the place of the tools, and the work goes on."""
-    bed.script(otherwise=Reply("I did without."))
-    attempt = await bed.attempt(mcp_servers={"own": server})
+    run.script(otherwise=Reply("I did without."))
+    attempt = await run.attempt(mcp_servers={"own": server})
     assert attempt.result.text == "I did without."
-    assert "mcp__own__unavailable" in json.dumps(bed.requests[-1].body["tools"])
+    assert "mcp__own__unavailable" in json.dumps(run.requests[-1].body["tools"])
 
 
-async def _own_server_dies(bed: Bed) -> None:
+async def _own_server_dies(run: ScenarioRun) -> None:
     """The model reads that a server is gone, which its call is named by; the work goes on."""
-    bed.script(Use("die"), Reply("It is gone."))
-    attempt = await bed.attempt(mcp_servers={"own": McpServer(command=sys.executable, args=("-I", "-S", str(SERVER)))})
+    run.script(Use("die"), Reply("It is gone."))
+    attempt = await run.attempt(mcp_servers={"own": McpServer(command=sys.executable, args=("-I", "-S", str(SERVER)))})
     assert attempt.result.text == "It is gone."
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert called.is_error and "own" in (called.name or "")

@@ -25,69 +25,69 @@ from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry, ToolCall
 from protocol.tools import SENDING
-from tests.kernel.store.house import House, token_hash
+from tests.kernel.store.running_store import Store, token_hash
 
-Check = Callable[[House], Awaitable[None]]
+Check = Callable[[Store], Awaitable[None]]
 
 
-async def a_message_becomes_work_and_its_answer_a_reply(house: House) -> None:
+async def a_message_becomes_work_and_its_answer_a_reply(store: Store) -> None:
     """architecture.md, walk 1."""
-    await house.agents("alice")
-    appended = await house.said("dm:alice", "look at X")
-    (candidate,) = house.reader.now(instructions.ready, house.clock.now_ms, 10)
-    leased = await house.take(candidate.id)
-    await house.writer.commit(journal, leased.instruction, leased.epoch, Entry(k=0, kind="reply", text="fine"))
-    await house.writer.commit(close, leased.instruction, leased.epoch, status="done", text="fine")
-    said = house.reader.now(messages.channel, "dm:alice")
+    await store.agents("alice")
+    appended = await store.said("dm:alice", "look at X")
+    (candidate,) = store.reader.now(instructions.ready, store.clock.now_ms, 10)
+    leased = await store.take(candidate.id)
+    await store.writer.commit(journal, leased.instruction, leased.epoch, Entry(k=0, kind="reply", text="fine"))
+    await store.writer.commit(close, leased.instruction, leased.epoch, status="done", text="fine")
+    said = store.reader.now(messages.channel, "dm:alice")
     assert [(one.kind, one.sender, one.text) for one in said] == [
         ("said", "user", "look at X"),
         ("reply", "alice", "fine"),
     ]
-    report = house.reader.now(messages.report, appended.seq)
+    report = store.reader.now(messages.report, appended.seq)
     assert report is not None
     assert [(one.agent, one.state, one.instruction_id) for one in report.receipts] == [("alice", "acked", "i1")]
-    (result,) = house.reader.now(instructions.results, appended.instruction_ids)
+    (result,) = store.reader.now(instructions.results, appended.instruction_ids)
     assert (result.status, result.text) == ("done", "fine")
 
 
-async def a_refused_append_leaves_nothing(house: House) -> None:
+async def a_refused_append_leaves_nothing(store: Store) -> None:
     """A refusal rolls everything back."""
-    newest = house.reader.now(feed.event_range).newest
+    newest = store.reader.now(feed.event_range).newest
     with pytest.raises(Refused, match="no agent") as caught:
-        await house.said("dm:nobody", "hi")
+        await store.said("dm:nobody", "hi")
     assert caught.value.code == "unknown_agent"
-    assert house.reader.now(messages.newest_seq) == 0
-    assert house.reader.now(feed.event_range).newest == newest
+    assert store.reader.now(messages.newest_seq) == 0
+    assert store.reader.now(feed.event_range).newest == newest
 
 
-async def an_agent_has_one_live_attempt(house: House) -> None:
+async def an_agent_has_one_live_attempt(store: Store) -> None:
     """Promise P3."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
-    await house.said("dm:alice", "two")
-    await house.take("i1")
-    assert await house.writer.commit(lease, "i2", token_hash("i2")) is None
-    assert await house.writer.commit(lease, "i1", token_hash("again")) is None
-    assert house.reader.now(instructions.ready, house.clock.now_ms, 10) == ()
-    assert house.reader.now(instructions.live) == {"i1": "active"}
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
+    await store.said("dm:alice", "two")
+    await store.take("i1")
+    assert await store.writer.commit(lease, "i2", token_hash("i2")) is None
+    assert await store.writer.commit(lease, "i1", token_hash("again")) is None
+    assert store.reader.now(instructions.ready, store.clock.now_ms, 10) == ()
+    assert store.reader.now(instructions.live) == {"i1": "active"}
 
 
-async def a_fenced_attempt_writes_nothing(house: House) -> None:
+async def a_fenced_attempt_writes_nothing(store: Store) -> None:
     """HF07: the token of attempt k while k+1 runs."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    old = await house.take("i1")
-    await house.writer.commit(
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    old = await store.take("i1")
+    await store.writer.commit(
         requeue, "i1", old.epoch, Requeue(status="queued", outcome="crash", cause="crash", charge="attempt")
     )
-    house.clock.now_ms += 1
-    new = await house.take("i1")
+    store.clock.now_ms += 1
+    new = await store.take("i1")
     draft = Draft(kind="said", space="dm:alice", sender="alice", text="late", author=Author(old.instruction, old.epoch))
     late: list[Callable[[], Awaitable[object]]] = [
-        lambda: house.writer.commit(append, draft),
-        lambda: house.writer.commit(journal, "i1", old.epoch, Entry(k=0, kind="reply")),
-        lambda: house.writer.commit(close, "i1", old.epoch, status="done", text="late"),
-        lambda: house.writer.commit(
+        lambda: store.writer.commit(append, draft),
+        lambda: store.writer.commit(journal, "i1", old.epoch, Entry(k=0, kind="reply")),
+        lambda: store.writer.commit(close, "i1", old.epoch, status="done", text="late"),
+        lambda: store.writer.commit(
             requeue, "i1", old.epoch, Requeue(status="queued", outcome="late", charge="attempt")
         ),
     ]
@@ -96,79 +96,79 @@ async def a_fenced_attempt_writes_nothing(house: House) -> None:
             await attempt()
         assert caught.value.code == "stale_attempt"
     assert new.epoch == old.epoch + 1
-    assert house.reader.now(entries.of, "i1") == ()
-    assert len(house.reader.now(messages.channel, "dm:alice")) == 1
+    assert store.reader.now(entries.of, "i1") == ()
+    assert len(store.reader.now(messages.channel, "dm:alice")) == 1
 
 
-async def a_token_speaks_for_its_attempt_only_while_that_lives(house: House) -> None:
+async def a_token_speaks_for_its_attempt_only_while_that_lives(store: Store) -> None:
     """Promise P6, fault HF06."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    leased = await house.take("i1")
-    token = token_hash("i1", house.clock.now_ms)
-    identity = house.reader.now(attempts.identify, token)
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    leased = await store.take("i1")
+    token = token_hash("i1", store.clock.now_ms)
+    identity = store.reader.now(attempts.identify, token)
     assert identity is not None
     assert (identity.agent, identity.space, identity.instruction, identity.live) == ("alice", "dm:alice", "i1", True)
-    await house.writer.commit(close, "i1", leased.epoch, status="done", text="")
-    ended = house.reader.now(attempts.identify, token)
+    await store.writer.commit(close, "i1", leased.epoch, status="done", text="")
+    ended = store.reader.now(attempts.identify, token)
     assert ended is not None
     assert not ended.live
-    assert house.reader.now(attempts.identify, b"nobody") is None
+    assert store.reader.now(attempts.identify, b"nobody") is None
 
 
-async def entries_are_written_once_and_in_order(house: House) -> None:
+async def entries_are_written_once_and_in_order(store: Store) -> None:
     """Promise P5."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    await store.take("i1")
     first = Entry(k=0, kind="reply", text="a", calls=(ToolCall(id="c", name="t"),), usage=Usage(input_tokens=5))
     for _ in range(2):
-        await house.writer.commit(journal, "i1", 1, first)
+        await store.writer.commit(journal, "i1", 1, first)
     for wrong in (Entry(k=2, kind="reply"), Entry(k=0, kind="reply", text="b")):
         with pytest.raises(Refused) as caught:
-            await house.writer.commit(journal, "i1", 1, wrong)
+            await store.writer.commit(journal, "i1", 1, wrong)
         assert caught.value.code == "conflict"
-    await house.writer.commit(journal, "i1", 1, Entry(k=1, kind="tool", call_id="c", name="t"))
-    assert [entry.k for entry in house.reader.now(entries.of, "i1")] == [0, 1]
-    info = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
+    await store.writer.commit(journal, "i1", 1, Entry(k=1, kind="tool", call_id="c", name="t"))
+    assert [entry.k for entry in store.reader.now(entries.of, "i1")] == [0, 1]
+    info = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
     assert info is not None
     assert (info.usage.input_tokens, len(info.steps)) == (5, 1)
 
 
-async def a_call_that_is_repeated_has_one_effect(house: House) -> None:
+async def a_call_that_is_repeated_has_one_effect(store: Store) -> None:
     """Promise P4."""
-    space = await house.workflow("alice", "bob", kickoff="@alice go")
-    leased = await house.take("i1")
+    space = await store.workflow("alice", "bob", kickoff="@alice go")
+    leased = await store.take("i1")
     author = Author(leased.instruction, leased.epoch)
     draft = Draft(kind="said", space=space, sender="alice", text="@bob look", author=author)
-    first = await house.writer.commit(append, draft, call_key="call-1")
-    again = await house.writer.commit(append, draft, call_key="call-1")
-    other = await house.writer.commit(append, draft, call_key="call-2")
+    first = await store.writer.commit(append, draft, call_key="call-1")
+    again = await store.writer.commit(append, draft, call_key="call-1")
+    other = await store.writer.commit(append, draft, call_key="call-2")
     assert first == again
     assert other.seq != first.seq
-    assert len(house.reader.now(messages.channel, space)) == 4
+    assert len(store.reader.now(messages.channel, space)) == 4
 
 
-async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: House) -> None:
+async def a_call_without_a_key_is_the_same_again_after_an_interruption(store: Store) -> None:
     """P4: once, for a call whose result was in no entry; what is repeated on purpose is not lost."""
-    space = await house.workflow("alice", "bob", kickoff="@alice go")
+    space = await store.workflow("alice", "bob", kickoff="@alice go")
 
     async def say(leased: Lease, text: str) -> str:
         author = Author(leased.instruction, leased.epoch)
         draft = Draft(kind="said", space=space, sender="alice", text=text, author=author)
-        return (await house.writer.commit(append, draft)).message_id
+        return (await store.writer.commit(append, draft)).message_id
 
     async def interrupted(leased: Lease) -> Lease:
         parking = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
-        await house.writer.commit(requeue, leased.instruction, leased.epoch, parking)
-        house.clock.now_ms += 1
-        return await house.take(leased.instruction)
+        await store.writer.commit(requeue, leased.instruction, leased.epoch, parking)
+        store.clock.now_ms += 1
+        return await store.take(leased.instruction)
 
-    first = await house.take("i1")
+    first = await store.take("i1")
     seen, twice, unseen = [await say(first, text) for text in ("seen", "seen", "unseen")]
     assert len({seen, twice, unseen}) == 3
     shown = Entry(k=0, kind="tool", name="channel_send", text=f'{{"message_id":"{seen}"}}')
-    await house.writer.commit(journal, "i1", first.epoch, shown)
+    await store.writer.commit(journal, "i1", first.epoch, shown)
     second = await interrupted(first)
     assert [await say(second, "unseen"), await say(second, "seen")] == [unseen, twice]
     third = await interrupted(second)
@@ -178,145 +178,145 @@ async def a_call_without_a_key_is_the_same_again_after_an_interruption(house: Ho
     assert await say(third, "seen") not in {seen, twice}
 
 
-async def a_key_of_a_sending_is_no_name_of_a_call(house: House) -> None:
+async def a_key_of_a_sending_is_no_name_of_a_call(store: Store) -> None:
     """P4: a lost answer is the same again, and so is the call after a crash."""
-    space = await house.workflow("alice", "bob", kickoff="@alice go")
+    space = await store.workflow("alice", "bob", kickoff="@alice go")
 
     async def say(leased: Lease, key: str) -> str:
         author = Author(leased.instruction, leased.epoch)
         draft = Draft(kind="said", space=space, sender="alice", text="ok", author=author)
-        return (await house.writer.commit(append, draft, call_key=f"{SENDING}{key}")).message_id
+        return (await store.writer.commit(append, draft, call_key=f"{SENDING}{key}")).message_id
 
-    first = await house.take("i1")
+    first = await store.take("i1")
     once = await say(first, "a.1")
     assert await say(first, "a.1") == once
     twice = await say(first, "a.2")
     assert twice != once
     parking = Requeue(status="queued", outcome="kernel_restart", cause="kernel_restart")
-    await house.writer.commit(requeue, "i1", first.epoch, parking)
-    house.clock.now_ms += 1
-    second = await house.take("i1")
+    await store.writer.commit(requeue, "i1", first.epoch, parking)
+    store.clock.now_ms += 1
+    second = await store.take("i1")
     assert [await say(second, key) for key in ("b.1", "b.1", "b.2", "b.2")] == [once, once, twice, twice]
     assert await say(second, "b.3") not in {once, twice}
 
 
-async def a_request_that_is_repeated_is_answered_the_same(house: House) -> None:
+async def a_request_that_is_repeated_is_answered_the_same(store: Store) -> None:
     """Promise P2, fault HF15."""
-    await house.agents("alice")
+    await store.agents("alice")
     draft = Draft(kind="said", space="dm:alice", sender="user", text="hi")
-    first = await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"1"))
-    again = await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"1"))
+    first = await store.writer.commit(append, draft, request=RequestKey("admin", "k", b"1"))
+    again = await store.writer.commit(append, draft, request=RequestKey("admin", "k", b"1"))
     assert first == again
-    assert house.reader.now(messages.newest_seq) == 1
+    assert store.reader.now(messages.newest_seq) == 1
     with pytest.raises(Refused) as caught:
-        await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"2"))
+        await store.writer.commit(append, draft, request=RequestKey("admin", "k", b"2"))
     assert caught.value.code == "key_reused"
-    house.clock.now_ms += 24 * 3600 * 1000 + 1
-    late = await house.writer.commit(append, draft, request=RequestKey("admin", "k", b"2"))
+    store.clock.now_ms += 24 * 3600 * 1000 + 1
+    late = await store.writer.commit(append, draft, request=RequestKey("admin", "k", b"2"))
     assert late.seq != first.seq
 
 
-async def what_the_last_kernel_had_begun_is_queued_again(house: House) -> None:
+async def what_the_last_kernel_had_begun_is_queued_again(store: Store) -> None:
     """P1: not charged, in its place, resumed after its last entry."""
-    await house.agents("alice", "bob", "carol")
+    await store.agents("alice", "bob", "carol")
     for name in ("alice", "bob", "carol"):
-        await house.said(f"dm:{name}", "work")
+        await store.said(f"dm:{name}", "work")
     for instruction in ("i1", "i2"):
-        await house.take(instruction)
+        await store.take(instruction)
     call = Entry(k=0, kind="reply", calls=(ToolCall(id="c", name="t"),), stop_reason="tool_use")
-    await house.writer.commit(journal, "i1", 1, call)
-    await house.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="all done", stop_reason="end_turn"))
-    recovered = await house.writer.commit(recover)
+    await store.writer.commit(journal, "i1", 1, call)
+    await store.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="all done", stop_reason="end_turn"))
+    recovered = await store.writer.commit(recover)
     assert (recovered.requeued, recovered.closed) == (("i1",), ("i2",))
-    house.clock.now_ms += 1
-    again = await house.take("i1")
+    store.clock.now_ms += 1
+    again = await store.take("i1")
     assert (again.epoch, again.n, again.entries) == (2, 1, 1)
-    (finished,) = house.reader.now(instructions.results, ["i2"])
+    (finished,) = store.reader.now(instructions.results, ["i2"])
     assert (finished.status, finished.text) == ("done", "all done")
 
 
-async def a_failure_is_told_by_the_system_and_listed(house: House) -> None:
+async def a_failure_is_told_by_the_system_and_listed(store: Store) -> None:
     """Neither acked nor left unread."""
-    await house.agents("alice")
-    appended = await house.said("dm:alice", "work")
-    leased = await house.take("i1")
-    await house.writer.commit(close, "i1", leased.epoch, status="failed", cause="auth", text="my own words")
-    *_, notice = house.reader.now(messages.channel, "dm:alice")
+    await store.agents("alice")
+    appended = await store.said("dm:alice", "work")
+    leased = await store.take("i1")
+    await store.writer.commit(close, "i1", leased.epoch, status="failed", cause="auth", text="my own words")
+    *_, notice = store.reader.now(messages.channel, "dm:alice")
     assert (notice.kind, notice.sender) == ("system", "system")
     assert "auth" in notice.text
     assert "my own words" not in notice.text
-    (row,) = house.reader.now(instructions.dead).instructions
+    (row,) = store.reader.now(instructions.dead).instructions
     assert (row.id, row.error_class, row.cause, row.text) == ("i1", "permanent", "auth", "work")
-    report = house.reader.now(messages.report, appended.seq)
+    report = store.reader.now(messages.report, appended.seq)
     assert report is not None
     assert report.receipts[0].state == "dead"
 
 
-async def a_stopped_workflow_leaves_nothing_open(house: House) -> None:
+async def a_stopped_workflow_leaves_nothing_open(store: Store) -> None:
     """Fault TF08."""
-    space = await house.workflow("alice", "bob", kickoff="@alice @bob go")
-    await house.take("i1")
-    stopped = await house.writer.commit(stop_workflow, space, "cancelled", 130, "asked to")
+    space = await store.workflow("alice", "bob", kickoff="@alice @bob go")
+    await store.take("i1")
+    stopped = await store.writer.commit(stop_workflow, space, "cancelled", 130, "asked to")
     assert (stopped.cancelled, stopped.live) == (("i1", "i2"), ("i1-1",))
-    assert house.reader.now(instructions.open_in, space) == ()
-    assert house.reader.now(workflows.running) == ()
+    assert store.reader.now(instructions.open_in, space) == ()
+    assert store.reader.now(workflows.running) == ()
     with pytest.raises(Refused) as caught:
-        await house.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply"))
+        await store.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply"))
     assert caught.value.code == "stale_attempt"
     with pytest.raises(Refused) as closed:
-        await house.said(space, "still there?")
+        await store.said(space, "still there?")
     assert closed.value.code == "workflow_not_running"
-    record = house.reader.now(workflows.latest, space)
+    record = store.reader.now(workflows.latest, space)
     assert record is not None
-    counts = house.reader.now(instructions.counts, record.id)
+    counts = store.reader.now(instructions.counts, record.id)
     assert counts.statuses == {"cancelled": 2}
 
 
-async def the_event_stream_tells_what_was_published(house: House) -> None:
+async def the_event_stream_tells_what_was_published(store: Store) -> None:
     """P22: what a live reader saw is what the log holds."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    leased = await house.take("i1")
-    await house.writer.commit(close, "i1", leased.epoch, status="done", text="fine")
-    stored = house.reader.now(feed.since, 0)
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    leased = await store.take("i1")
+    await store.writer.commit(close, "i1", leased.epoch, status="done", text="fine")
+    stored = store.reader.now(feed.since, 0)
     assert [event.seq for event in stored] == list(range(1, len(stored) + 1))
     assert [(one.seq, one.type, one.space, one.agent, one.instruction) for one in stored] == [
-        (one.seq, one.type, one.space, one.agent, one.instruction) for one in house.told
+        (one.seq, one.type, one.space, one.agent, one.instruction) for one in store.told
     ]
     assert [one.data for one in stored if one.type == "message"] == [
-        one.data for one in house.told if one.type == "message"
+        one.data for one in store.told if one.type == "message"
     ]
     wanted = feed.EventFilter(instruction="i1", type="instruction.ended")
-    assert [one.type for one in house.reader.now(feed.since, 0, 100, wanted)] == ["instruction.ended"]
+    assert [one.type for one in store.reader.now(feed.since, 0, 100, wanted)] == ["instruction.ended"]
 
 
-async def readers_cannot_write(house: House) -> None:
+async def readers_cannot_write(store: Store) -> None:
     """One writer."""
     with pytest.raises(Exception, match=r"(?i)readonly|read-only|not permitted"):
-        house.reader.now(lambda conn: str(conn.execute("DELETE FROM messages").fetchall()))
+        store.reader.now(lambda conn: str(conn.execute("DELETE FROM messages").fetchall()))
 
 
-async def readers_see_commits_while_the_writer_works(house: House) -> None:
+async def readers_see_commits_while_the_writer_works(store: Store) -> None:
     """A question is answered from the last commit, also while a transaction is open elsewhere or just ended."""
-    await house.agents("alice")
+    await store.agents("alice")
 
     async def write() -> None:
         for number in range(20):
-            await house.said("dm:alice", f"m{number}")
+            await store.said("dm:alice", f"m{number}")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(write)
         seen = 0
         while seen < 20:
-            seen = await house.reader.read(messages.newest_seq)
-    assert len(house.reader.now(messages.inbox, "alice", "dm:alice")) == 20
-    (process,) = await house.reader.read(agents.ps, house.clock.now_ms)
+            seen = await store.reader.read(messages.newest_seq)
+    assert len(store.reader.now(messages.inbox, "alice", "dm:alice")) == 20
+    (process,) = await store.reader.read(agents.ps, store.clock.now_ms)
     assert (process.shown.queue.immediate, process.shown.unread) == (20, 20)
 
 
-async def a_job_that_fails_harms_no_other(house: House) -> None:
+async def a_job_that_fails_harms_no_other(store: Store) -> None:
     """A savepoint per job."""
-    await house.agents("alice")
+    await store.agents("alice")
 
     def broken(tx: Transaction) -> None:
         append(tx, Draft(kind="said", space="dm:alice", sender="user", text="half"))
@@ -324,15 +324,15 @@ async def a_job_that_fails_harms_no_other(house: House) -> None:
 
     async def bad() -> None:
         with pytest.raises(ZeroDivisionError):
-            await house.writer.commit(broken)
+            await store.writer.commit(broken)
 
     async with trio.open_nursery() as nursery:
         for number in range(5):
-            nursery.start_soon(house.said, "dm:alice", f"good {number}")
+            nursery.start_soon(store.said, "dm:alice", f"good {number}")
             nursery.start_soon(bad)
-    said = house.reader.now(messages.channel, "dm:alice")
+    said = store.reader.now(messages.channel, "dm:alice")
     assert sorted(one.text for one in said) == [f"good {number}" for number in range(5)]
-    told = [one for one in house.told if one.type == "message"]
+    told = [one for one in store.told if one.type == "message"]
     assert [one.data["text"] for one in told] == [one.text for one in said]
 
 

@@ -33,8 +33,8 @@ from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import end_ephemeral
 from kernel.store.transitions.recovery import asked_to_stop, recover
 from protocol.events import Event
-from tests.sim.ground import Ground
 from tests.sim.inline import InlineWriter, Inspects
+from tests.sim.project_folder import ProjectFolder
 from tests.sim.workers import SimLauncher
 
 
@@ -55,11 +55,11 @@ class Nature:
     """Told what the kernel tells those who watch."""
 
 
-def _services(kernel: "Kernel", ground: Ground) -> Services:
+def _services(kernel: "Kernel", project_folder: ProjectFolder) -> Services:
     """As much of what handlers get as the simulated ones ask for."""
     found = SimpleNamespace(
         store=SimpleNamespace(reader=kernel.reader, writer=kernel.writer, feed=kernel.feed, now_ms=kernel.now_ms),
-        files=SimpleNamespace(catalog=ground.catalog),
+        files=SimpleNamespace(catalog=project_folder.catalog),
         processes=SimpleNamespace(attempts=SimpleNamespace(hold=kernel.attempts.hold)),
     )
     return cast("Services", found)
@@ -68,7 +68,7 @@ def _services(kernel: "Kernel", ground: Ground) -> Services:
 class Kernel:
     """One life. ``run`` ends by ``stop``, or with StorageFailed where the world kills it."""
 
-    def __init__(self, nature: Nature, ground: Ground, *, workers: int) -> None:
+    def __init__(self, nature: Nature, project_folder: ProjectFolder, *, workers: int) -> None:
         feed = Feed()
 
         def publish(events: Sequence[Event]) -> None:
@@ -86,7 +86,7 @@ class Kernel:
             inspect=nature.inspect,
         )
         self._nature = nature
-        self._catalog = ground.catalog
+        self._catalog = project_folder.catalog
         budgets = BudgetEnforcer(reader=self.reader, now_ms=nature.now_ms)
         services = AttemptServices(
             writer=self.writer,
@@ -96,13 +96,13 @@ class Kernel:
             admission=Admission(reader=self.reader, budgets=budgets, now_ms=nature.now_ms),
             budgets=budgets,
             start_frames=StartFrameBuilder(
-                catalog=ground.catalog,
+                catalog=project_folder.catalog,
                 reader=self.reader,
-                environ=ground.environ,
+                environ=project_folder.environ,
                 own_bin=frozenset(),
                 url="http://kernel/mcp",
                 trusted=True,
-                paths=AttemptPaths(state=ground.root / ".state", home=ground.root / ".state"),
+                paths=AttemptPaths(state=project_folder.root / ".state", home=project_folder.root / ".state"),
             ),
             completer=Completer(writer=self.writer, now_ms=nature.now_ms, jitter=nature.chance.random),
             now_text=lambda: rfc3339(nature.now_ms()),
@@ -126,7 +126,7 @@ class Kernel:
         self.schedules = Schedules(
             reader=self.reader,
             writer=self.writer,
-            catalog=ground.catalog,
+            catalog=project_folder.catalog,
             wake=feed.new_wake(WAKING),
             now_ms=nature.now_ms,
             wall_ms=nature.wall_ms,
@@ -137,12 +137,12 @@ class Kernel:
             reader=self.reader,
             writer=self.writer,
             now_ms=nature.now_ms,
-            kept_seconds=lambda: ground.catalog.project().retention,
+            kept_seconds=lambda: project_folder.catalog.project().retention,
         )
         self.runs = Runs(
             reader=self.reader, writer=self.writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=nature.now_ms
         )
-        self.services = _services(self, ground)
+        self.services = _services(self, project_folder)
         self.safe_mode = False
         self._stop = trio.Event()
         self._grace_seconds = 0.0

@@ -31,9 +31,9 @@ from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey
 from protocol.workflow import Ref, RunLimits, WorkflowDefinition
-from tests.sim.ground import beginning
 from tests.sim.plan import TEAM, WATCH, Act, Decide, Deed, Poll, Run, Send, Watch
 from tests.sim.polls import POLLS, by_person
+from tests.sim.project_folder import beginning
 from tests.sim.world import World
 
 Step = Send | Act | Run | Watch | Decide | Poll
@@ -170,7 +170,7 @@ class People:
             self.world.witness.note(trio.current_time(), "the kernel is in safe mode and is started anew")
             kernel.stop(0.0)
         self.world.providers.forgive()
-        for name in self.world.ground.agents:
+        for name in self.world.project_folder.agents:
             for job in (resume_agent, reset_agent):
                 await self._try(job, AgentKey(name))
         await self._try(resume_workflow, TEAM)

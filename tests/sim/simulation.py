@@ -14,12 +14,12 @@ import trio
 from kernel.store import instructions
 from protocol.names import instruction_id
 from tests.sim.chance import pass_seconds, run_virtually
-from tests.sim.ground import Ground
 from tests.sim.invariants import judge_end
 from tests.sim.needs import judge_needs
 from tests.sim.people import People
 from tests.sim.plan import SPAN_SECONDS, Plan
 from tests.sim.polls import OPEN as OPEN_BALLOT
+from tests.sim.project_folder import ProjectFolder
 from tests.sim.views import Views, disagreement, odd
 from tests.sim.world import World
 
@@ -65,7 +65,7 @@ class Report:
 
 def simulate(
     plan: Plan,
-    ground: Ground,
+    project_folder: ProjectFolder,
     *,
     begin: Callable[[World], None] = lambda _world: None,
     end: Callable[[World], None] = lambda _world: None,
@@ -75,16 +75,20 @@ def simulate(
     ``begin`` and ``end`` get the world before its first kernel, and when all is over.
     """
     with _logs_to(logs := _Logs()):
-        return run_virtually(plan.seed, lambda: _simulate(plan, ground, logs, begin, end))
+        return run_virtually(plan.seed, lambda: _simulate(plan, project_folder, logs, begin, end))
 
 
 async def _simulate(
-    plan: Plan, ground: Ground, logs: "_Logs", begin: Callable[[World], None], end: Callable[[World], None]
+    plan: Plan,
+    project_folder: ProjectFolder,
+    logs: "_Logs",
+    begin: Callable[[World], None],
+    end: Callable[[World], None],
 ) -> Report:
-    database = ground.fresh()
+    database = project_folder.fresh()
     try:
         async with trio.open_nursery() as machine:
-            world = World(plan, ground, database, machine)
+            world = World(plan, project_folder, database, machine)
             logs.world = world
             people = People(world)
             begin(world)

@@ -18,8 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
 from protocol.events import Event
-from tests.sim.ground import lay
 from tests.sim.plan import Deed, Fate, Sky, Verdict, expand
+from tests.sim.project_folder import lay
 from tests.sim.simulation import Report, look_at_needs, simulate
 from tests.sim.world import World
 
@@ -38,7 +38,7 @@ INTERRUPTED: Final = 130
 
 
 def run_batch(seeds: range, *, often: bool = False) -> list[Report]:
-    """The reports of ``seeds``, on ground of their own."""
+    """The reports of ``seeds``, in a project folder of their own."""
 
     def begin(world: World) -> None:
         chance = random.Random(world.plan.seed)
@@ -51,8 +51,8 @@ def run_batch(seeds: range, *, often: bool = False) -> list[Report]:
             world.listeners.append(heard)
 
     with TemporaryDirectory() as folder:
-        ground = lay(Path(folder) / "project")
-        return [simulate(expand(seed), ground, begin=begin) for seed in seeds]
+        project_folder = lay(Path(folder) / "project")
+        return [simulate(expand(seed), project_folder, begin=begin) for seed in seeds]
 
 
 def main(argv: list[str]) -> int:

@@ -13,8 +13,8 @@ from protocol.events import Event
 from protocol.ipc import Entry
 from protocol.message import USER
 from protocol.names import instruction_id
-from tests.sim.ground import Ground
 from tests.sim.plan import Plan
+from tests.sim.project_folder import ProjectFolder
 from tests.sim.simulation import Report, simulate
 from tests.sim.world import World
 
@@ -47,7 +47,7 @@ class Story:
     report: Report | None = None
 
 
-def tell(plan: Plan, ground: Ground, disturb: Callable[[World], None] = lambda _world: None) -> Story:
+def tell(plan: Plan, project_folder: ProjectFolder, disturb: Callable[[World], None] = lambda _world: None) -> Story:
     """Run ``plan``, disturbed by ``disturb``; whatever promise was broken fails here."""
     story = Story()
 
@@ -61,7 +61,7 @@ def tell(plan: Plan, ground: Ground, disturb: Callable[[World], None] = lambda _
         story.asked, story.touched = world.desk.replied, world.desk.touched
         story.calls = world.providers.asked
 
-    story.report = simulate(plan, ground, begin=disturb, end=remember)
+    story.report = simulate(plan, project_folder, begin=disturb, end=remember)
     assert story.report.violations == (), story.report.text
     return story
 

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from tests.sim.ground import Ground
 from tests.sim.plan import TEAM, Death, Doom, Fate, Plan, Send
+from tests.sim.project_folder import ProjectFolder
 from tests.sim.story import Story, at_step, interrupt, tell
 from tests.sim.world import World
 
@@ -31,9 +31,9 @@ def _check(told: Story, undisturbed: Story, certain: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(ground: Ground) -> Story:
+def undisturbed(project_folder: ProjectFolder) -> Story:
     """What happens where nothing happens."""
-    told = tell(QUIET, ground)
+    told = tell(QUIET, project_folder)
     assert len(told.ends[JOB].thread) == ENTRIES
     assert set(told.asked.values()) == set(told.touched.values()) == {1}
     return told
@@ -41,9 +41,11 @@ def undisturbed(ground: Ground) -> Story:
 
 @pytest.mark.promise("P5", "TF06")
 @pytest.mark.parametrize("k", range(ENTRIES))
-def test_a_preempted_instruction_goes_on_after_its_last_entry(k: int, ground: Ground, undisturbed: Story) -> None:
+def test_a_preempted_instruction_goes_on_after_its_last_entry(
+    k: int, project_folder: ProjectFolder, undisturbed: Story
+) -> None:
     """Preempted at each boundary, each model call and each tool is made once."""
-    told = tell(QUIET, ground, at_step(k - 1, interrupt))
+    told = tell(QUIET, project_folder, at_step(k - 1, interrupt))
     _check(told, undisturbed, ENTRIES)
     assert set(told.touched.values()) == {1}
     assert told.ends["job urgent: do 1."].state == "done"
@@ -58,11 +60,11 @@ def test_a_preempted_instruction_goes_on_after_its_last_entry(k: int, ground: Gr
 )
 @pytest.mark.long("tests/sim/test_simulation.py")
 def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
-    k: int, fate: Fate, durable: bool | None, ground: Ground, undisturbed: Story
+    k: int, fate: Fate, durable: bool | None, project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
     """What was durable when it died is not asked for again."""
     plan = Plan(seed=1, workers=2, sends=QUIET.sends, dooms=(Doom(spawn=1, fate=fate, k=k),))
-    told = tell(plan, ground)
+    told = tell(plan, project_folder)
     _check(told, undisturbed, k)
     if durable is False:
         assert told.ends[JOB].epoch == 2
@@ -70,9 +72,11 @@ def test_a_worker_that_dies_anywhere_loses_one_call_at_most(
 
 @pytest.mark.promise("P5", "PF27")
 @pytest.mark.parametrize("k", range(-1, ENTRIES))
-def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(k: int, ground: Ground, undisturbed: Story) -> None:
+def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(
+    k: int, project_folder: ProjectFolder, undisturbed: Story
+) -> None:
     """A restart at every step; up to it everything was done once."""
-    told = tell(QUIET, ground, at_step(k, World.kill_kernel))
+    told = tell(QUIET, project_folder, at_step(k, World.kill_kernel))
     _check(told, undisturbed, k + 1)
 
 
@@ -80,16 +84,18 @@ def test_a_kernel_that_dies_after_an_entry_takes_it_up_there(k: int, ground: Gro
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.long("tests/sim/test_simulation.py, tests/crash/test_crash_points.py")
 def test_a_kernel_that_dies_at_any_commit_changes_nothing_in_the_end(
-    durable: bool, ground: Ground, undisturbed: Story
+    durable: bool, project_folder: ProjectFolder, undisturbed: Story
 ) -> None:
     """A restart inserted before any commit, or between it and its answer."""
     assert undisturbed.report is not None
     for commit in range(1, undisturbed.report.commits + 1):
         plan = Plan(seed=1, workers=2, sends=QUIET.sends, deaths=(Death(commit, durable),))
-        _check(tell(plan, ground), undisturbed, 0)
+        _check(tell(plan, project_folder), undisturbed, 0)
 
 
-def test_three_kinds_of_trouble_at_once_change_nothing_either(ground: Ground, undisturbed: Story) -> None:
+def test_three_kinds_of_trouble_at_once_change_nothing_either(
+    project_folder: ProjectFolder, undisturbed: Story
+) -> None:
     """Preempted, crashed and restarted in one life, the thread is the same."""
 
     def all_three(world: World) -> None:
@@ -98,6 +104,6 @@ def test_three_kinds_of_trouble_at_once_change_nothing_either(ground: Ground, un
             one(world)
 
     plan = Plan(seed=3, workers=2, sends=QUIET.sends, dooms=(Doom(spawn=2, fate="killed after entry", k=5),))
-    told = tell(plan, ground, all_three)
+    told = tell(plan, project_folder, all_three)
     assert told.ends[JOB].thread == undisturbed.ends[JOB].thread
     assert told.ends[JOB].state == "done"

@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
-from tests.sim.ground import FILE, Ground, lay
 from tests.sim.plan import Act, Plan, Send, Weather
+from tests.sim.project_folder import FILE, ProjectFolder, lay
 from tests.sim.story import Story, tell
 
 COUNT: Final = 50
@@ -17,13 +17,13 @@ RETRY_AFTER: Final = 30.0
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory: pytest.TempPathFactory) -> Ground:
+def crowd(tmp_path_factory: pytest.TempPathFactory) -> ProjectFolder:
     """Fifty agents with one key and one model."""
     files = {name: FILE.format(provider="anthropic") for name in NAMES}
     return lay(tmp_path_factory.mktemp("crowd") / "project", files)
 
 
-def _herd(crowd: Ground, weather: Weather, seed: int = 5, acts: tuple[Act, ...] = ()) -> Story:
+def _herd(crowd: ProjectFolder, weather: Weather, seed: int = 5, acts: tuple[Act, ...] = ()) -> Story:
     told = tell(Plan(seed=seed, workers=COUNT, sends=SENDS, weather=(weather,), acts=acts), crowd)
     assert {end.state for end in told.ends.values()} == {"done"}
     assert len(told.ends) == COUNT
@@ -37,7 +37,7 @@ def _after(told: Story, seconds: float) -> list[float]:
 @pytest.mark.promise("P12", "TF15")
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.long("test_while_the_provider_refuses_one_at_a_time_asks")
-def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: Ground) -> None:
+def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: ProjectFolder) -> None:
     """Not before Retry-After; one tries; then two a second, and no second sees a fifth of them."""
     weather = Weather(at=0.0, seconds=10.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)
     told = _herd(crowd, weather, seed)
@@ -53,7 +53,7 @@ def test_fifty_agents_that_were_refused_come_back_one_by_one(seed: int, crowd: G
 
 @pytest.mark.promise("P12")
 @pytest.mark.long("tests/kernel/policy/test_circuit_breaker.py")
-def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
+def test_while_the_provider_refuses_one_at_a_time_asks(crowd: ProjectFolder) -> None:
     """A half-open breaker admits one; each refusal opens it for longer."""
     weather = Weather(at=0.0, seconds=200.0, provider="anthropic", sky="rate", retry_after=RETRY_AFTER)
     told = _herd(crowd, weather)
@@ -63,7 +63,7 @@ def test_while_the_provider_refuses_one_at_a_time_asks(crowd: Ground) -> None:
 
 
 @pytest.mark.promise("P12")
-def test_a_refused_key_is_asked_by_nobody_until_a_person_acts(crowd: Ground) -> None:
+def test_a_refused_key_is_asked_by_nobody_until_a_person_acts(crowd: ProjectFolder) -> None:
     """401 has no retries. One agent is reset, and asks first; when it is answered the others follow."""
     weather = Weather(at=0.0, seconds=60.0, provider="anthropic", sky="auth", retry_after=None)
     told = _herd(crowd, weather, acts=(Act(70.0, "reset", NAMES[3]),))

@@ -14,13 +14,13 @@ from kernel.store.reader import Reader
 from kernel.store.transaction import Transaction, emit_log
 from protocol.events import Event
 from tests.contracts.check_store import CHECKS, Check
-from tests.kernel.store.house import Clock, House
+from tests.kernel.store.running_store import Clock, Store
 from tests.sim.chance import run_virtually, without_threads
 from tests.sim.inline import InlineWriter
 
 
 @asynccontextmanager
-async def _house(doomed: Callable[[bool], bool] = lambda _committed: False) -> AsyncGenerator[House]:
+async def _store(doomed: Callable[[bool], bool] = lambda _committed: False) -> AsyncGenerator[Store]:
     database, feed, clock = open_database(MEMORY), Feed(), Clock()
     told: list[Event] = []
     listeners: list[Callable[[Sequence[Event]], None]] = [told.extend, feed.publish]
@@ -33,7 +33,7 @@ async def _house(doomed: Callable[[bool], bool] = lambda _committed: False) -> A
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(writer.run)
-            yield House(database, writer, Reader(database=database), feed, clock, told, listeners)
+            yield Store(database, writer, Reader(database=database), feed, clock, told, listeners)
             writer.close()
     finally:
         database.close()
@@ -44,8 +44,8 @@ def test_it_keeps_the_contract_of_the_store(check: Check) -> None:
     """tests/contracts/check_store.py, in virtual time."""
 
     async def main() -> None:
-        async with _house() as house:
-            await check(house)
+        async with _store() as store:
+            await check(store)
 
     run_virtually(1, main)
 
@@ -86,14 +86,14 @@ def test_a_cancelled_commit_is_made_all_the_same() -> None:
     """As the real writer: what was handed in is committed."""
 
     async def main() -> None:
-        async with _house() as house:
+        async with _store() as store:
             with trio.move_on_after(0):
-                await house.writer.commit(_slow)
+                await store.writer.commit(_slow)
             with trio.CancelScope() as scope:
-                house.listeners.append(lambda _events: scope.cancel())
-                await house.writer.commit(emit_log, "worker.log", data={"text": "x"})
-            await house.writer.commit(emit_log, "worker.log", data={"text": "y"})
-            assert [event.data["text"] for event in house.told] == ["x", "y"]
+                store.listeners.append(lambda _events: scope.cancel())
+                await store.writer.commit(emit_log, "worker.log", data={"text": "x"})
+            await store.writer.commit(emit_log, "worker.log", data={"text": "y"})
+            assert [event.data["text"] for event in store.told] == ["x", "y"]
 
     run_virtually(1, main)
 

@@ -29,9 +29,9 @@ from kernel.store.transitions import requeue as park_module
 from kernel.store.transitions import threads as answer_module
 from kernel.workflows.schedules import Scheduled
 from tests.sim import soak
-from tests.sim.ground import Ground
 from tests.sim.plan import expand
 from tests.sim.polls import POLLS
+from tests.sim.project_folder import ProjectFolder
 from tests.sim.simulation import simulate
 from tests.sim.world import World
 
@@ -46,31 +46,31 @@ BATCH: Final = 10
 @pytest.mark.parametrize(
     "first", [0, *(pytest.param(first, marks=pytest.mark.long("[0]")) for first in range(BATCH, SEEDS, BATCH))]
 )
-def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, ground: Ground) -> None:
+def test_whatever_goes_wrong_no_promise_is_broken_and_all_work_ends(first: int, project_folder: ProjectFolder) -> None:
     """Safety while faults are on, liveness once they are healed."""
     for seed in range(first, first + BATCH):
-        report = simulate(expand(seed), ground)
+        report = simulate(expand(seed), project_folder)
         assert report.violations == (), report.text
 
 
-def test_the_same_seed_gives_the_same_run(ground: Ground) -> None:
+def test_the_same_seed_gives_the_same_run(project_folder: ProjectFolder) -> None:
     """A failure is replayed by its seed. The hash is over everything that was told and done, with its time."""
     for seed in (8,):
-        first, second = simulate(expand(seed), ground), simulate(expand(seed), ground)
+        first, second = simulate(expand(seed), project_folder), simulate(expand(seed), project_folder)
         assert len(first.lines) > 100
         assert first.lines == second.lines
         assert first.hash == second.hash
-    assert simulate(expand(4), ground).hash != first.hash
+    assert simulate(expand(4), project_folder).hash != first.hash
 
 
 @pytest.mark.long("test_the_same_seed_gives_the_same_run")
-def test_it_does_so_in_another_process_too(ground: Ground) -> None:
+def test_it_does_so_in_another_process_too(project_folder: ProjectFolder) -> None:
     """Nothing depends on how this process hashes or when it began."""
     environ = {**os.environ, "PYTHONHASHSEED": "7"}
     command = [sys.executable, "-m", "tests.sim.soak", "--first", "8", "--count", "1", "--hashes"]
     root = Path(__file__).parents[2]
     told = subprocess.run(command, env=environ, cwd=root, capture_output=True, text=True, timeout=60, check=True)
-    assert simulate(expand(8), ground).hash in told.stdout
+    assert simulate(expand(8), project_folder).hash in told.stdout
 
 
 def test_a_plan_prints_all_that_will_happen() -> None:
@@ -116,7 +116,7 @@ def test_the_seeds_meet_every_kind_of_fault() -> None:
 
 
 @pytest.mark.long("test_the_seeds_meet_every_kind_of_fault")
-def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
+def test_the_worlds_get_where_the_plans_want_them(project_folder: ProjectFolder) -> None:
     """Schedules wake, runs end in every way, budgets run out, questions are answered, threads are made shorter."""
     met: set[str] = set()
 
@@ -136,7 +136,7 @@ def test_the_worlds_get_where_the_plans_want_them(ground: Ground) -> None:
     }
     wanted |= {"vote resolved quorum", "vote resolved creator", "vote expired deadline", "vote cancelled cancelled"}
     for seed in (*TELLING, *range(SEEDS)):
-        simulate(expand(seed), ground, end=look)
+        simulate(expand(seed), project_folder, end=look)
         if wanted <= met:
             return
     assert wanted <= met
@@ -188,7 +188,7 @@ LIKELY: Final = {
     "what", [*SHOWN, *(pytest.param(what, marks=pytest.mark.long("[above]")) for what in SABOTAGE if what not in SHOWN)]
 )
 def test_a_kernel_that_breaks_a_promise_is_found_out(
-    what: str, ground: Ground, monkeypatch: pytest.MonkeyPatch
+    what: str, project_folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A simulation that finds nothing wrong with a broken kernel proves nothing."""
     module, name, right, wrong = SABOTAGE[what]
@@ -196,7 +196,7 @@ def test_a_kernel_that_breaks_a_promise_is_found_out(
     assert statement.count(right) == 1
     monkeypatch.setattr(module, name, statement.replace(right, wrong))
     first = LIKELY.get(what, 0)
-    assert any(simulate(expand(seed), ground).violations for seed in range(first, first + 80))
+    assert any(simulate(expand(seed), project_folder).violations for seed in range(first, first + 80))
 
 
 async def _number_without_trust(store: StoreAccess, _waiting: Sequence[Scheduled]) -> int:
@@ -219,8 +219,10 @@ OTHERWISE: Final[dict[str, tuple[object, str, object]]] = {
     "what",
     [next(iter(OTHERWISE)), *(pytest.param(what, marks=pytest.mark.long("[above]")) for what in [*OTHERWISE][1:])],
 )
-def test_a_view_that_counts_otherwise_is_found_out(what: str, ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_view_that_counts_otherwise_is_found_out(
+    what: str, project_folder: ProjectFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The number of what needs a person is the same in the list, by the page, in ps, top and status."""
     monkeypatch.setattr(*OTHERWISE[what])
-    found = (violation for seed in range(10) for violation in simulate(expand(seed), ground).violations)
+    found = (violation for seed in range(10) for violation in simulate(expand(seed), project_folder).violations)
     assert "views do not say the same" in next(found, "")

@@ -29,11 +29,11 @@ from protocol.events import Event
 from protocol.ipc import Start
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, number_of
 from tests.sim.chance import pass_seconds
-from tests.sim.ground import Ground
 from tests.sim.invariants import Inspector
 from tests.sim.kernel import Kernel, Nature
 from tests.sim.plan import Plan
 from tests.sim.polls import POLLS
+from tests.sim.project_folder import ProjectFolder
 from tests.sim.provider import Providers
 from tests.sim.witness import Witness
 from tests.sim.workers import BURIAL_SECONDS, Desk, SimLauncher
@@ -67,7 +67,7 @@ class World:
     """Everything there is. ``machine`` runs what no kernel's death ends."""
 
     plan: Plan
-    ground: Ground
+    project_folder: ProjectFolder
     database: Database
     machine: trio.Nursery
     witness: Witness = field(default_factory=Witness)
@@ -112,7 +112,7 @@ class World:
             await self.launcher.swept()
             await pass_seconds(BOOT_SECONDS)
             self.kernels += 1
-            kernel = Kernel(self._nature(), self.ground, workers=self.plan.workers)
+            kernel = Kernel(self._nature(), self.project_folder, workers=self.plan.workers)
             try:
                 async with trio.open_nursery() as nursery:
                     await nursery.start(kernel.run)

@@ -9,6 +9,7 @@ from kernel.api.http.spaces import known_space
 from kernel.api.responses import Response
 from kernel.store import instructions, tasks
 from kernel.store.transaction import Transaction
+from kernel.store.transitions import task_plans
 from kernel.store.transitions import tasks as transitions
 from kernel.store.transitions.close import close_cancelled
 from kernel.store.transitions.tasks import Changed
@@ -50,7 +51,7 @@ async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: 
     space, specs = known_space(store, files, call.args["space"]), call.body.tasks
 
     def change(tx: Transaction) -> TasksPlanned:
-        planned = transitions.plan(tx, space, specs)
+        planned = task_plans.plan(tx, space, specs)
         return TasksPlanned(space=place_of(space), ids=planned.ids, tasks=planned.tasks)
 
     return Response(201, await store.writer.commit(once, call.request_key, change, status=201))

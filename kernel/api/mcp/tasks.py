@@ -15,6 +15,7 @@ from kernel.policy.tasks import covers
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import approvals, tasks, work_notes
 from kernel.store.rows import Page
+from kernel.store.transitions import task_plans
 from kernel.store.transitions import tasks as transitions
 from kernel.workflows.instruction_prompt import definition_for
 from protocol.agent import AgentDefinition
@@ -128,7 +129,7 @@ async def team_task_plan(
 ) -> TaskPlanResult:
     """Plan tasks, all of them or none. A repeated call of the same key adds nothing."""
     planned = await store.writer.commit(
-        transitions.plan,
+        task_plans.plan,
         caller.identity.space,
         asked.tasks,
         author=caller.author,
@@ -169,8 +170,7 @@ async def team_task_done(
     """End a task of the caller as done, once its check has passed; a failed check leaves it claimed."""
     identity, space = caller.identity, caller.identity.space
     row = store.reader.now(tasks.find, space, asked.task)
-    actor = transitions.Actor(identity.name, author=caller.author)
-    if row is not None and row.command is not None and transitions.is_holder(row, actor):
+    if row is not None and row.command is not None and transitions.is_holder(row, identity.name, caller.author):
         definition = _definition(caller, store, files)
         with processes.attempts.hold(identity.instruction):
             outcome = await files.worktrees.checks.check(
@@ -207,7 +207,7 @@ async def team_task_split(
 ) -> TaskPlanResult:
     """Make parts of a task, which is ready again once they are done."""
     planned = await store.writer.commit(
-        transitions.split,
+        task_plans.split,
         caller.identity.space,
         asked.task,
         asked.tasks,
@@ -218,7 +218,7 @@ async def team_task_split(
     return _planned(planned)
 
 
-def _planned(planned: transitions.Planned) -> TaskPlanResult:
+def _planned(planned: task_plans.Planned) -> TaskPlanResult:
     given = len(planned.instruction_ids)
     note = "what is for somebody is given to them once it is ready; the rest goes to whoever claims it"
     return TaskPlanResult(

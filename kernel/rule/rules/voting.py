@@ -38,7 +38,7 @@ from kernel.rule.effects import (
 from kernel.rule.view import ProposalView, View, Workspace
 from protocol.message import SYSTEM, USER
 from protocol.names import is_personal, place_of, split_space
-from protocol.text import encode_json
+from protocol.text import encode_json, one_line
 from protocol.voting import BallotType, Binds, Method, Option, TieBreaker, Why
 
 _TYPES: Final[Mapping[BallotType, str]] = MappingProxyType(
@@ -79,11 +79,6 @@ _WHYS: Final[Mapping[Why, str]] = MappingProxyType(
         "cancelled": "cancelled",
     }
 )
-
-
-def one_line(text: str) -> str:
-    """``text`` without line breaks, so that it cannot look like a message of its own."""
-    return " ".join(text.split())
 
 
 def announced(opened: ProposalOpened) -> str:

@@ -9,7 +9,7 @@ from kernel.rule.draft import Author, Draft, Fact
 from kernel.store import idempotency
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.attempts import Held, held
-from kernel.store.idempotency import RequestKey, UnkeyedCall, Words, find, find_response, record_response
+from kernel.store.idempotency import RequestKey, UnkeyedCall, Words, find_response, record_response
 from kernel.store.quotas import use
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
@@ -18,6 +18,72 @@ from kernel.store.transitions.lease import Leased, lease
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.names import AgentKey, InstructionId, MessageId, instruction_id, message_id, place_of
+
+_encode: Final = msgspec.json.Encoder().encode
+_Result = TypeVar("_Result", bound=msgspec.Struct)
+
+
+class Speaker(NamedTuple):
+    """Author of a call, the user or an attempt, and what the ledger has of it."""
+
+    name: str
+    held: Held | None = None
+    author: Author | None = None
+    call: UnkeyedCall | None = None
+
+    @property
+    def number(self) -> int | None:
+        """Return the number of its instruction; None: it is a person."""
+        return None if self.held is None else self.held.number
+
+    @property
+    def hops(self) -> int:
+        """Return how far from the first cause it is that this one says something."""
+        return 0 if self.held is None else self.held.hops + 1
+
+    def known(self, result: type[_Result]) -> _Result | None:
+        """Return the recorded answer to the same call."""
+        given = None if self.call is None else self.call.result
+        return None if given is None else msgspec.json.decode(given, type=result)
+
+    def keep(self, tx: Transaction, result: _Result) -> _Result:
+        """Have the same call answered so again."""
+        if self.held is not None and self.call is not None:
+            idempotency.record(tx, self.held, self.call, _encode(result))
+        return result
+
+    def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
+        """Append ``draft`` as this one's, and count it with ``text`` (None: its own) among what it may say."""
+        holder = self.held
+        fact = Fact(
+            draft,
+            hops=self.hops if draft.hops is None else draft.hops,
+            cause=None if holder is None else holder.number,
+            speaker=None if holder is None else holder.agent,
+        )
+        if holder is None:
+            return apply_effects.apply_fact(tx, fact)
+        use(tx, holder, messages=1, text=draft.text if text is None else text)
+        written = apply_effects.apply_fact(tx, fact)
+        if written.instructions:
+            use(tx, holder, instructions=len(written.instructions))
+        return written
+
+
+def speaker(
+    tx: Transaction, space: str, author: Author | None, words: Words | None = None, call_key: str | None = None
+) -> Speaker:
+    """Return who calls in ``space``: without an ``author`` the user. What it did before is found by ``words``.
+
+    Raises Refused (stale_attempt, forbidden).
+    """
+    if author is None:
+        return Speaker(USER)
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if holder.space != space:
+        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+    call = None if words is None else idempotency.find(tx, author, holder, words, call_key)
+    return Speaker(holder.name, holder, author, call)
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,7 +95,6 @@ class Appended(msgspec.Struct, frozen=True, kw_only=True):
     not_woken: tuple[str, ...] = ()
 
 
-_encode: Final = msgspec.json.Encoder().encode
 _decoder: Final = msgspec.json.Decoder(Appended)
 
 
@@ -38,27 +103,28 @@ def append(
 ) -> Appended:
     """Append ``draft`` and evaluate it; on refusal nothing is kept.
 
-    A draft with an author is fenced. ``call_key`` (with an author) and ``request`` make it happen once: the second
-    time the recorded answer comes back. Raises Refused (stale_attempt, forbidden, key_reused, and
-    those of proposals).
+    A draft with an author is fenced: it speaks as its own agent, in its own space. ``call_key`` (with an author) and
+    ``request`` make it happen once: the second time the recorded answer comes back. Raises Refused (stale_attempt,
+    forbidden, key_reused, and those of proposals).
     """
-    author = None if draft.author is None else _speaker(tx, draft.author, draft)
+    who = Speaker(draft.sender)
+    if draft.author is not None:
+        words = (draft.kind, draft.text, draft.to, draft.asks)
+        who = speaker(tx, draft.space, draft.author, words, call_key)
+        if draft.sender != who.name:
+            raise Refused("forbidden", f"{who.name} may not speak as {draft.sender} in {place_of(draft.space)}")
     if request is not None and (recorded := find_response(tx.conn, request, tx.now_ms)) is not None:
         return _decoder.decode(recorded.response)
-    if author is None or draft.author is None:
-        appended = _append(tx, draft, None)
-    else:
-        # What an agent says, once for its call: what was said before is answered as it was then.
-        words = (draft.kind, draft.text, draft.to, draft.asks)
-        known = find(tx, draft.author, author, words, call_key)
-        if known.result is not None:
-            appended = _decoder.decode(known.result)
-        else:
-            use(tx, author, messages=1, text=draft.text)
-            appended = _append(tx, draft, author)
-            if appended.instruction_ids:
-                use(tx, author, instructions=len(appended.instruction_ids))
-            idempotency.record(tx, author, known, _encode(appended))
+    appended = who.known(Appended)
+    if appended is None:
+        said = who.say(tx, draft)
+        appended = Appended(
+            seq=said.first_seq,
+            message_id=message_id(said.first_seq),
+            instruction_ids=tuple(said.instructions),
+            not_woken=tuple(said.not_woken),
+        )
+        who.keep(tx, appended)
     if request is not None:
         record_response(tx, request, _encode(appended), status=202)
     return appended
@@ -102,85 +168,6 @@ def append_and_lease(
     appended = append(tx, draft, request=request)
     row = tx.conn.execute(HEAD, {"agent": agent, "now": tx.now_ms}).fetchone()
     return appended, None if row is None else lease(tx, instruction_id(int(str(row[0]))), token_hash)
-
-
-def _append(tx: Transaction, draft: Draft, author: Held | None) -> Appended:
-    hops = 0 if author is None else author.hops + 1
-    fact = Fact(
-        draft,
-        hops=hops if draft.hops is None else draft.hops,
-        cause=None if author is None else author.number,
-        speaker=None if author is None else author.agent,
-    )
-    recorder = apply_effects.apply_fact(tx, fact)
-    return Appended(
-        seq=recorder.first_seq,
-        message_id=message_id(recorder.first_seq),
-        instruction_ids=tuple(recorder.instructions),
-        not_woken=tuple(recorder.not_woken),
-    )
-
-
-def _speaker(tx: Transaction, author: Author, draft: Draft) -> Held:
-    """The instruction that speaks. It speaks as its own agent, in its own space, and as nobody else."""
-    instruction = held(tx.conn, author.instruction, author.epoch)
-    if draft.sender != instruction.name or draft.space != instruction.space:
-        raise Refused("forbidden", f"{instruction.name} may not speak as {draft.sender} in {place_of(draft.space)}")
-    return instruction
-
-
-_Result = TypeVar("_Result", bound=msgspec.Struct)
-
-
-class Speaker(NamedTuple):
-    """Author of a call, the user or an attempt, and what the ledger has of it."""
-
-    name: str
-    held: Held | None = None
-    call: UnkeyedCall | None = None
-
-    @property
-    def number(self) -> int | None:
-        """Return the number of its instruction; None: it is a person."""
-        return None if self.held is None else self.held.number
-
-    def known(self, result: type[_Result]) -> _Result | None:
-        """Return the recorded answer to the same call."""
-        given = None if self.call is None else self.call.result
-        return None if given is None else msgspec.json.decode(given, type=result)
-
-    def keep(self, tx: Transaction, result: _Result) -> _Result:
-        """Have the same call answered so again."""
-        if self.held is not None and self.call is not None:
-            idempotency.record(tx, self.held, self.call, _encode(result))
-        return result
-
-    def say(self, tx: Transaction, draft: Draft, text: str | None = None) -> apply_effects.EffectWriter:
-        """Append ``draft`` as this one's, and count it with ``text`` (None: its own) among what it may say."""
-        holder = self.held
-        fact = Fact(
-            draft,
-            hops=0 if holder is None else holder.hops + 1,
-            cause=None if holder is None else holder.number,
-            speaker=None if holder is None else holder.agent,
-        )
-        if holder is None:
-            return apply_effects.apply_fact(tx, fact)
-        use(tx, holder, messages=1, text=draft.text if text is None else text)
-        recorder = apply_effects.apply_fact(tx, fact)
-        if recorder.instructions:
-            use(tx, holder, instructions=len(recorder.instructions))
-        return recorder
-
-
-def speaker(tx: Transaction, space: str, author: Author | None, words: Words, call_key: str | None) -> Speaker:
-    """Return who calls: without an ``author`` the user. Raises Refused (stale_attempt, forbidden)."""
-    if author is None:
-        return Speaker(USER)
-    holder = held(tx.conn, author.instruction, author.epoch)
-    if holder.space != space:
-        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
-    return Speaker(holder.name, holder, find(tx, author, holder, words, call_key))
 
 
 WORD: Final = "continue"

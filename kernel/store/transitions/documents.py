@@ -10,21 +10,15 @@ import msgspec
 
 from kernel.policy.documents import (
     Change,
-    Hunk,
     NextVersion,
     Standing,
     check_file,
     check_judge,
     check_writer,
-    growth,
-    lines_of,
     next_version,
-    undoing,
-    unified,
-    visible,
 )
+from kernel.policy.text_diff import Hunk, growth, lines_of, undoing, unified, visible
 from kernel.rule.draft import Author, Draft
-from kernel.rule.rules.voting import one_line
 from kernel.store import documents
 from kernel.store.documents import Settings, StoredDocument
 from kernel.store.transaction import Transaction
@@ -41,6 +35,7 @@ from protocol.documents import (
 from protocol.errors import Refused
 from protocol.message import SYSTEM
 from protocol.names import message_id, number_of, place_of
+from protocol.text import one_line
 
 DIFF_LINES: Final = 60
 DIFF_CHARACTERS: Final = 4000

@@ -29,6 +29,7 @@ from kernel.store.transitions import tasks
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.landings import plan_landing, request_landing
+from kernel.store.transitions.task_plans import plan_of_file
 from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
 from kernel.store.workflows import running_runs
@@ -127,7 +128,7 @@ def start_run(
     if begins and started.mirror is not None:
         mark_redo(tx, record.space)  # its files hold what was said in earlier runs
     if begins and (planned := _definition.decode(started.definition).tasks):
-        tasks.plan(tx, record.space, planned, by_file=True)
+        plan_of_file(tx, record.space, planned)
     elif not begins:
         tasks.give_out_again(tx, record.space)
     if trees is not None:

@@ -19,7 +19,7 @@ from kernel.rule.draft import (
     ProposalDue,
     VoteCast,
 )
-from kernel.rule.rules.voting import announced, cancelled, may_break, one_line, unknown, voted
+from kernel.rule.rules.voting import announced, cancelled, may_break, unknown, voted
 from kernel.rule.view import ProposalView
 from kernel.store import documents, run_outcomes, voting
 from kernel.store.rule_view import TransactionView
@@ -31,6 +31,7 @@ from kernel.store.transitions.documents import accept_by_vote
 from protocol.errors import Refused
 from protocol.message import SYSTEM, MessageKind
 from protocol.names import InstructionId, message_id
+from protocol.text import one_line
 from protocol.voting import BallotInfo, ProposalTerms, Resolution
 
 

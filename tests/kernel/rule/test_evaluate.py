@@ -11,11 +11,11 @@ from protocol.errors import Refused
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
-from tests.kernel.rule.stage import SPACE, Stage, team
+from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
-def ended(status: Status, text: str = "") -> Stage:
-    stage = Stage(team("alice", "bob"))
+def ended(status: Status, text: str = "") -> ViewDouble:
+    view = ViewDouble(team("alice", "bob"))
     outcome = InstructionOutcome(
         instruction=InstructionId("i7"), status=status, text=text, cause="auth", error_class="permanent"
     )
@@ -26,18 +26,18 @@ def ended(status: Status, text: str = "") -> Stage:
         cause=7,
         speaker=AgentKey("alice@review:main"),
     )
-    evaluate(fact, CORE_TABLE, stage, stage)
-    return stage
+    evaluate(fact, CORE_TABLE, view, view)
+    return view
 
 
 def test_what_an_agent_says_at_the_end_is_its_reply_and_is_routed() -> None:
     """contracts 9: what an agent says at the end is its reply and is routed."""
-    stage = ended("done", "@bob your turn")
-    assert [(fact.draft.kind, fact.draft.sender, fact.hops, fact.cause) for fact, _ in stage.recorded] == [
+    view = ended("done", "@bob your turn")
+    assert [(fact.draft.kind, fact.draft.sender, fact.hops, fact.cause) for fact, _ in view.recorded] == [
         ("done", "alice", 3, 7),
         ("reply", "alice", 3, 7),
     ]
-    assert stage.woken() == [("bob@review:main", "immediate")]
+    assert view.woken() == [("bob@review:main", "immediate")]
 
 
 def test_an_empty_result_is_no_reply() -> None:
@@ -48,12 +48,12 @@ def test_an_empty_result_is_no_reply() -> None:
 @pytest.mark.parametrize("status", ["failed", "dead", "incomplete"])
 def test_a_failure_is_announced_by_the_system(status: Status) -> None:
     """Class, cause and id, never the agent's words."""
-    stage = ended(status, "secret plan @bob" if status != "incomplete" else "")
-    notice, _ = stage.recorded[-1]
+    view = ended(status, "secret plan @bob" if status != "incomplete" else "")
+    notice, _ = view.recorded[-1]
     assert (notice.draft.kind, notice.draft.sender) == ("system", "system")
     assert all(part in notice.draft.text for part in ("i7", "alice", "permanent", "auth"))
     assert "secret" not in notice.draft.text
-    assert stage.woken() == []
+    assert view.woken() == []
 
 
 def test_a_cancelled_instruction_is_not_announced() -> None:
@@ -76,11 +76,11 @@ def started(**changes: object) -> Fact:
 
 def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
     """A workflow starts with its members before its kickoff."""
-    stage = Stage(runs=False)
+    view = ViewDouble(runs=False)
     with pytest.raises(Refused, match="not running"):
         # The stage does not apply rows, so the kickoff that follows still finds nothing running.
-        evaluate(started(), CORE_TABLE, stage, stage)
-    (fact, puts), *_ = stage.recorded
+        evaluate(started(), CORE_TABLE, view, view)
+    (fact, puts), *_ = view.recorded
     assert fact.draft.kind == "status"
     assert [type(one.row).__name__ for one in puts if isinstance(one, WriteRow)] == ["StartRun", "SetMembers"]
 
@@ -88,7 +88,7 @@ def test_a_workflow_starts_with_its_members_before_its_kickoff() -> None:
 def test_a_workflow_that_runs_is_not_started_again() -> None:
     """contracts 7: exit 2 with a hint."""
     with pytest.raises(Refused) as caught:
-        evaluate(started(), CORE_TABLE, Stage(), Stage())
+        evaluate(started(), CORE_TABLE, ViewDouble(), ViewDouble())
     assert (caught.value.code, caught.value.hint) == ("already_running", "stop it first: awk stop @review:main")
 
 
@@ -96,7 +96,7 @@ def test_a_workflow_that_does_not_run_cannot_be_stopped() -> None:
     """Bad input and bad days: workflow not running."""
     fact = Fact(Draft(kind="status", space=SPACE, sender="system", payload=WorkflowStopped(status="done", exit_code=0)))
     with pytest.raises(Refused) as caught:
-        evaluate(fact, CORE_TABLE, Stage(runs=False), Stage())
+        evaluate(fact, CORE_TABLE, ViewDouble(runs=False), ViewDouble())
     assert caught.value.code == "workflow_not_running"
 
 
@@ -107,10 +107,10 @@ def test_proposals_that_answer_each_other_for_ever_are_stopped() -> None:
         return (Append(Draft(kind="system", space=fact.draft.space, sender="system", text=fact.draft.text)),)
 
     table = by_kind([Rule("echo", frozenset({"system"}), echo)])
-    stage = Stage()
+    view = ViewDouble()
     with pytest.raises(EvaluationOverrun):
-        evaluate(Fact(Draft(kind="system", space=SPACE, sender="system")), table, stage, stage)
-    assert len(stage.recorded) == MAX_DEPTH + 1
+        evaluate(Fact(Draft(kind="system", space=SPACE, sender="system")), table, view, view)
+    assert len(view.recorded) == MAX_DEPTH + 1
 
 
 def test_proposals_are_asked_in_the_order_of_the_table() -> None:

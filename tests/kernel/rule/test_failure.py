@@ -8,20 +8,20 @@ from kernel.rule.view import EndedInstruction
 from protocol.errors import Cause
 from protocol.instruction import Status
 from protocol.names import AgentKey, InstructionId
-from tests.kernel.rule.stage import Stage
+from tests.kernel.rule.view_double import ViewDouble
 
 
 def told(before: EndedInstruction | None, status: Status = "failed", cause: Cause | None = "untrusted") -> bool:
     """Whether the failure of alice's wakeup i7 is told, where the one before it ended like that."""
-    stage = Stage()
+    view = ViewDouble()
     if before is not None:
-        stage.wakeups[7] = before
+        view.wakeups[7] = before
     payload = InstructionOutcome(instruction=InstructionId("i7"), status=status, cause=cause, error_class="permanent")
     fact = Fact(
         Draft(kind="failed", space="dm:alice", sender="alice", payload=payload), cause=7, speaker=AgentKey("alice")
     )
-    evaluate(fact, CORE_TABLE, stage, stage)
-    return any(fact.draft.kind == "system" for fact, _ in stage.recorded)
+    evaluate(fact, CORE_TABLE, view, view)
+    return any(fact.draft.kind == "system" for fact, _ in view.recorded)
 
 
 def test_a_wakeup_that_fails_as_the_last_one_did_is_not_told_again() -> None:

@@ -7,11 +7,11 @@ from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey
-from tests.kernel.rule.stage import SPACE, Stage, team
+from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
 def said(
-    stage: Stage,
+    view: ViewDouble,
     text: str,
     *,
     kind: MessageKind = "said",
@@ -21,45 +21,45 @@ def said(
     mentions: tuple[str, ...] | None = None,
     hops: int = 0,
     cause: int | None = None,
-) -> Stage:
-    speaker = None if cause is None else AgentKey(stage.members.get(sender, sender))
+) -> ViewDouble:
+    speaker = None if cause is None else AgentKey(view.members.get(sender, sender))
     fact = Fact(
         Draft(kind=kind, space=space, sender=sender, text=text, to=to, mentions=mentions),
         hops=hops,
         cause=cause,
         speaker=speaker,
     )
-    evaluate(fact, CORE_TABLE, stage, stage)
-    return stage
+    evaluate(fact, CORE_TABLE, view, view)
+    return view
 
 
 def test_a_direct_message_wakes_its_agent_at_once() -> None:
     """contracts 2: alice is a DM in her personal space."""
-    assert said(Stage(), "hi", space="dm:alice").woken() == [("alice", "immediate")]
+    assert said(ViewDouble(), "hi", space="dm:alice").woken() == [("alice", "immediate")]
 
 
 def test_what_an_agent_says_in_its_own_space_wakes_nobody() -> None:
     """User -> agent only."""
-    stage = said(Stage(), "@bob hi", space="dm:alice", sender="alice", cause=1)
-    assert (stage.woken(), len(stage.recorded)) == ([], 1)
+    view = said(ViewDouble(), "@bob hi", space="dm:alice", sender="alice", cause=1)
+    assert (view.woken(), len(view.recorded)) == ([], 1)
 
 
 def test_an_unknown_agent_is_refused_before_anything_is_recorded() -> None:
     """Exit 5 of contracts 7."""
-    stage = Stage()
+    view = ViewDouble()
     with pytest.raises(Refused) as caught:
-        said(stage, "hi", space="dm:zoe")
-    assert (caught.value.code, stage.recorded) == ("unknown_agent", [])
+        said(view, "hi", space="dm:zoe")
+    assert (caught.value.code, view.recorded) == ("unknown_agent", [])
 
 
 def test_a_direct_send_to_a_member_waits_its_turn() -> None:
     """Lane normal."""
-    assert said(Stage(team("alice")), "hi", to=("alice",)).woken() == [("alice@review:main", "normal")]
+    assert said(ViewDouble(team("alice")), "hi", to=("alice",)).woken() == [("alice@review:main", "normal")]
 
 
 def test_a_mention_is_urgent_whatever_its_case() -> None:
     """contracts 2: case-insensitive."""
-    assert said(Stage(team("alice")), "ask @Alice").woken() == [("alice@review:main", "immediate")]
+    assert said(ViewDouble(team("alice")), "ask @Alice").woken() == [("alice@review:main", "immediate")]
 
 
 @pytest.mark.promise("TF20")
@@ -69,89 +69,89 @@ def test_no_word_changes_the_lane(shout: str, text: str, lane: str) -> None:
     """How a message is sent decides, whatever an agent writes into it."""
     to = () if "@" in text else ("alice",)
     for words in (text, shout + text):
-        stage = said(Stage(team("alice", "bob")), words, sender="bob", to=to, cause=1)
-        assert stage.woken() == [("alice@review:main", lane)]
+        view = said(ViewDouble(team("alice", "bob")), words, sender="bob", to=to, cause=1)
+        assert view.woken() == [("alice@review:main", lane)]
 
 
 def test_who_is_addressed_and_mentioned_is_woken_once() -> None:
     """One delivery for each recipient."""
-    stage = said(Stage(team("alice", "bob")), "@alice @bob hi", to=("alice",))
-    assert stage.woken() == [("alice@review:main", "normal"), ("bob@review:main", "immediate")]
-    assert stage.delivered() == ["alice@review:main", "bob@review:main"]
+    view = said(ViewDouble(team("alice", "bob")), "@alice @bob hi", to=("alice",))
+    assert view.woken() == [("alice@review:main", "normal"), ("bob@review:main", "immediate")]
+    assert view.delivered() == ["alice@review:main", "bob@review:main"]
 
 
 def test_a_member_is_found_by_its_name_in_the_workflow() -> None:
     """A ref may have another name there than its file."""
-    stage = Stage({"critic": "bob"})
-    assert said(stage, "@critic and @bob").woken() == [("bob", "immediate")]
+    view = ViewDouble({"critic": "bob"})
+    assert said(view, "@critic and @bob").woken() == [("bob", "immediate")]
 
 
 def test_without_a_mention_nobody_is_woken() -> None:
     """Pull only."""
-    stage = said(Stage(team("alice")), "just saying; mail me at a@alice.example")
-    assert (stage.woken(), stage.delivered()) == ([], [])
+    view = said(ViewDouble(team("alice")), "just saying; mail me at a@alice.example")
+    assert (view.woken(), view.delivered()) == ([], [])
 
 
 @pytest.mark.promise("TF13")
 def test_nobody_wakes_itself() -> None:
     """Nobody wakes itself, also under another name."""
-    stage = Stage({"alice": "a", "twin": "a", "bob": "b"})
-    said(stage, "@alice @twin @bob", sender="alice", cause=1)
-    assert stage.woken() == [("b", "immediate")]
+    view = ViewDouble({"alice": "a", "twin": "a", "bob": "b"})
+    said(view, "@alice @twin @bob", sender="alice", cause=1)
+    assert view.woken() == [("b", "immediate")]
 
 
 def test_a_ninth_mention_is_delivered_and_not_woken() -> None:
     """contracts 2: a ninth mention is delivered and not woken."""
     names = [f"m{number}" for number in range(10)]
-    stage = said(Stage(team(*names)), " ".join(f"@{name}" for name in names))
-    assert len(stage.woken()) == 8
-    assert len(stage.delivered()) == 10
+    view = said(ViewDouble(team(*names)), " ".join(f"@{name}" for name in names))
+    assert len(view.woken()) == 8
+    assert len(view.delivered()) == 10
 
 
 def test_a_final_reply_does_not_wake_again_whom_its_work_addressed() -> None:
     """contracts 9: a final reply does not wake again whom its work addressed."""
-    stage = Stage(team("alice", "bob", "carol"), addressed=frozenset({"bob@review:main"}))
-    said(stage, "@bob @carol done", kind="reply", sender="alice", cause=1)
-    assert stage.woken() == [("carol@review:main", "immediate")]
+    view = ViewDouble(team("alice", "bob", "carol"), addressed=frozenset({"bob@review:main"}))
+    said(view, "@bob @carol done", kind="reply", sender="alice", cause=1)
+    assert view.woken() == [("carol@review:main", "immediate")]
 
 
 @pytest.mark.promise("CF16")
 def test_mentions_that_were_given_replace_those_in_the_text() -> None:
     """What setup printed wakes nobody."""
-    stage = said(Stage(team("alice", "bob")), "@alice and @bob", kind="kickoff", mentions=("alice",))
-    assert stage.woken() == [("alice@review:main", "immediate")]
+    view = said(ViewDouble(team("alice", "bob")), "@alice and @bob", kind="kickoff", mentions=("alice",))
+    assert view.woken() == [("alice@review:main", "immediate")]
 
 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(
     ("stage", "hops", "waits_for"),
     [
-        (Stage(team("bob"), hops=3), 4, "hops"),
-        (Stage(team("bob"), instructions=2, assigned=2), 0, "hops"),
+        (ViewDouble(team("bob"), hops=3), 4, "hops"),
+        (ViewDouble(team("bob"), instructions=2, assigned=2), 0, "hops"),
     ],
 )
-def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(stage: Stage, hops: int, waits_for: str) -> None:
+def test_a_limit_wakes_nobody_says_so_once_and_keeps_the_work(view: ViewDouble, hops: int, waits_for: str) -> None:
     """What it holds back waits for a person, and is not lost."""
-    said(stage, "@bob go", hops=hops)
-    stage.limited = True
-    said(stage, "@bob go", hops=hops)
-    assert stage.woken() == []
-    assert stage.held_back() == [("bob@review:main", waits_for)] * 2
-    assert [fact.draft.kind for fact, _ in stage.recorded] == ["said", "system", "said"]
+    said(view, "@bob go", hops=hops)
+    view.limited = True
+    said(view, "@bob go", hops=hops)
+    assert view.woken() == []
+    assert view.held_back() == [("bob@review:main", waits_for)] * 2
+    assert [fact.draft.kind for fact, _ in view.recorded] == ["said", "system", "said"]
 
 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(("by", "waits_for"), [("budget", "budget"), ("wall_time", "hops")])
 def test_where_the_budget_is_used_up_nobody_is_woken_whatever_is_said(by: str, waits_for: str) -> None:
     """Also the user's own message waits; it was told when the budget ended. Time is not called money."""
-    stage = said(Stage(team("bob"), limited=True, limited_by=by), "@bob go")
-    assert (stage.woken(), stage.held_back()) == ([], [("bob@review:main", waits_for)])
+    view = said(ViewDouble(team("bob"), limited=True, limited_by=by), "@bob go")
+    assert (view.woken(), view.held_back()) == ([], [("bob@review:main", waits_for)])
 
 
 def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:
     """The guard is for the chain: what the user says is a chain of its own."""
-    stage = said(Stage(team("bob"), hops=3, limited=True, limited_by="hops"), "@bob go")
-    assert stage.woken() == [("bob@review:main", "immediate")]
+    view = said(ViewDouble(team("bob"), hops=3, limited=True, limited_by="hops"), "@bob go")
+    assert view.woken() == [("bob@review:main", "immediate")]
 
 
 @pytest.mark.parametrize(
@@ -161,17 +161,17 @@ def test_under_the_hop_limit_of_one_chain_another_goes_on() -> None:
 def test_a_refusal_says_what_to_do(runs: bool, code: str, hint: str) -> None:
     """contracts 2: two errors; one names the command, the other the file."""
     with pytest.raises(Refused) as caught:
-        said(Stage(team("alice"), runs=runs), "hi", to=("zoe",))
+        said(ViewDouble(team("alice"), runs=runs), "hi", to=("zoe",))
     assert caught.value.code == code
     assert hint in (caught.value.hint or "")
 
 
 def test_a_message_that_no_worker_could_be_given_is_refused() -> None:
     """Bad input changes nothing: what was accepted can be delivered."""
-    stage = Stage()
+    view = ViewDouble()
     with pytest.raises(Refused) as caught:
-        said(stage, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
-    assert (caught.value.code, stage.recorded) == ("too_large", [])
+        said(view, "é" * TEXT_LIMIT_BYTES, space="dm:alice")
+    assert (caught.value.code, view.recorded) == ("too_large", [])
 
 
 @pytest.mark.parametrize(
@@ -189,17 +189,17 @@ def test_the_users_word_takes_up_what_was_left_incomplete(
     text: str, sender: str, kind: MessageKind, expected: int | None
 ) -> None:
     """`awk send alice continue` picks up from the saved thread."""
-    stage = Stage(members=team("alice"), left_incomplete={(SPACE, f"alice@{SPACE}"): 7, ("dm:alice", "alice"): 8})
-    said(stage, text, sender=sender, kind=kind, to=("alice",))
-    assert stage.taken_up() == [expected]
+    view = ViewDouble(members=team("alice"), left_incomplete={(SPACE, f"alice@{SPACE}"): 7, ("dm:alice", "alice"): 8})
+    said(view, text, sender=sender, kind=kind, to=("alice",))
+    assert view.taken_up() == [expected]
 
 
 def test_without_a_channel_agents_do_not_hear_each_other_and_the_user_reaches_all() -> None:
     """workspace: false: a final answer wakes nobody, nothing else can be said; the user's words go where they say."""
-    stage = Stage(team("alice", "bob"), has_channel=False)
-    said(stage, "done, @bob", kind="reply", sender="alice", cause=1)
-    assert (stage.woken(), stage.delivered()) == ([], [])
+    view = ViewDouble(team("alice", "bob"), has_channel=False)
+    said(view, "done, @bob", kind="reply", sender="alice", cause=1)
+    assert (view.woken(), view.delivered()) == ([], [])
     with pytest.raises(Refused, match="has no channel: its agents do not hear each other"):
-        said(stage, "@bob look", sender="alice", cause=1)
-    assert said(stage, "@bob hi").woken() == [("bob@review:main", "immediate")]
-    assert said(stage, "hi", to=("alice",)).woken()[1:] == [("alice@review:main", "normal")]
+        said(view, "@bob look", sender="alice", cause=1)
+    assert said(view, "@bob hi").woken() == [("bob@review:main", "immediate")]
+    assert said(view, "hi", to=("alice",)).woken()[1:] == [("alice@review:main", "normal")]

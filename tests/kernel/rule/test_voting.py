@@ -25,15 +25,15 @@ from protocol.errors import Refused
 from protocol.message import MessageKind
 from protocol.names import AgentKey
 from protocol.voting import METADATA_BYTES, BallotType, Option, ProposalTerms, Resolution
-from tests.kernel.rule.stage import SPACE, Stage, team
+from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 NAMES: Final = ("alice", "bob", "carol")
 AB: Final = (Option(id="a", label="Apples"), Option(id="b", label=""))
 LATER_MS: Final = 60_000
 
 
-def stage(*ballots: ProposalView, **more: Any) -> Stage:
-    return Stage(members=team(*NAMES), ballots=ballots, **more)
+def view(*ballots: ProposalView, **more: Any) -> ViewDouble:
+    return ViewDouble(members=team(*NAMES), ballots=ballots, **more)
 
 
 def ballot(**more: Any) -> ProposalView:
@@ -43,7 +43,9 @@ def ballot(**more: Any) -> ProposalView:
     return replace(known, **more)
 
 
-def said(where: Stage, kind: MessageKind, payload: Payload, sender: str = "alice", space: str = SPACE) -> Stage:
+def said(
+    where: ViewDouble, kind: MessageKind, payload: Payload, sender: str = "alice", space: str = SPACE
+) -> ViewDouble:
     """One message, and all that follows from it."""
     agent = sender in NAMES
     fact = Fact(
@@ -56,7 +58,7 @@ def said(where: Stage, kind: MessageKind, payload: Payload, sender: str = "alice
     return where
 
 
-def rows(where: Stage) -> list[Any]:
+def rows(where: ViewDouble) -> list[Any]:
     return [one.row for _, effects in where.recorded for one in effects if isinstance(one, WriteRow)]
 
 
@@ -67,7 +69,7 @@ def opened(type: BallotType = "decision", options: tuple[Option, ...] = AB, **mo
 
 def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
     """The electorate is snapshotted; lane immediate, and it may join."""
-    where = said(stage(), "proposal", opened())
+    where = said(view(), "proposal", opened())
     assert where.woken() == [(f"bob@{SPACE}", "immediate"), (f"carol@{SPACE}", "immediate")]
     (row,) = rows(where)
     assert isinstance(row, OpenProposal)
@@ -77,7 +79,7 @@ def test_everybody_but_its_creator_is_woken_as_by_a_mention() -> None:
 
 def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
     """REST: nobody is left out."""
-    assert len(said(stage(), "proposal", opened(), "user").woken()) == 3
+    assert len(said(view(), "proposal", opened(), "user").woken()) == 3
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_what_a_person_puts_to_the_vote_wakes_all() -> None:
 )
 def test_what_cannot_be_voted_on_is_refused(wrong: ProposalOpened, words: str) -> None:
     """contracts 5: bounds, options by type, quorum; nothing is recorded."""
-    where = stage()
+    where = view()
     with pytest.raises(Refused, match=words) as caught:
         said(where, "proposal", wrong)
     assert (caught.value.code, where.recorded) == ("bad_request", [])
@@ -112,7 +114,7 @@ def test_a_title_that_says_nothing_or_too_much_is_refused() -> None:
     """bounded."""
     for title in (" \n", "x" * 201):
         with pytest.raises(Refused, match="title"):
-            said(stage(), "proposal", with_defaults(ProposalTerms(type="approval", title=title), "p1", NAMES, 0))
+            said(view(), "proposal", with_defaults(ProposalTerms(type="approval", title=title), "p1", NAMES, 0))
 
 
 def test_an_election_may_be_between_some_members() -> None:
@@ -124,14 +126,14 @@ def test_an_election_may_be_between_some_members() -> None:
 @pytest.mark.parametrize(
     ("where", "space", "code"),
     [
-        (stage(), "dm:alice", "not_a_participant"),
-        (stage(runs=False), SPACE, "workflow_not_running"),
-        (stage(has_channel=False), SPACE, "not_a_participant"),
-        (stage(ballot(state="cancelled")), SPACE, "already_exists"),
-        (stage(*(ballot(number=n, name=f"x{n}") for n in range(16))), SPACE, "conflict"),
+        (view(), "dm:alice", "not_a_participant"),
+        (view(runs=False), SPACE, "workflow_not_running"),
+        (view(has_channel=False), SPACE, "not_a_participant"),
+        (view(ballot(state="cancelled")), SPACE, "already_exists"),
+        (view(*(ballot(number=n, name=f"x{n}") for n in range(16))), SPACE, "conflict"),
     ],
 )
-def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: Stage, space: str, code: str) -> None:
+def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: ViewDouble, space: str, code: str) -> None:
     """A refusal says what to do."""
     with pytest.raises(Refused) as caught:
         said(where, "proposal", opened(), "user", space)
@@ -140,7 +142,7 @@ def test_where_nobody_can_vote_nothing_is_put_to_the_vote(where: Stage, space: s
 
 def test_a_vote_is_a_row_and_wakes_nobody() -> None:
     """contracts 9: kind vote."""
-    where = said(stage(ballot()), "vote", VoteCast(name="p1", choice="a", now_ms=0, reason="so"), "bob")
+    where = said(view(ballot()), "vote", VoteCast(name="p1", choice="a", now_ms=0, reason="so"), "bob")
     assert rows(where) == [RecordVote(ballot=1, voter="bob", choice="a", reason="so")]
     assert where.woken() == []
 
@@ -149,7 +151,7 @@ def test_a_vote_is_a_row_and_wakes_nobody() -> None:
 def test_the_last_vote_is_followed_by_what_comes_of_it() -> None:
     """One transaction; the end has hops by causation, and wakes its creator."""
     where = said(
-        stage(ballot(votes={"alice": "a", "bob": "b"}, hops=9)),
+        view(ballot(votes={"alice": "a", "bob": "b"}, hops=9)),
         "vote",
         VoteCast(name="p1", choice="b", now_ms=0),
         "carol",
@@ -167,36 +169,36 @@ def test_a_tie_is_told_to_its_creator_once() -> None:
     counting = replace(ballot().counting, tie_breaker="creator-decides", quorum=2)
     known = ballot(counting=counting, votes={"bob": "a"})
     vote = VoteCast(name="p1", choice="b", now_ms=0)
-    where = said(stage(known), "vote", vote, "carol")
+    where = said(view(known), "vote", vote, "carol")
     assert rows(where)[1:] == [RecordTie(ballot=1)]
     assert where.woken() == [(f"alice@{SPACE}", "immediate")]
-    assert len(said(stage(replace(known, tie_told=True)), "vote", vote, "carol").recorded) == 1
+    assert len(said(view(replace(known, tie_told=True)), "vote", vote, "carol").recorded) == 1
 
 
 @pytest.mark.promise("P24")
 def test_its_deadline_is_never_refused() -> None:
     """What is due ends, whatever became of it; one that is over, or not due, is left as it is."""
     due = ProposalDue(name="p1", now_ms=LATER_MS)
-    where = said(stage(ballot()), "due", due, "system")
+    where = said(view(ballot()), "due", due, "system")
     assert rows(where) == [
         EndProposal(ballot=1, ended=ProposalEnded(name="p1", state="expired", winner=None, why="deadline", wakes=True))
     ]
-    assert rows(said(stage(ballot(state="cancelled")), "due", due, "system")) == []
-    assert rows(said(stage(ballot()), "due", ProposalDue(name="p1", now_ms=LATER_MS - 1), "system")) == []
-    assert rows(said(stage(), "due", due, "system")) == []
+    assert rows(said(view(ballot(state="cancelled")), "due", due, "system")) == []
+    assert rows(said(view(ballot()), "due", ProposalDue(name="p1", now_ms=LATER_MS - 1), "system")) == []
+    assert rows(said(view(), "due", due, "system")) == []
 
 
 @pytest.mark.promise("P27")
 def test_a_limit_holds_back_who_would_be_woken_by_the_end() -> None:
     """A limit holds back who would be woken by the end."""
-    where = said(stage(ballot(), assigned=1000), "due", ProposalDue(name="p1", now_ms=LATER_MS), "system")
+    where = said(view(ballot(), assigned=1000), "due", ProposalDue(name="p1", now_ms=LATER_MS), "system")
     assert (where.woken(), where.held_back()) == ([], [(f"alice@{SPACE}", "hops")])
 
 
 def test_the_end_of_the_workflow_cancels_what_is_open() -> None:
     """Stop: in the same transaction, and nobody is woken."""
     where = said(
-        stage(ballot(), ballot(number=2, name="p2", state="resolved")),
+        view(ballot(), ballot(number=2, name="p2", state="resolved")),
         "status",
         WorkflowStopped(status="stopped", exit_code=0),
         "system",
@@ -207,15 +209,15 @@ def test_the_end_of_the_workflow_cancels_what_is_open() -> None:
 
 def test_a_quiet_end_wakes_nobody() -> None:
     """clear: there is nothing left to look at."""
-    where = said(stage(ballot()), "resolved", ProposalCancelled(name="p1", quietly=True), "user")
+    where = said(view(ballot()), "resolved", ProposalCancelled(name="p1", quietly=True), "user")
     assert (len(rows(where)), where.woken()) == (1, [])
 
 
 def test_other_messages_of_these_kinds_and_ballots_that_are_gone_change_nothing() -> None:
     """What another version wrote."""
-    assert rows(said(stage(), "proposal", ProposalTied(name="p1"), "system")) == []
+    assert rows(said(view(), "proposal", ProposalTied(name="p1"), "system")) == []
     ended = ProposalEnded(name="p1", state="resolved", winner=None, why="quorum", wakes=True)
-    assert rows(said(stage(), "resolved", ended, "system")) == []
+    assert rows(said(view(), "resolved", ended, "system")) == []
 
 
 def test_what_is_announced_says_all_one_needs_to_vote() -> None:

@@ -6,20 +6,20 @@ from kernel.rule.draft import Draft, Fact, WakeupDue
 from kernel.rule.effects import Assign, Deliver, LimitRun, WriteRow
 from kernel.rule.evaluate import CORE_TABLE, evaluate
 from protocol.names import AgentKey, AgentName
-from tests.kernel.rule.stage import SPACE, Stage, team
+from tests.kernel.rule.view_double import SPACE, ViewDouble, team
 
 
-def come(stage: Stage, *, agent: str = "alice", home: str = "dm:alice", workspace: str | None = None) -> None:
+def come(view: ViewDouble, *, agent: str = "alice", home: str = "dm:alice", workspace: str | None = None) -> None:
     payload = WakeupDue(agent=AgentKey(agent), workspace=workspace)
     fact = Fact(Draft(kind="due", space=home, sender="system", text="@bob look around", payload=payload))
-    evaluate(fact, CORE_TABLE, stage, stage)
+    evaluate(fact, CORE_TABLE, view, view)
 
 
-def places(stage: Stage) -> list[tuple[str, str, str]]:
+def places(view: ViewDouble) -> list[tuple[str, str, str]]:
     """Where who was given work, under which name."""
     return [
         (fact.draft.space, one.agent, one.name)
-        for fact, effects in stage.recorded
+        for fact, effects in view.recorded
         for one in effects
         if isinstance(one, Assign)
     ]
@@ -27,9 +27,9 @@ def places(stage: Stage) -> list[tuple[str, str, str]]:
 
 def test_it_wakes_its_agent_alone_in_the_background() -> None:
     """A wakeup yields to everything else; names in its words wake nobody."""
-    stage = Stage(members=team("bob"))
-    come(stage)
-    [(fact, effects)] = stage.recorded
+    view = ViewDouble(members=team("bob"))
+    come(view)
+    [(fact, effects)] = view.recorded
     assert (fact.draft.space, fact.hops) == ("dm:alice", 0)
     alice, name = AgentKey("alice"), AgentName("alice")
     assert effects == (Assign(alice, name, "background", 0), Deliver(alice, name))
@@ -38,30 +38,30 @@ def test_it_wakes_its_agent_alone_in_the_background() -> None:
 def test_it_wakes_in_the_workspace_it_names_if_that_runs_with_its_agent() -> None:
     """contracts 1: schedule. No tag: any that runs."""
     for wanted in ("review", "review:main"):
-        stage = Stage(members={"critic": "alice"})
-        come(stage, workspace=wanted)
-        assert places(stage) == [(SPACE, "alice", "critic")]
+        view = ViewDouble(members={"critic": "alice"})
+        come(view, workspace=wanted)
+        assert places(view) == [(SPACE, "alice", "critic")]
 
 
 def test_it_wakes_at_home_where_the_workspace_does_not_run_or_is_not_its_own() -> None:
     """contracts 1: a workspace that does not run -> personal."""
     member = {"critic": "alice"}
-    for stage, wanted in (
-        (Stage(members=member, runs=False), "review"),
-        (Stage(members=member), "review:other"),
-        (Stage(members=member), "deploy"),
-        (Stage(members=team("bob")), "review"),
+    for view, wanted in (
+        (ViewDouble(members=member, runs=False), "review"),
+        (ViewDouble(members=member), "review:other"),
+        (ViewDouble(members=member), "deploy"),
+        (ViewDouble(members=team("bob")), "review"),
     ):
-        come(stage, workspace=wanted)
-        assert places(stage) == [("dm:alice", "alice", "alice")]
+        come(view, workspace=wanted)
+        assert places(view) == [("dm:alice", "alice", "alice")]
 
 
 def test_the_schedule_of_a_workflow_wakes_in_its_workspace_and_nowhere_else() -> None:
     """An inline agent has no other place."""
-    stage = Stage(members=team("helper"))
-    come(stage, agent=f"helper@{SPACE}", home=SPACE)
-    assert places(stage) == [(SPACE, f"helper@{SPACE}", "helper")]
-    stopped = Stage(members=team("helper"), runs=False)
+    view = ViewDouble(members=team("helper"))
+    come(view, agent=f"helper@{SPACE}", home=SPACE)
+    assert places(view) == [(SPACE, f"helper@{SPACE}", "helper")]
+    stopped = ViewDouble(members=team("helper"), runs=False)
     come(stopped, agent=f"helper@{SPACE}", home=SPACE)
     assert places(stopped) == []
 
@@ -69,19 +69,19 @@ def test_the_schedule_of_a_workflow_wakes_in_its_workspace_and_nowhere_else() ->
 @pytest.mark.promise("P13")
 def test_a_workspace_that_a_limit_holds_is_left_alone_and_told_once() -> None:
     """Work that nobody asked for does not pile up behind a limit."""
-    stage = Stage(members=team("helper"), instructions=3, assigned=3)
-    come(stage, agent=f"helper@{SPACE}", home=SPACE)
-    (_, effects), (notice, _) = stage.recorded
+    view = ViewDouble(members=team("helper"), instructions=3, assigned=3)
+    come(view, agent=f"helper@{SPACE}", home=SPACE)
+    (_, effects), (notice, _) = view.recorded
     assert effects == (WriteRow(LimitRun(space=SPACE, by="instructions")),)
     assert (notice.draft.kind, notice.draft.sender) == ("system", "system")
     assert "awk continue @review:main" in notice.draft.text
-    told = Stage(members=team("helper"), instructions=3, assigned=3, limited=True)
+    told = ViewDouble(members=team("helper"), instructions=3, assigned=3, limited=True)
     come(told, agent=f"helper@{SPACE}", home=SPACE)
     assert [effects for _, effects in told.recorded] == [()]
 
 
 def test_an_agent_that_is_gone_is_not_woken() -> None:
     """The timer comes too late: nothing happens."""
-    stage = Stage(agents=frozenset())
-    come(stage)
-    assert places(stage) == []
+    view = ViewDouble(agents=frozenset())
+    come(view)
+    assert places(view) == []

@@ -17,9 +17,9 @@ from typing import Final
 
 from kernel.store.landings import Landing
 from protocol.api.merges import MergeRequest
-from tests.kernel.services.landing_ground import BRANCH
 from tests.kernel.services.landing_life import EVENTS, user_git
-from tests.kernel.workflows.git_ground import Ground, ground_in
+from tests.kernel.services.landing_project import BRANCH
+from tests.kernel.workflows.git_project import GitProject, ground_in
 
 FILES: Final = ("one.txt", "two.txt", "three.txt")
 LINES: Final = 24
@@ -68,7 +68,7 @@ class History:
 
     seed: int
     chance: random.Random
-    ground: Ground
+    git_project: GitProject
     authors: dict[str, Author]
     groups: list[Group]
     checked_out: bool
@@ -80,45 +80,45 @@ class History:
     @property
     def store(self) -> str:
         """The file of its kernels."""
-        return str(self.ground.folder / "store.db")
+        return str(self.git_project.folder / "store.db")
 
     def note(self, *words: str) -> None:
         """Note what the user did; it is there whoever is killed next."""
-        with (self.ground.folder / "acts").open("a", encoding="utf-8") as target:
+        with (self.git_project.folder / "acts").open("a", encoding="utf-8") as target:
             target.write("\t".join(words) + "\n")
 
     def acts(self) -> list[list[str]]:
         """What the user did."""
-        file = self.ground.folder / "acts"
+        file = self.git_project.folder / "acts"
         return [line.split("\t") for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def template_in(folder: Path) -> Ground:
+def template_in(folder: Path) -> GitProject:
     """The repository that all histories begin with: with refs of the user's, files that are in no commit, a reflog."""
-    ground = ground_in(folder)
+    git_project = ground_in(folder)
     for name in FILES:
-        ground.write(name, "".join(f"{name} {line}\n" for line in range(LINES)))
+        git_project.write(name, "".join(f"{name} {line}\n" for line in range(LINES)))
     for name in ("x", "y"):
-        ground.write(f"defs/{name}", f"def {name}\n")
-    (ground.root / "b.bin").write_bytes(bytes(range(99)) + b"\nbase\0")
-    ground.write(".gitignore", ".env\n")
-    ground.commit()
-    ground.write(".env", "SECRET=1\n")
-    ground.write("notes of mine", "not committed\n")
+        git_project.write(f"defs/{name}", f"def {name}\n")
+    (git_project.root / "b.bin").write_bytes(bytes(range(99)) + b"\nbase\0")
+    git_project.write(".gitignore", ".env\n")
+    git_project.commit()
+    git_project.write(".env", "SECRET=1\n")
+    git_project.write("notes of mine", "not committed\n")
     for ref in ELSEWHERE:
-        ground.git("update-ref", ref, "main")
-    return ground
+        git_project.git("update-ref", ref, "main")
+    return git_project
 
 
-def draw(seed: int, folder: Path, template: Ground, met: Counter[str]) -> History:
+def draw(seed: int, folder: Path, template: GitProject, met: Counter[str]) -> History:
     """The history of ``seed`` in the new ``folder``: its branches are there, and nothing was asked for."""
     chance = random.Random(seed)
     shutil.copytree(template.folder, folder, symlinks=True)
-    ground = Ground(folder)
+    git_project = GitProject(folder)
     checked_out = chance.random() < 0.6
     if not checked_out:
-        (ground.root / ".git/HEAD").write_text("ref: refs/heads/elsewhere\n")
-    base = files_of(ground, "main")
+        (git_project.root / ".git/HEAD").write_text("ref: refs/heads/elsewhere\n")
+    base = files_of(git_project, "main")
     authors: dict[str, Author] = {}
     rows: list[bytes] = []
     for number in range(chance.randint(2, 10)):
@@ -130,7 +130,7 @@ def draw(seed: int, folder: Path, template: Ground, met: Counter[str]) -> Histor
         authors[name] = Author(name, files, lines(files) - lines(start), lines(start) - lines(files), kept | {name})
         origin = f"refs/heads/{BRANCH}{before.name}" if before else "refs/heads/main"
         rows.append(commit_of(f"refs/heads/{BRANCH}{name}", name, (origin,), start, files))
-    ground.give(b"".join(rows), "fast-import", "--quiet")
+    git_project.give(b"".join(rows), "fast-import", "--quiet")
     left, groups = list(authors), []
     while left:
         size = chance.choice((1, 1, 2, 3))
@@ -141,7 +141,7 @@ def draw(seed: int, folder: Path, template: Ground, met: Counter[str]) -> Histor
         groups.append(Group(tuple(left[:size]), request, chance.random() < 0.3))
         left = left[size:]
     met.update(histories=1, authors=len(authors), merges=len(groups))
-    return History(seed, chance, ground, authors, groups, checked_out, met)
+    return History(seed, chance, git_project, authors, groups, checked_out, met)
 
 
 def _work(author: str, chance: random.Random, start: Tree) -> Tree:
@@ -190,9 +190,9 @@ def is_green(files: Mapping[str, bytes]) -> bool:
     return sum(name.startswith("only/") for name in files) <= 1 and all(f"defs/{name}" in files for name in used)
 
 
-def files_of(ground: Ground, commit: str) -> Tree:
+def files_of(git_project: GitProject, commit: str) -> Tree:
     """All files of ``commit``."""
-    packed = user_git(ground, "archive", "--format=tar", commit)
+    packed = user_git(git_project, "archive", "--format=tar", commit)
     assert packed is not None, commit
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         found = ((member.name, archive.extractfile(member)) for member in archive.getmembers() if member.isfile())
@@ -226,25 +226,25 @@ def acts_of(history: History) -> dict[int, Callable[[], None]]:
 
 def _user_commits(history: History, name: str) -> None:
     """A commit on main, as git lets them."""
-    ground = history.ground
+    git_project = history.git_project
     if history.checked_out:
-        ground.write(f"{name}.txt", f"{name}\n")
-        added = user_git(ground, "add", f"{name}.txt") is not None
-        done = added and user_git(ground, "commit", "--quiet", "-m", name) is not None
+        git_project.write(f"{name}.txt", f"{name}\n")
+        added = user_git(git_project, "add", f"{name}.txt") is not None
+        done = added and user_git(git_project, "commit", "--quiet", "-m", name) is not None
         if not done:  # it is at work there: the user gives up
-            user_git(ground, "rm", "--quiet", "--cached", "--ignore-unmatch", f"{name}.txt")
-            (ground.root / f"{name}.txt").unlink(missing_ok=True)
+            user_git(git_project, "rm", "--quiet", "--cached", "--ignore-unmatch", f"{name}.txt")
+            (git_project.root / f"{name}.txt").unlink(missing_ok=True)
     else:
-        old = ground.git("rev-parse", "main")
+        old = git_project.git("rev-parse", "main")
         given = commit_of(f"refs/heads/{name}", "user", ("refs/heads/main",), {}, {f"{name}.txt": f"{name}\n".encode()})
-        user_git(ground, "fast-import", "--quiet", given=given)
-        done = user_git(ground, "update-ref", "-m", name, "refs/heads/main", f"refs/heads/{name}", old) is not None
+        user_git(git_project, "fast-import", "--quiet", given=given)
+        done = user_git(git_project, "update-ref", "-m", name, "refs/heads/main", f"refs/heads/{name}", old) is not None
     history.note("commit" if done else "refused", name)
 
 
 def _user_edits(history: History, name: str) -> None:
     """A file of the checkout is changed, at once, and not committed."""
-    target = history.ground.root / history.chance.choice(FILES)
+    target = history.git_project.root / history.chance.choice(FILES)
     if target.exists():
         text = f"{name} was here\n"
         whole = target.with_name(f"{target.name}.{name}")
@@ -255,5 +255,5 @@ def _user_edits(history: History, name: str) -> None:
 
 
 def _user_tags(history: History, name: str) -> None:
-    done = user_git(history.ground, "tag", name, "main") is not None
+    done = user_git(history.git_project, "tag", name, "main") is not None
     history.note("tag" if done else "refused", name)

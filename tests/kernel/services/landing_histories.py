@@ -36,10 +36,10 @@ from kernel.workflows.landing import Merging
 from kernel.workflows.setup import CheckOutcome
 from protocol.api.merges import MergeOutcome
 from tests.kernel.services.landing_draw import Group, History, acts_of, commit_of, draw, files_of, template_in
-from tests.kernel.services.landing_ground import BRANCH, stored_ground
 from tests.kernel.services.landing_judge import judge, refs_of
 from tests.kernel.services.landing_life import EVENTS, Doom, Late, be_subreaper, live, plain_launcher, user_git
-from tests.kernel.workflows.git_ground import Ground
+from tests.kernel.services.landing_project import BRANCH, stored_ground
+from tests.kernel.workflows.git_project import GitProject
 
 COUNT: Final = 2000
 TOLD: Final = 50
@@ -49,10 +49,10 @@ ROUNDS: Final = 2
 MOST_KERNELS: Final = 12
 
 
-def play(seed: int, folder: Path, template: Ground, met: Counter[str]) -> list[str]:
+def play(seed: int, folder: Path, template: GitProject, met: Counter[str]) -> list[str]:
     """Play the history of ``seed`` in the new ``folder``. Returns what is wrong at its end."""
     history = draw(seed, folder, template, met)
-    before = refs_of(history.ground)
+    before = refs_of(history.git_project)
     kills = min(MOST_KERNELS - 1, _several(history.chance, 0.75, 0.4))
     wrong: list[str] = []
     trio.run(_begin, history)
@@ -63,7 +63,7 @@ def play(seed: int, folder: Path, template: Ground, met: Counter[str]) -> list[s
             unasked = [one for one in history.groups if not one.asked]
             nth = history.chance.randint(1, EVENTS * len(history.authors))
             late = Late(nth, tuple((one.run, one.request) for one in unasked))
-            life = live(history.ground, history.store, doom, acts_of(history), late)
+            life = live(history.git_project, history.store, doom, acts_of(history), late)
             if unasked:
                 trio.run(_look, history, unasked)
             if life.broke:
@@ -77,7 +77,7 @@ def play(seed: int, folder: Path, template: Ground, met: Counter[str]) -> list[s
         if not back or turn == ROUNDS - 1:
             break
         wrong += trio.run(_resolve, history, back)
-        now = refs_of(history.ground)
+        now = refs_of(history.git_project)
         before |= {name: where for name, where in now.items() if name.startswith(f"refs/heads/{BRANCH}")}
         trio.run(_ask, history, back)
     return wrong + trio.run(judge, history, before)
@@ -96,7 +96,7 @@ def _several(chance: random.Random, first: float, more: float) -> int:
 
 async def _begin(history: History) -> None:
     """All runs are there, and most are asked for."""
-    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+    async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in history.groups:
             group.run = await place.run_of(*group.names)
             if not group.late:
@@ -104,14 +104,14 @@ async def _begin(history: History) -> None:
 
 
 async def _ask(history: History, groups: list[Group]) -> None:
-    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+    async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in groups:
             group.asked.append(await place.ask(group.run, group.request))
 
 
 async def _look(history: History, groups: list[Group]) -> None:
     """What was asked for in a kernel's process is known here, too."""
-    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+    async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in groups:
             found = place.reader.now(landings.newest, group.run)
             group.asked += [] if found is None else [found]
@@ -120,7 +120,7 @@ async def _look(history: History, groups: list[Group]) -> None:
 
 async def _came_back(history: History) -> list[Group]:
     """The groups of which something is an author's work again."""
-    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+    async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         return [one for one in history.groups if place.outcome(one.asked[-1]).returned_to]
 
 
@@ -133,24 +133,24 @@ NAMED_COMMIT: Final = re.compile(r"merge the\s+commit\s+([0-9a-f]{40})")
 async def _resolve(history: History, back: list[Group]) -> list[str]:
     """The authors do as they were told: they merge the commit that is named, and keep their own lines beside."""
     wrong: list[str] = []
-    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+    async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         for group in back:
             for work in place.outcome(group.asked[-1]).returned_to:
                 name, text = _work_of(place.reader, work)
                 found = NAMED_COMMIT.search(text)
                 other = found[1] if found else ""
-                if user_git(history.ground, "cat-file", "-e", f"{other}^{{commit}}") is None:
+                if user_git(history.git_project, "cat-file", "-e", f"{other}^{{commit}}") is None:
                     wrong.append(f"{name} is told to merge a commit that is not there: {text[:300]}")
                     continue
                 author = history.authors[name]
-                start = files_of(history.ground, other)
+                start = files_of(history.git_project, other)
                 own = (
                     b"\n".join(sorted({line for one in author.carries for line in history.authors[one].added})) + b"\n"
                 )
                 files = {**start, f"resolved/{name}": own}
                 ref = f"refs/heads/{BRANCH}{name}"
-                parents = (other, refs_of(history.ground)[ref])
-                history.ground.give(commit_of(ref, name, parents, start, files), "fast-import", "--quiet")
+                parents = (other, refs_of(history.git_project)[ref])
+                history.git_project.give(commit_of(ref, name, parents, start, files), "fast-import", "--quiet")
                 author.resolved = author.carries
                 author.carries |= {one for other_name in group.names for one in history.authors[other_name].carries}
                 history.met["resolved"] += 1

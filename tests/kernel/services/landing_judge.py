@@ -15,9 +15,9 @@ from kernel.store import landings
 from kernel.store.reader import Reader
 from protocol.api.merges import MergeInfo
 from tests.kernel.services.landing_draw import Group, History, files_of, is_green, lines
-from tests.kernel.services.landing_ground import stored_ground
 from tests.kernel.services.landing_life import plain_launcher, user_git
-from tests.kernel.workflows.git_ground import Ground
+from tests.kernel.services.landing_project import stored_ground
+from tests.kernel.workflows.git_project import GitProject
 
 OURS: Final = "awk merge"
 BASE: Final = 2
@@ -32,9 +32,9 @@ def instruction(conn: apsw.Connection, number: int) -> tuple[object, ...] | None
     return conn.execute(OPEN, (number,)).fetchone()
 
 
-def refs_of(ground: Ground) -> dict[str, str]:
+def refs_of(git_project: GitProject) -> dict[str, str]:
     """All refs and where they are."""
-    listed = ground.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+    listed = git_project.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
     return {name: where for name, _, where in (row.partition(" ") for row in listed)}
 
 
@@ -42,7 +42,7 @@ async def judge(history: History, before: dict[str, str]) -> list[str]:
     """What is wrong at the end of ``history``, whose refs were ``before``, but for what the user did."""
     merged: list[Group] = []
     wrong: list[str] = []
-    async with stored_ground(history.ground, plain_launcher(), history.store) as place:
+    async with stored_ground(history.git_project, plain_launcher(), history.store) as place:
         tips: Counter[str] = Counter()
         for group in history.groups:
             infos = [place.outcome(one) for one in group.asked]
@@ -92,25 +92,25 @@ def _open_work(history: History, reader: Reader, group: Group, info: MergeInfo) 
 
 def _branch(history: History) -> list[str]:
     """Each commit that main was at is sound, has the one before in it, and was made by the kernel or the user."""
-    ground, wrong = history.ground, []
-    log = (ground.root / ".git/logs/refs/heads/main").read_text().splitlines()
+    git_project, wrong = history.git_project, []
+    log = (git_project.root / ".git/logs/refs/heads/main").read_text().splitlines()
     moves = [(row.split(" ", 2)[0], row.split(" ", 2)[1], row.partition("\t")[2]) for row in log][BASE:]
-    now = ground.git("rev-parse", "main")
+    now = git_project.git("rev-parse", "main")
     if moves and moves[-1][1] != now:
         wrong.append("main was moved, and its log does not know")
-    said = ground.git("rev-list", "--parents", "main", *(new for _, new, _ in moves))
+    said = git_project.git("rev-list", "--parents", "main", *(new for _, new, _ in moves))
     parents = {row[0]: row[1:] for row in (line.split() for line in said.splitlines())}
     for old, new, why in moves:
         if old not in _ancestors(new, parents):
             wrong.append(f"main was moved away from {old} ({why})")
-        if not is_green(files_of(ground, new)):
+        if not is_green(files_of(git_project, new)):
             wrong.append(f"main is red at {new} ({why})")
     done = {why.removeprefix("commit: ") for _, _, why in moves if why != OURS}
     said_done = {words[1] for words in history.acts() if words[0] == "commit"}
     history.met["commits of the user"] += len(done)
     if said_done - done:
         wrong.append(f"the user's {said_done - done} are lost")
-    if not {f"{name}.txt" for name in done} <= set(files_of(ground, "main")):
+    if not {f"{name}.txt" for name in done} <= set(files_of(git_project, "main")):
         wrong.append("files of the user are lost")
     return wrong
 
@@ -128,7 +128,7 @@ def _ancestors(commit: str, parents: dict[str, list[str]]) -> set[str]:
 
 def _lines(history: History, merged: list[Group]) -> list[str]:
     """What was merged is there, what it took away is gone, and of what was refused there is nothing."""
-    on_main = lines(files_of(history.ground, "main"))
+    on_main = lines(files_of(history.git_project, "main"))
     authors = [history.authors[name] for group in merged for name in group.names]
     # Who resolved took the other side's files, and kept the lines of its branch beside: nothing else of that branch.
     over = [history.authors[name] for one in authors for name in one.resolved]
@@ -154,9 +154,9 @@ def _lines(history: History, merged: list[Group]) -> list[str]:
 
 def _users(history: History, before: dict[str, str]) -> list[str]:
     """Refs, HEAD, files: as the user left them. Nothing is missing, and no lock is left."""
-    ground, wrong = history.ground, []
-    root: Path = ground.root
-    refs = {name: where for name, where in refs_of(ground).items() if not OF_USER.fullmatch(name)}
+    git_project, wrong = history.git_project, []
+    root: Path = git_project.root
+    refs = {name: where for name, where in refs_of(git_project).items() if not OF_USER.fullmatch(name)}
     moved = {name for name, _ in refs.items() ^ before.items()} - {"refs/heads/main"}
     if moved:
         wrong.append(f"refs that are nobody's business moved: {sorted(moved)}")
@@ -174,8 +174,8 @@ def _users(history: History, before: dict[str, str]) -> list[str]:
         kept = (root / name).read_text() if (root / name).exists() else None
         if last[0] == "edit" and kept != f"{text}\n":
             wrong.append(f"the user's {name} was {'removed' if kept is None else 'written over'}")
-    committed = files_of(ground, "main")
-    status = user_git(ground, "status", "--porcelain", "-z", "--no-renames") or b"?"
+    committed = files_of(git_project, "main")
+    status = user_git(git_project, "status", "--porcelain", "-z", "--no-renames") or b"?"
     for row in filter(None, status.decode().split("\0")):
         name = row[3:]
         # A kernel that is killed from outside takes along what the user was about to do in its process.
@@ -183,6 +183,6 @@ def _users(history: History, before: dict[str, str]) -> list[str]:
         if name not in begun and not about_to and not (row.startswith("?? ") and UNTRACKED.fullmatch(name)):
             wrong.append(f"the checkout is not clean: {row}")
     wrong += [f"{lock} is left" for lock in (root / ".git").rglob("*.lock")]
-    if user_git(ground, "fsck", "--connectivity-only", "--no-dangling") is None:
+    if user_git(git_project, "fsck", "--connectivity-only", "--no-dangling") is None:
         wrong.append("git fsck finds something missing")
     return wrong

@@ -25,8 +25,8 @@ from kernel.services import landings as service
 from kernel.store import landings
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Exited
-from tests.kernel.services.landing_ground import LandingGround, stored_ground
-from tests.kernel.workflows.git_ground import Ground
+from tests.kernel.services.landing_project import LandingProject, stored_ground
+from tests.kernel.workflows.git_project import GitProject
 
 NAMED: Final = ("begun", "kept", "checked", "locked", "moved", "files", "index", "landed")
 """The points of a landing that have names of their own: most kills are to be near them."""
@@ -169,7 +169,7 @@ class Late:
     now: trio.Event = field(default_factory=trio.Event)
     done: trio.Event = field(default_factory=trio.Event)
 
-    async def ask(self, place: LandingGround) -> None:
+    async def ask(self, place: LandingProject) -> None:
         """Ask when it is time."""
         await self.now.wait()
         for run, request in self.asked:
@@ -177,12 +177,14 @@ class Late:
         self.done.set()
 
 
-def live(ground: Ground, store: str, doom: Doom | None, acts: dict[int, Callable[[], None]], late: Late) -> Life:
+def live(
+    git_project: GitProject, store: str, doom: Doom | None, acts: dict[int, Callable[[], None]], late: Late
+) -> Life:
     """Serve the queue in a process of its own until it is empty, or that is killed. Nothing runs afterwards."""
     heard, told = os.pipe()
     pid = os.fork()
     if pid == 0:
-        _be_kernel(ground, store, Watch(doom, {**acts, late.nth: late.now.set}, told), late)
+        _be_kernel(git_project, store, Watch(doom, {**acts, late.nth: late.now.set}, told), late)
     os.close(told)
     said, broke = b"", ""
     while True:
@@ -212,12 +214,12 @@ def live(ground: Ground, store: str, doom: Doom | None, acts: dict[int, Callable
     return Life(broke=broke or (words or f"it ended with {status}" if status else ""))
 
 
-def _be_kernel(ground: Ground, store: str, watch: Watch, late: Late) -> None:
+def _be_kernel(git_project: GitProject, store: str, watch: Watch, late: Late) -> None:
     code = BROKEN
     try:
         os.setsid()
         setattr(fault_injection, "_reached", watch.reached)  # noqa: B010  (as ``arm`` does it, with another end)
-        trio.run(_serve, ground, store, watch, late)
+        trio.run(_serve, git_project, store, watch, late)
         code = 0
     except BaseException:  # noqa: BLE001  (nothing may get back into the parent's code)
         os.write(watch.told, _BROKE + traceback.format_exc()[-8000:].encode())
@@ -225,9 +227,9 @@ def _be_kernel(ground: Ground, store: str, watch: Watch, late: Late) -> None:
         os._exit(code)
 
 
-async def _serve(ground: Ground, store: str, watch: Watch, late: Late) -> None:
+async def _serve(git_project: GitProject, store: str, watch: Watch, late: Late) -> None:
     launcher: Any = PlainLauncher(watch)
-    async with stored_ground(ground, launcher, store) as place, trio.open_nursery() as people:
+    async with stored_ground(git_project, launcher, store) as place, trio.open_nursery() as people:
         people.start_soon(late.ask, place)
         kernel = place.kernel()
         while await kernel.run_once() != service.FOREVER_SECONDS or not late.done.is_set():
@@ -242,11 +244,11 @@ def be_subreaper() -> None:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
-def user_git(ground: Ground, *words: str, given: bytes = b"") -> bytes | None:
+def user_git(git_project: GitProject, *words: str, given: bytes = b"") -> bytes | None:
     """What the user's own git said; None: it refused. It lives in a session of its own: no kernel's end is its own."""
     who = {f"GIT_{who}_{what}": "user@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     done = subprocess.run(
-        ("git", *words), cwd=ground.root, env={**ground.environ, **who}, input=given, capture_output=True, check=False,
-        start_new_session=True,
+        ("git", *words), cwd=git_project.root, env={**git_project.environ, **who}, input=given, capture_output=True,
+        check=False, start_new_session=True,
     )  # fmt: skip
     return done.stdout if done.returncode == 0 else None

@@ -10,33 +10,33 @@ import trio
 from kernel.services.boundary import Boundary
 from kernel.services.shutdown import ShutdownRequest
 from kernel.store.errors import StorageFailed
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 
 class Scene:
     """A boundary whose pauses take no time, and are written down."""
 
-    def __init__(self, house: House) -> None:
-        self.house = house
+    def __init__(self, store: Store) -> None:
+        self.store = store
         self.shutdown = ShutdownRequest()
         self.pauses: list[float] = []
-        self.boundary = Boundary(writer=house.writer, shutdown=self.shutdown, now_ms=house.clock, sleep=self._pass)
+        self.boundary = Boundary(writer=store.writer, shutdown=self.shutdown, now_ms=store.clock, sleep=self._pass)
 
     async def _pass(self, seconds: float) -> None:
         self.pauses.append(seconds)
-        self.house.clock.now_ms += int(seconds * 1000)
+        self.store.clock.now_ms += int(seconds * 1000)
         await trio.lowlevel.checkpoint()
 
     def told(self) -> list[tuple[object, object, bool]]:
-        data = [one.data for one in self.house.told if one.type == "kernel.service_failed"]
+        data = [one.data for one in self.store.told if one.type == "kernel.service_failed"]
         return [(one["service"], one["error"], one["again_seconds"] is None) for one in data]
 
 
 @asynccontextmanager
 async def scene(folder: Path) -> AsyncGenerator[Scene]:
     """One."""
-    async with open_house(str(folder / "store.db")) as house:
-        yield Scene(house)
+    async with open_store(str(folder / "store.db")) as store:
+        yield Scene(store)
 
 
 @pytest.mark.promise("P9")
@@ -82,7 +82,7 @@ async def test_failures_that_are_far_apart_do_not_add_up(tmp_path: Path) -> None
 
         async def seldom() -> None:
             nonlocal left
-            it.house.clock.now_ms += 3_600_000
+            it.store.clock.now_ms += 3_600_000
             left -= 1
             if left:
                 raise ValueError

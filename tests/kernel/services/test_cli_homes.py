@@ -7,7 +7,7 @@ import pytest
 from kernel.services.retention import Retention
 from kernel.services.working_directory import CliHomes
 from kernel.store.transitions.close import close
-from tests.kernel.store.house import open_house
+from tests.kernel.store.running_store import open_store
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -59,21 +59,21 @@ async def test_no_link_leads_out(root: Path, tmp_path_factory: pytest.TempPathFa
 @pytest.mark.promise("P10")
 async def test_old_ones_are_swept_and_those_in_use_are_not(root: Path, tmp_path: Path) -> None:
     """Kept as long as the work they belong to could go on."""
-    async with open_house(str(tmp_path / "store.db")) as house:
-        await house.agents("alice")
-        old = (await house.said("dm:alice", "work")).instruction_ids[0]
-        await house.take(old)
-        await house.writer.commit(close, old, 1, status="incomplete", text="")
+    async with open_store(str(tmp_path / "store.db")) as store:
+        await store.agents("alice")
+        old = (await store.said("dm:alice", "work")).instruction_ids[0]
+        await store.take(old)
+        await store.writer.commit(close, old, 1, status="incomplete", text="")
         kept_days = 30
         retention = Retention(
-            reader=house.reader,
-            writer=house.writer,
-            now_ms=house.clock,
+            reader=store.reader,
+            writer=store.writer,
+            now_ms=store.clock,
             kept_seconds=lambda: kept_days * DAY_MS / 1000,
             homes=CliHomes(root),
         )
         await retention.sweep()
         assert left(root) == ["alice/dm+alice"]
-        house.clock.now_ms += (kept_days + 1) * DAY_MS
+        store.clock.now_ms += (kept_days + 1) * DAY_MS
         await retention.sweep()
         assert left(root) == []

@@ -12,7 +12,7 @@ from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry, Json, Provider, ToolCall
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 CALL = ToolCall(id="c", name="channel_send", args=Json(b'{"message":"hello"}'))
 ENTRIES = (
@@ -22,84 +22,84 @@ ENTRIES = (
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with open_house(str(tmp_path / "store.db")) as opened:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(str(tmp_path / "store.db")) as opened:
         await opened.agents("alice")
         yield opened
 
 
-def told(house: House, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> FirstPrompt:
+def told(store: Store, leased: Leased, version: int, backend: str = "sdk", dialect: Dialect = "openai") -> FirstPrompt:
     """The opening under version ``version`` of alice's file."""
     resolved = Resolved(Provider(name="p", dialect=dialect), "m")
     made = Prompt(system=f"version {version}", messages=(), message=leased.text, manifest=(f"version {version}",))
-    return first_prompt(leased, backend, resolved, house.reader, lambda: made)
+    return first_prompt(leased, backend, resolved, store.reader, lambda: made)
 
 
-async def attempt(house: House, instruction: str, version: int, *made: Entry, **where: str) -> FirstPrompt:
+async def attempt(store: Store, instruction: str, version: int, *made: Entry, **where: str) -> FirstPrompt:
     """One attempt that makes these entries and goes back into its lane."""
-    house.clock.now_ms += 1
-    leased = await house.take(instruction)
-    opened = told(house, leased, version, **where)  # type: ignore[arg-type]
+    store.clock.now_ms += 1
+    leased = await store.take(instruction)
+    opened = told(store, leased, version, **where)  # type: ignore[arg-type]
     for entry in made:
-        await house.writer.commit(
+        await store.writer.commit(
             journal, instruction, leased.epoch, entry, first=leased.entries, frozen=opened.snapshot
         )
-    await house.writer.commit(requeue, instruction, leased.epoch, Requeue(status="queued", outcome="network"))
+    await store.writer.commit(requeue, instruction, leased.epoch, Requeue(status="queued", outcome="network"))
     return opened
 
 
-async def begun(house: House) -> str:
-    return (await house.said("dm:alice", "do it")).instruction_ids[0]
+async def begun(store: Store) -> str:
+    return (await store.said("dm:alice", "do it")).instruction_ids[0]
 
 
-async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(house: House) -> None:
+async def test_the_first_entry_freezes_the_prompt_for_every_later_attempt(store: Store) -> None:
     """contracts 9: whoever edits the file meanwhile changes the next instruction, not this one."""
-    instruction = await begun(house)
-    assert (await attempt(house, instruction, 1)).prompt.system == "version 1"
-    assert (await attempt(house, instruction, 2, *ENTRIES)).prompt.system == "version 2"
-    third = await attempt(house, instruction, 3)
+    instruction = await begun(store)
+    assert (await attempt(store, instruction, 1)).prompt.system == "version 1"
+    assert (await attempt(store, instruction, 2, *ENTRIES)).prompt.system == "version 2"
+    third = await attempt(store, instruction, 3)
     assert (third.prompt.system, third.prompt.manifest, third.snapshot) == ("version 2", ("version 2",), None)
     assert third.entries == ENTRIES
 
 
 @pytest.mark.parametrize("where", [{"backend": "mock"}, {"dialect": "anthropic"}])
-async def test_another_backend_or_dialect_begins_anew_with_a_ledger(house: House, where: dict[str, str]) -> None:
+async def test_another_backend_or_dialect_begins_anew_with_a_ledger(store: Store, where: dict[str, str]) -> None:
     """contracts 9: entries cannot be replayed to it; what was done is told, and their numbers are not used again."""
-    instruction = await begun(house)
-    await attempt(house, instruction, 1, *ENTRIES)
-    fresh = await attempt(house, instruction, 2, **where)
+    instruction = await begun(store)
+    await attempt(store, instruction, 1, *ENTRIES)
+    fresh = await attempt(store, instruction, 2, **where)
     assert (fresh.prompt.system, fresh.entries, fresh.first_k) == ("version 2", (), 2)
     assert fresh.prompt.message.startswith("do it\n\n# What you did before")
     assert '> channel_send {"message":"hello"}: ok: said' in fresh.prompt.message
     assert fresh.source_text == "do it"
-    again = await attempt(house, instruction, 3, Entry(k=2, kind="reply", text="hm", stop_reason="pause_turn"), **where)
+    again = await attempt(store, instruction, 3, Entry(k=2, kind="reply", text="hm", stop_reason="pause_turn"), **where)
     assert again.first_k == 2
-    last = await attempt(house, instruction, 4, **where)
+    last = await attempt(store, instruction, 4, **where)
     assert (last.prompt.system, [entry.k for entry in last.entries], last.first_k) == ("version 3", [2], 2)
 
 
-async def test_a_lost_session_begins_anew_once_with_a_ledger(house: House) -> None:
+async def test_a_lost_session_begins_anew_once_with_a_ledger(store: Store) -> None:
     """A program that no longer has its session is told what it did; the session it makes then is kept."""
     cli = {"backend": "claude", "dialect": "anthropic"}
-    instruction = await begun(house)
+    instruction = await begun(store)
     session = Entry(k=0, kind="session", session="s1", note="/project")
-    await attempt(house, instruction, 1, session, Entry(k=1, kind="reply", text="half", calls=(CALL,)), **cli)
-    house.clock.now_ms += 1
-    leased = await house.take(instruction)
+    await attempt(store, instruction, 1, session, Entry(k=1, kind="reply", text="half", calls=(CALL,)), **cli)
+    store.clock.now_ms += 1
+    leased = await store.take(instruction)
     lost = Requeue(status="queued", outcome="session_lost", cause="session_lost", compact=True)
-    await house.writer.commit(requeue, instruction, leased.epoch, lost)
-    fresh = await attempt(house, instruction, 2, Entry(k=2, kind="session", session="s2", note="/project"), **cli)
+    await store.writer.commit(requeue, instruction, leased.epoch, lost)
+    fresh = await attempt(store, instruction, 2, Entry(k=2, kind="session", session="s2", note="/project"), **cli)
     assert (fresh.entries, fresh.first_k) == ((), 2)
     assert "nobody knows whether it was done" in fresh.prompt.message
-    later = await attempt(house, instruction, 3, **cli)
+    later = await attempt(store, instruction, 3, **cli)
     assert ([entry.session for entry in later.entries], later.prompt.system) == (["s2"], "version 2")
 
 
-async def test_the_model_alone_may_change(house: House) -> None:
+async def test_the_model_alone_may_change(store: Store) -> None:
     """Another model of the same dialect reads the same thread."""
-    instruction = await begun(house)
-    await attempt(house, instruction, 1, *ENTRIES)
-    assert (await attempt(house, instruction, 2)).entries == ENTRIES
+    instruction = await begun(store)
+    await attempt(store, instruction, 1, *ENTRIES)
+    assert (await attempt(store, instruction, 2)).entries == ENTRIES
 
 
 @pytest.mark.promise("P5")

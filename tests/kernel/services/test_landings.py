@@ -22,9 +22,16 @@ from kernel.workflows.setup import CheckOutcome, CheckRun
 from protocol.api.merges import MergeRequest
 from protocol.ipc import Bound, Sandbox
 from protocol.tasks import TaskSpec
-from tests.kernel.services.landing_ground import BRANCH, Fate, LandingGround, attempt_of, commit, landing_ground
 from tests.kernel.services.landing_histories import PLANTED
-from tests.kernel.workflows.git_ground import Ground, ground_in, launched
+from tests.kernel.services.landing_project import (
+    BRANCH,
+    Interference,
+    LandingProject,
+    attempt_of,
+    commit,
+    landing_ground,
+)
+from tests.kernel.workflows.git_project import GitProject, ground_in, launched
 
 SHOWN = "nothing is checked"
 """The planted fault that the ordinary suite tries."""
@@ -40,23 +47,23 @@ async def launcher(tmp_path: Path) -> AsyncGenerator[Launcher]:
 
 
 @pytest.fixture
-async def place(tmp_path: Path, launcher: Launcher) -> AsyncGenerator[LandingGround]:
-    ground = ground_in(tmp_path / "here")
-    ground.write("lines.txt", LINES.decode())
-    ground.write("old name.txt", LINES.decode().replace("line", "row"))
-    ground.write("gone.txt", "to be removed\n")
-    ground.commit()
-    async with landing_ground(ground, launcher, Fate()) as made:
+async def place(tmp_path: Path, launcher: Launcher) -> AsyncGenerator[LandingProject]:
+    git_project = ground_in(tmp_path / "here")
+    git_project.write("lines.txt", LINES.decode())
+    git_project.write("old name.txt", LINES.decode().replace("line", "row"))
+    git_project.write("gone.txt", "to be removed\n")
+    git_project.commit()
+    async with landing_ground(git_project, launcher, Interference()) as made:
         yield made
 
 
-def clean(ground: Ground) -> bool:
-    return ground.git("status", "--porcelain") == "" and not (ground.root / ".git/index.lock").exists()
+def clean(git_project: GitProject) -> bool:
+    return git_project.git("status", "--porcelain") == "" and not (git_project.root / ".git/index.lock").exists()
 
 
 @pytest.mark.promise("P33")
 @pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
-async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingGround) -> None:
+async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingProject) -> None:
     """A change to a file that another one renames follows it; the checkout has all of it; other refs stay."""
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
     place.branch("bob", {"old name.txt": LINES.replace(b"line", b"row").replace(b"row 7", b"row seven")})
@@ -65,18 +72,18 @@ async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: La
     run = await place.run_of("carol", "alice", "bob")
     info = await place.land(run)
     assert (info.state, [one.agent for one in info.branches]) == ("merged", ["carol", "alice", "bob"]), info
-    assert "row seven" in (place.ground.root / "new/name.txt").read_text()
-    assert (place.ground.root / "x.bin").read_bytes() == bytes(range(256))
-    assert not (place.ground.root / "gone.txt").exists()
-    assert (place.ground.root / "-rf").exists()
-    assert clean(place.ground)
+    assert "row seven" in (place.git_project.root / "new/name.txt").read_text()
+    assert (place.git_project.root / "x.bin").read_bytes() == bytes(range(256))
+    assert not (place.git_project.root / "gone.txt").exists()
+    assert (place.git_project.root / "-rf").exists()
+    assert clean(place.git_project)
     assert place.refs() == {**before, "refs/heads/main": info.commit}
     again = await place.land(run)
     assert (again.state, again.commit) == ("merged", None)
 
 
 @pytest.mark.promise("P33")
-async def test_conflicts_change_nothing_and_name_the_files(place: LandingGround, subtests: pytest.Subtests) -> None:
+async def test_conflicts_change_nothing_and_name_the_files(place: LandingProject, subtests: pytest.Subtests) -> None:
     """In a text, in a binary file, of a removed one, of a name; one conflict keeps the other branches from landing."""
     kinds: dict[str, tuple[dict[str, bytes | None], dict[str, bytes | None], str]] = {
         "text": (
@@ -98,11 +105,11 @@ async def test_conflicts_change_nothing_and_name_the_files(place: LandingGround,
             assert (info.state, any(name.startswith(file) for name in info.files)) == ("refused", True), info
             assert [one.agent for one in info.branches if one.conflict] == ["bob"]
             assert place.refs() == before
-            assert clean(place.ground)
+            assert clean(place.git_project)
 
 
 @pytest.mark.promise("P40")
-async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(place: LandingGround) -> None:
+async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_that(place: LandingProject) -> None:
     """The file, the holder and the task are named; one's own files, and those of what is over, land."""
     place.branch("alice", {"src/a.txt": b"alice\n"})
     place.branch("bob", {"b.txt": b"bob\n"})
@@ -130,10 +137,10 @@ async def test_a_branch_that_changes_what_another_holds_for_a_task_waits_for_tha
 
 
 @pytest.mark.promise("P28", "P33")
-async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: LandingGround, tmp_path: Path) -> None:
+async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: LandingProject, tmp_path: Path) -> None:
     """Merge drivers, filters, hooks, text conversions and monitors, of its configuration and its attributes."""
     marker = tmp_path / "it ran"
-    ground = place.ground
+    git_project = place.git_project
     run = f"touch '{marker}'; false"
     for key in (
         "merge.evil.driver",
@@ -142,16 +149,16 @@ async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: Landi
         "filter.evil.process",
         "core.fsmonitor",
     ):
-        ground.git("config", key, run)
+        git_project.git("config", key, run)
     for key in ("diff.evil.textconv", "diff.external", "gpg.program", "core.editor", "sequence.editor"):
-        ground.git("config", key, run)
+        git_project.git("config", key, run)
     attributes = b"* merge=evil filter=evil diff=evil text=auto\n"
     place.branch("alice", {".gitattributes": attributes, "lines.txt": LINES.replace(b"line 3\n", b"3\n")})
     place.branch("bob", {"lines.txt": LINES.replace(b"line 20\n", b"20\n"), "b.txt": b"b\n"})
     place.branch("eve", {".gitattributes": attributes, "lines.txt": LINES.replace(b"line 3\n", b"evil\n")})
     runs = await place.run_of("alice", "bob"), await place.run_of("eve")
     for hook in ("reference-transaction", "post-merge", "pre-commit", "post-checkout", "post-index-change", "update"):
-        file = ground.root / ".git/hooks" / hook
+        file = git_project.root / ".git/hooks" / hook
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"#!/bin/sh\n{run}\n")
         file.chmod(0o755)
@@ -162,7 +169,7 @@ async def test_nothing_that_a_branch_or_the_repository_names_is_run(place: Landi
 
 
 @pytest.mark.promise("P33")
-async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_red(place: LandingGround) -> None:
+async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_red(place: LandingProject) -> None:
     """A semantic conflict: each of them is green alone. The first that makes it red gets it back; nothing moved."""
     check = 'test "$(cat n*.txt | wc -l)" -le 2 || { echo too many; exit 1; }'
     for name in ("alice", "bob", "carol", "dave"):
@@ -175,13 +182,13 @@ async def test_what_merges_and_does_not_pass_its_check_goes_to_whoever_made_it_r
     told = place.reader.now(lambda conn: conn.execute("SELECT text FROM messages ORDER BY seq DESC").fetchone())
     assert place.reader.now(landings.work_of, run, "carol")[0] == (int(work[1:]),)
     assert "| too many" in str(told)
-    assert not list((place.ground.folder / "trees").rglob("n-*.txt"))
+    assert not list((place.git_project.folder / "trees").rglob("n-*.txt"))
 
 
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/procs/test_command.py")
 async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_checks(
-    place: LandingGround, subtests: pytest.Subtests
+    place: LandingProject, subtests: pytest.Subtests
 ) -> None:
     """What it starts is what they wrote. The tightest limit counts, and what was over it is told."""
     loose = '{"processes": 1000, "memory": 1073741824}'
@@ -201,7 +208,7 @@ async def test_a_check_may_use_no_more_of_the_machine_than_those_whose_work_it_c
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_what_is_too_large_is_refused_before_git_reads_it(
-    place: LandingGround, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
+    place: LandingProject, subtests: pytest.Subtests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file, one of a commit in between, all together, one content under many names, a list without end."""
     for name, limit in (("FILE_BYTES", 1000), ("BRANCH_BYTES", 20_000), ("LIST_BYTES", 10_000)):
@@ -233,13 +240,13 @@ async def test_what_is_too_large_is_refused_before_git_reads_it(
             info = await place.land(await place.run_of(name))
             assert (info.state, why in info.why, merged, place.refs()) == ("refused", True, [], before), info
     assert (await place.land(await place.run_of("fine"))).state == "merged"
-    assert merged == [place.ground.git("rev-parse", BRANCH + "fine")]
+    assert merged == [place.git_project.git("rev-parse", BRANCH + "fine")]
 
 
 @pytest.mark.promise("P33")
-async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, subtests: pytest.Subtests) -> None:
+async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingProject, subtests: pytest.Subtests) -> None:
     """Changed, staged, in the way, in the middle of something, locked: refused, and every byte is as it was."""
-    root = place.ground.root
+    root = place.git_project.root
     place.branch("alice", {"a.txt": b"alice\n", "new.txt": b"new\n"})
     run = await place.run_of("alice")
 
@@ -249,15 +256,15 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, 
                 (root / "a.txt").write_text("mine\n")
             case "staged":
                 (root / "s.txt").write_text("s\n")
-                place.ground.git("add", "s.txt")
+                place.git_project.git("add", "s.txt")
             case "in the way":
                 (root / "new.txt").write_text("precious\n")
             case "merging":
-                (root / ".git/MERGE_HEAD").write_text(place.ground.git("rev-parse", "HEAD"))
+                (root / ".git/MERGE_HEAD").write_text(place.git_project.git("rev-parse", "HEAD"))
             case "locked":
                 (root / ".git/index.lock").touch()
             case _:
-                place.ground.git("update-index", "--assume-unchanged", "a.txt")
+                place.git_project.git("update-index", "--assume-unchanged", "a.txt")
 
     for kind in ("changed", "staged", "in the way", "merging", "locked", "overlooked"):
         with subtests.test(kind):
@@ -277,27 +284,27 @@ async def test_a_checkout_that_is_not_clean_is_left_alone(place: LandingGround, 
             assert now == seen
             for file in (".git/MERGE_HEAD", ".git/index.lock", "new.txt", "s.txt"):
                 (root / file).unlink(missing_ok=True)
-            place.ground.git("update-index", "--no-assume-unchanged", "a.txt")
-            place.ground.git("reset", "--quiet", "--hard")
+            place.git_project.git("update-index", "--no-assume-unchanged", "a.txt")
+            place.git_project.git("reset", "--quiet", "--hard")
     assert (await place.land(run)).state == "merged"
-    assert clean(place.ground)
+    assert clean(place.git_project)
 
 
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/services/test_landings.py")
 async def test_what_git_ignores_in_a_checkout_is_not_written_over(
-    place: LandingGround, subtests: pytest.Subtests
+    place: LandingProject, subtests: pytest.Subtests
 ) -> None:
     """A file, a folder in place of a file, a file in place of a folder: refused, told beforehand, and all is there."""
-    root = place.ground.root
-    place.ground.write(".gitignore", ".env\ncache\n")
-    place.ground.commit()
+    root = place.git_project.root
+    place.git_project.write(".gitignore", ".env\ncache\n")
+    place.git_project.commit()
     mine: dict[str, str] = {".env": "SECRET=1\n", "cache/deep/mine.db": "mine\n", "cache": "mine\n"}
     theirs = {".env": ".env", "cache/deep/mine.db": "cache", "cache": "cache/deep/theirs"}
     named = {".env": ".env", "cache/deep/mine.db": "cache/deep", "cache": "cache"}
     for name, content in mine.items():
         with subtests.test(name):
-            place.ground.write(name, content)
+            place.git_project.write(name, content)
             place.branch("alice", {theirs[name]: b"theirs\n"})
             run, before = await place.run_of("alice"), place.refs()
             record, plan = place.plan(run)
@@ -312,33 +319,33 @@ async def test_what_git_ignores_in_a_checkout_is_not_written_over(
             (root / name).unlink()
             if name.startswith("cache/"):
                 shutil.rmtree(root / "cache")
-    place.ground.write("cache/deep/theirs", "theirs\n")
+    place.git_project.write("cache/deep/theirs", "theirs\n")
     assert (await place.land(await place.run_of("alice"))).state == "merged", "it is as it is to be, so nothing is lost"
-    assert clean(place.ground)
+    assert clean(place.git_project)
 
 
 @pytest.mark.promise("P33")
 async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_written_to(
-    place: LandingGround, tmp_path: Path
+    place: LandingProject, tmp_path: Path
 ) -> None:
     """It has to say so as well, as git has both say it: a real linked tree moves with its branch."""
-    ground = place.ground
+    git_project = place.git_project
     home = tmp_path / "home"
     home.mkdir()
-    ground.git("branch", "release")
-    ground.git("worktree", "add", "--quiet", str(tmp_path / "linked"), "release")
+    git_project.git("branch", "release")
+    git_project.git("worktree", "add", "--quiet", str(tmp_path / "linked"), "release")
     place.branch("alice", {"new.txt": b"new\n"})
     run = await place.run_of("alice")
     assert (await place.land(run, MergeRequest(into="release"))).state == "merged"
     assert (tmp_path / "linked/new.txt").exists()
-    ground.git("branch", "planted", "main")
-    own = ground.root / ".git/worktrees/x"
+    git_project.git("branch", "planted", "main")
+    own = git_project.root / ".git/worktrees/x"
     own.mkdir()
     for name, text in (("HEAD", "ref: refs/heads/planted"), ("commondir", "../.."), ("gitdir", f"{home}/.git")):
         (own / name).write_text(f"{text}\n")
-    ground.git("read-tree", f"--index-output={own}/index", "main")
-    for name in ground.git("ls-tree", "--name-only", "main").splitlines():
-        shutil.copyfile(ground.root / name, home / name)
+    git_project.git("read-tree", f"--index-output={own}/index", "main")
+    for name in git_project.git("ls-tree", "--name-only", "main").splitlines():
+        shutil.copyfile(git_project.root / name, home / name)
     seen = sorted(home.iterdir())
     info = await place.land(run, MergeRequest(into="planted"))
     assert (info.state, str(home) in info.why, sorted(home.iterdir())) == ("refused", True, seen), info
@@ -355,57 +362,57 @@ async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_wri
     ],
 )
 async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
-    place: LandingGround, tmp_path: Path, name: str
+    place: LandingProject, tmp_path: Path, name: str
 ) -> None:
     """Our files replace it; where the reflog is one there is no note of the move."""
     place.branch("alice", {"new.txt": b"new\n"})
     run = await place.run_of("alice")
-    victim, link = tmp_path / "victim", place.ground.root / ".git" / name
+    victim, link = tmp_path / "victim", place.git_project.root / ".git" / name
     is_folder = name in ("logs", "logs/refs/heads")
     victim.mkdir() if is_folder else victim.write_text("precious\n")
-    (place.ground.root / ".git/logs/refs/heads").mkdir(parents=True, exist_ok=True)
+    (place.git_project.root / ".git/logs/refs/heads").mkdir(parents=True, exist_ok=True)
     shutil.rmtree(link) if is_folder else link.unlink(missing_ok=True)
     link.symlink_to(victim)
     info = await place.land(run)
-    assert (info.state, (place.ground.root / "new.txt").exists()) == ("merged", True), info
+    assert (info.state, (place.git_project.root / "new.txt").exists()) == ("merged", True), info
     assert (list(victim.iterdir()) == []) if is_folder else (victim.read_text() == "precious\n")
-    assert clean(place.ground)
+    assert clean(place.git_project)
 
 
 @pytest.mark.promise("P33")
-async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: LandingGround, tmp_path: Path) -> None:
+async def test_a_check_does_not_run_where_a_link_of_a_branch_leads(place: LandingProject, tmp_path: Path) -> None:
     """The project's folder in the merged files has to be a folder of theirs."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    place.ground.write("sub/a.txt", "a\n")
-    place.ground.commit()
+    place.git_project.write("sub/a.txt", "a\n")
+    place.git_project.commit()
     link = str(outside).encode()
     rows = f"commit refs/heads/{BRANCH}alice\ncommitter u <u@l> 1790000000 +0000\ndata 1\nw\nfrom refs/heads/main\n"
     rows += f"D sub\nM 120000 inline sub\ndata {len(link)}\n"
-    place.ground.give(rows.encode() + link + b"\n", "fast-import", "--quiet", "--force")
-    tip = place.ground.git("rev-parse", f"{BRANCH}alice")
-    async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
-        run = CheckRun(place.launcher, "check-link", place.ground.environ, Bound())
+    place.git_project.give(rows.encode() + link + b"\n", "fast-import", "--quiet", "--force")
+    tip = place.git_project.git("rev-parse", f"{BRANCH}alice")
+    async with merging_in(place.git(), str(place.git_project.root / ".git")) as merging:
+        run = CheckRun(place.launcher, "check-link", place.git_project.environ, Bound())
         outcome = await merging.check(tip, "touch here", "sub", run, sandbox=None)
     assert (outcome.why, list(outside.iterdir())) == ("the result has no folder sub", [])
 
 
 @pytest.mark.promise("P33")
-async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingGround) -> None:
+async def test_a_branch_that_somebody_moved_is_not_moved_again(place: LandingProject) -> None:
     """It stays where they left it, until it is moved from there."""
-    old, tip = place.ground.git("rev-parse", "main"), place.branch("alice", {"a.txt": b"alice\n"})
-    theirs = commit(place.ground, "refs/heads/side", {"u.txt": b"user\n"}, "main")
-    place.ground.git("branch", "elsewhere", theirs)
-    async with merging_in(place.git(), str(place.ground.root / ".git")) as merging:
+    old, tip = place.git_project.git("rev-parse", "main"), place.branch("alice", {"a.txt": b"alice\n"})
+    theirs = commit(place.git_project, "refs/heads/side", {"u.txt": b"user\n"}, "main")
+    place.git_project.git("branch", "elsewhere", theirs)
+    async with merging_in(place.git(), str(place.git_project.root / ".git")) as merging:
         assert not await merging.move("elsewhere", old, tip)
-        assert place.ground.git("rev-parse", "elsewhere") == theirs
+        assert place.git_project.git("rev-parse", "elsewhere") == theirs
         assert await merging.move("elsewhere", theirs, tip)
-    assert place.ground.git("rev-parse", "elsewhere") == tip
+    assert place.git_project.git("rev-parse", "elsewhere") == tip
 
 
 @pytest.mark.promise("P33")
 async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
-    place: LandingGround, monkeypatch: pytest.MonkeyPatch
+    place: LandingProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One agent's branch can have the work of a confined one in it, also after that one's tree was removed."""
     programs: list[str | None] = []
@@ -425,7 +432,7 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
     assert (await place.land(run, alone)).state == "merged"
     made = place.reader.now(worktrees.of, run, bob.agent)
     assert made is not None
-    await place.ground.repository(place.launcher).remove(made, force=True)
+    await place.git_project.repository(place.launcher).remove(made, force=True)
     await place.writer.commit(worktree_gone, made)
     place.branch("alice", {"last.txt": b"x\n"})
     assert (await place.land(run, alone)).state == "merged"
@@ -435,11 +442,11 @@ async def test_a_check_is_confined_as_soon_as_any_agent_of_the_run_was(
 @pytest.mark.promise("P33")
 @pytest.mark.parametrize("checked_out", [True, pytest.param(False, marks=pytest.mark.long("[True]"))])
 async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
-    place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
+    place: LandingProject, monkeypatch: pytest.MonkeyPatch, checked_out: bool
 ) -> None:
     """The branch moves only from where it was read. It is merged anew; a checkout that lags behind then is refused."""
     into = "main" if checked_out else "release"
-    place.ground.git("branch", "release")
+    place.git_project.git("branch", "release")
     place.branch("alice", {"new.txt": b"alice\n"})
     run, move = await place.run_of("alice"), Merging.move
 
@@ -447,16 +454,16 @@ async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
 
     async def moves(merging: Merging, branch: str, expected: str, tip: str) -> bool:
         if not theirs:
-            theirs.append(commit(place.ground, f"refs/heads/{into}", {"theirs.txt": b"theirs\n"}, into))
+            theirs.append(commit(place.git_project, f"refs/heads/{into}", {"theirs.txt": b"theirs\n"}, into))
         return await move(merging, branch, expected, tip)
 
     monkeypatch.setattr(Merging, "move", moves)
     info = await place.land(run, MergeRequest(into=into))
     assert place.read("theirs.txt", into) == "theirs"
-    assert not (place.ground.root / ".git/index.lock").exists()
+    assert not (place.git_project.root / ".git/index.lock").exists()
     if checked_out:
-        assert (info.state, place.ground.git("rev-parse", into)) == ("refused", theirs[0]), info
-        assert not (place.ground.root / "new.txt").exists()
+        assert (info.state, place.git_project.git("rev-parse", into)) == ("refused", theirs[0]), info
+        assert not (place.git_project.root / "new.txt").exists()
     else:
         assert (info.state, info.tries, place.read("new.txt", into)) == ("merged", 2, "alice"), info
 
@@ -465,57 +472,59 @@ async def test_a_commit_that_comes_right_before_the_branch_moves_is_not_lost(
 @pytest.mark.parametrize("checked_out", [True, False])
 @pytest.mark.long("tests/kernel/workflows/test_branches.py")
 async def test_a_branch_that_another_git_has_locked_is_refused_and_not_tried_for_ever(
-    place: LandingGround, monkeypatch: pytest.MonkeyPatch, checked_out: bool
+    place: LandingProject, monkeypatch: pytest.MonkeyPatch, checked_out: bool
 ) -> None:
     """The lock is named. One that a git of ours left, which was killed with its kernel, says so and is removed."""
     monkeypatch.setattr(landing, "LOCKED_MS", 10)
     into = "main" if checked_out else "release"
-    place.ground.git("branch", "release")
-    lock = place.ground.root / f".git/refs/heads/{into}.lock"
+    place.git_project.git("branch", "release")
+    lock = place.git_project.root / f".git/refs/heads/{into}.lock"
     place.branch("alice", {"new.txt": b"alice\n"})
     run, before = await place.run_of("alice"), place.refs()
     lock.touch()
     info = await place.land(run, MergeRequest(into=into))
     assert (info.state, info.tries, str(lock) in info.why, lock.exists()) == ("refused", 1, True, True), info
-    assert (place.refs(), clean(place.ground)) == (before, True)
+    assert (place.refs(), clean(place.git_project)) == (before, True)
     lock.unlink()
 
     def left() -> None:
         [checked] = place.reader.now(landings.unfinished)
         lock.write_text(f"{checked.tip}\n")
 
-    place.fate.acts["checked"] = [left]
+    place.interference.acts["checked"] = [left]
     assert (await place.land(run, MergeRequest(into=into))).state == "merged"
-    assert clean(place.ground)
+    assert clean(place.git_project)
 
 
 @pytest.mark.promise("P28", "P33")
 async def test_filters_of_the_users_own_work_on_a_checkout_that_moves_and_on_what_is_checked(
-    place: LandingGround,
+    place: LandingProject,
 ) -> None:
     """As git's own checkout has them (Git LFS is one); what the repository says about them does not count."""
-    ground = place.ground
-    (ground.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
-    ground.git("config", "filter.case.smudge", "false")
+    git_project = place.git_project
+    (git_project.folder / ".gitconfig").write_text('[filter "case"]\n\tsmudge = tr a-z A-Z\n\tclean = tr A-Z a-z\n')
+    git_project.git("config", "filter.case.smudge", "false")
     place.branch("alice", {".gitattributes": b"*.up filter=case\n", "new.up": b"quiet\n"})
     info = await place.land(await place.run_of("alice"), MergeRequest(check='test "$(cat new.up)" = QUIET'))
     assert (info.state, place.read("new.up")) == ("merged", "quiet"), info
-    assert (ground.root / "new.up").read_text() == "QUIET\n"
+    assert (git_project.root / "new.up").read_text() == "QUIET\n"
 
 
 @pytest.mark.promise("P33")
-async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingGround) -> None:
+async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(place: LandingProject) -> None:
     """Moved after the check: it is merged anew with that. Deleted meanwhile: refused."""
-    place.ground.git("checkout", "--quiet", "-b", "elsewhere")
+    place.git_project.git("checkout", "--quiet", "-b", "elsewhere")
     place.branch("alice", {"a.txt": b"alice\n"})
     run = await place.run_of("alice")
-    place.fate.acts["checked"] = [lambda: commit(place.ground, "refs/heads/main", {"u.txt": b"user\n"}, "main")]
+    place.interference.acts["checked"] = [
+        lambda: commit(place.git_project, "refs/heads/main", {"u.txt": b"user\n"}, "main")
+    ]
     info = await place.land(run)
     assert (info.state, info.tries) == ("merged", 2)
     assert (place.read("a.txt"), place.read("u.txt")) == ("alice", "user")
-    assert (place.ground.root / "a.txt").read_text() == "one\n"
+    assert (place.git_project.root / "a.txt").read_text() == "one\n"
     place.branch("alice", {"a.txt": b"alice again\n"})
-    place.fate.acts["checked"] = [lambda: place.ground.git("branch", "-D", "main")]
+    place.interference.acts["checked"] = [lambda: place.git_project.git("branch", "-D", "main")]
     gone = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="main"))
     assert (gone.state, "there is no branch main: git branch main makes it" in gone.why) == ("refused", True)
     odd = await place.land(await place.run_of("alice", base="elsewhere"), MergeRequest(into="x;$(id)"))
@@ -525,7 +534,7 @@ async def test_a_branch_that_others_move_meanwhile_gets_what_they_did_as_well(pl
 @pytest.mark.promise("P33")
 @pytest.mark.long("tests/kernel/policy/test_landing.py")
 async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep_the_others(
-    place: LandingGround, tmp_path: Path
+    place: LandingProject, tmp_path: Path
 ) -> None:
     """Batches: all ten with one check and one move; the one that is red is found by halves, and is refused alone."""
     log = tmp_path / "checks"
@@ -541,13 +550,13 @@ async def test_ten_clean_landings_are_checked_once_and_one_red_one_does_not_keep
         states = [place.outcome(one).state for one in asked]
         assert states == ["refused" if number == red else "merged" for number in range(10)]
         assert len(log.read_text().splitlines()) <= (1 if red is None else 9)
-    assert clean(place.ground)
-    assert "red.txt" not in place.ground.git("ls-tree", "--name-only", "main").split()
+    assert clean(place.git_project)
+    assert "red.txt" not in place.git_project.git("ls-tree", "--name-only", "main").split()
 
 
 @pytest.mark.promise("P33")
 async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
-    place: LandingGround, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: LandingProject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One check and one move for both; what waits for those before it is not taken up again at once."""
     log, add = tmp_path / "checks", Merging.add
@@ -565,7 +574,7 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
     monkeypatch.setattr(Merging, "add", adds)
     await place.serve()
     assert [place.outcome(one).state for one in asked] == ["merged", "merged", "refused"]
-    assert (log.read_text(), place.ground.git("reflog", "main").count("awk merge")) == ("x\n", 1)
+    assert (log.read_text(), place.git_project.git("reflog", "main").count("awk merge")) == ("x\n", 1)
 
 
 @pytest.mark.promise("P33")
@@ -579,25 +588,25 @@ async def test_a_kernel_may_die_at_every_point_of_a_landing(
         if not here and point in ("locked", "moved", "files", "index"):
             continue
         with subtests.test(point, checked_out=here):
-            ground = ground_in(tmp_path / str(number))
-            async with landing_ground(ground, launcher, Fate(f"{point}:1")) as place:
+            git_project = ground_in(tmp_path / str(number))
+            async with landing_ground(git_project, launcher, Interference(f"{point}:1")) as place:
                 if not here:
-                    ground.git("checkout", "--quiet", "--detach")
+                    git_project.git("checkout", "--quiet", "--detach")
                 place.branch("alice", {"a.txt": b"alice\n", "d/n.txt": b"new\n"})
                 place.branch("bob", {"b.txt": b"bob\n"})
                 info = await place.land(await place.run_of("alice", "bob"))
-                assert place.fate.dies_at == "", place.fate.passed
-                assert (info.state, info.commit) == ("merged", ground.git("rev-parse", "main"))
-                assert ground.git("log", "--first-parent", "--format=%s", "main").count("Merge") == 2
+                assert place.interference.dies_at == "", place.interference.passed
+                assert (info.state, info.commit) == ("merged", git_project.git("rev-parse", "main"))
+                assert git_project.git("log", "--first-parent", "--format=%s", "main").count("Merge") == 2
                 assert (place.read("a.txt"), place.read("b.txt"), place.read("d/n.txt")) == ("alice", "bob", "new")
-                assert clean(ground)
+                assert clean(git_project)
                 assert {BRANCH + name for name in ("alice", "bob")} <= {ref[11:] for ref in place.refs()}
 
 
 @pytest.mark.promise("P33")
-async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingGround) -> None:
+async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: LandingProject) -> None:
     """Of what the dead kernel had not written, a piece is written whole, and what somebody wrote is kept and told."""
-    root = place.ground.root
+    root = place.git_project.root
     place.branch(
         "alice", {"a.txt": b"alice\n", "lines.txt": LINES + b"more\n", "gone.txt": None, "new.txt": b"whole\n"}
     )
@@ -607,22 +616,22 @@ async def test_a_file_that_was_changed_after_a_kernel_died_over_it_stays(place: 
         (root / "new.txt").write_text("who")
         (root / "gone.txt").unlink()
 
-    place.fate.dies_at = "moved:1"
-    place.fate.acts["moved"] = [meanwhile]
+    place.interference.dies_at = "moved:1"
+    place.interference.acts["moved"] = [meanwhile]
     info = await place.land(await place.run_of("alice"))
     assert (info.state, "'a.txt'" in info.why) == ("merged", True), info
     assert ((root / "a.txt").read_text(), (root / "new.txt").read_text()) == ("somebody's\n", "whole\n")
     assert (root / "lines.txt").read_bytes() == LINES + b"more\n"
-    assert place.ground.git("status", "--porcelain") == "M a.txt"
+    assert place.git_project.git("status", "--porcelain") == "M a.txt"
     assert not (root / ".git/index.lock").exists()
 
 
 @pytest.mark.promise("P33")
 async def test_a_file_that_is_changed_while_a_dead_kernels_move_is_finished_stays(
-    place: LandingGround, monkeypatch: pytest.MonkeyPatch
+    place: LandingProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between git's look at it and its removal others of its programs run: time for an editor to save."""
-    root = place.ground.root
+    root = place.git_project.root
     place.branch("alice", {"a.txt": b"alice\n", "gone.txt": None})
     remove = checkout_move.remove_unchanged
 
@@ -632,29 +641,29 @@ async def test_a_file_that_is_changed_while_a_dead_kernels_move_is_finished_stay
         return remove(top, names)
 
     monkeypatch.setattr(checkout_move, "remove_unchanged", saved_first)
-    place.fate.dies_at = "moved:1"
+    place.interference.dies_at = "moved:1"
     info = await place.land(await place.run_of("alice"))
     assert (info.state, "'a.txt', 'gone.txt'" in info.why) == ("merged", True), info
     assert [(root / name).read_text() for name in ("a.txt", "gone.txt")] == ["somebody's\n"] * 2
-    assert place.ground.git("status", "--porcelain").splitlines() == ["M a.txt", "?? gone.txt"]
+    assert place.git_project.git("status", "--porcelain").splitlines() == ["M a.txt", "?? gone.txt"]
 
 
 @pytest.mark.promise("P33")
 @pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
-async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingGround) -> None:
+async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingProject) -> None:
     """The identity of the repository, else that of git; a squash is one commit; the tree of an earlier run is kept."""
-    place.ground.git("config", "user.name", "Ada L")
-    place.ground.git("config", "user.email", "ada@localhost")
+    place.git_project.git("config", "user.name", "Ada L")
+    place.git_project.git("config", "user.email", "ada@localhost")
     place.branch("alice", {"a.txt": b"alice\n"})
     run = await place.run_of("alice")
     info = await place.land(run, MergeRequest(squash=True))
-    assert place.ground.git("log", "-1", "--format=%an <%ae> %cn%n%P", "main").splitlines() == [
+    assert place.git_project.git("log", "-1", "--format=%an <%ae> %cn%n%P", "main").splitlines() == [
         "Ada L <ada@localhost> Ada L",
-        place.ground.git("rev-parse", "main^"),
+        place.git_project.git("rev-parse", "main^"),
     ]
-    assert info.commit == place.ground.git("rev-parse", "main")
+    assert info.commit == place.git_project.git("rev-parse", "main")
     assert (await place.land(run, MergeRequest(squash=True))).commit is None
-    assert "awk merge" in place.ground.git("reflog", "main")
+    assert "awk merge" in place.git_project.git("reflog", "main")
 
 
 def histories(*words: str) -> subprocess.CompletedProcess[str]:
@@ -683,7 +692,7 @@ def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
 
 @pytest.mark.promise("P33")
 async def test_who_conflicts_with_a_colleague_of_its_run_is_told_to_merge_a_commit_that_is_there(
-    place: LandingGround,
+    place: LandingProject,
 ) -> None:
     """What it is to merge has that one's work in it, which is on no branch yet."""
     place.branch("alice", {"lines.txt": LINES.replace(b"line 3\n", b"3\n")})

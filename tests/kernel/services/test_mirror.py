@@ -22,7 +22,7 @@ from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.runs import stop_workflow
 from protocol.names import workflow_space
-from tests.kernel.store.house import House, member, open_house
+from tests.kernel.store.running_store import Store, member, open_store
 
 FOLDER = ".workspace/review/main"
 
@@ -31,7 +31,7 @@ FOLDER = ".workspace/review/main"
 class MirroredProject:
     """A store, a project, and mirrors of one life after the other."""
 
-    house: House
+    store: Store
     root: Path
     conversations: bool = True
     mirror: Mirror = field(init=False)
@@ -42,9 +42,9 @@ class MirroredProject:
     def restart(self) -> None:
         """A mirror that remembers only what was stored, as that of the next kernel."""
         self.mirror = Mirror(
-            reader=self.house.reader,
-            writer=self.house.writer,
-            wake=self.house.feed.new_wake(WAKING),
+            reader=self.store.reader,
+            writer=self.store.writer,
+            wake=self.store.feed.new_wake(WAKING),
             files=MirrorFiles(str(self.root)),
             conversations=lambda: self.conversations,
             document_files=DocumentFiles(str(self.root), settle_seconds=0.0),
@@ -56,7 +56,7 @@ class MirroredProject:
             name="review", tag=tag, mode="start", file="f", definition=b'{"name":"review","agents":{}}',
             members=(member("alice", space), member("bob", space)), mirror=mirror, kickoff="@alice go",
         )  # fmt: skip
-        await self.house.writer.commit(
+        await self.store.writer.commit(
             append, Draft(kind="status", space=space, sender="system", text="started", payload=payload)
         )
         return space
@@ -83,18 +83,18 @@ class MirroredProject:
 async def mirrored_project(tmp_path: Path) -> AsyncGenerator[MirroredProject]:
     root = tmp_path / "project"
     root.mkdir()
-    async with open_house(str(tmp_path / "kernel.db")) as house:
-        await house.agents("alice")
-        yield MirroredProject(house, root)
+    async with open_store(str(tmp_path / "kernel.db")) as store:
+        await store.agents("alice")
+        yield MirroredProject(store, root)
 
 
 async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agent(tmp_path: Path) -> None:
     """contracts 3: channel.jsonl, history/<agent>.jsonl: what it said and what was for it."""
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
-        leased = await on.house.take("i1")
-        await on.house.writer.commit(close, leased.instruction, 1, status="done", text="@bob look")
-        await on.house.said(space, "by the way")
+        leased = await on.store.take("i1")
+        await on.store.writer.commit(close, leased.instruction, 1, status="done", text="@bob look")
+        await on.store.said(space, "by the way")
         await on.mirror.write()
         assert on.texts() == ["started", "@alice go", "@bob look", "by the way"]
         assert on.texts(f"{FOLDER}/history/alice.jsonl") == ["@alice go", "@bob look"]
@@ -107,16 +107,16 @@ async def test_a_workspace_is_written_as_its_channel_and_a_history_for_each_agen
 async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for_each_day(tmp_path: Path) -> None:
     """contracts 3: always; the folder is marked, so that it goes with its agent."""
     async with mirrored_project(tmp_path) as on:
-        await on.house.said("dm:alice", "hi")
-        on.house.clock.now_ms += 24 * 3600 * 1000
-        await on.house.said("dm:alice", "there")
+        await on.store.said("dm:alice", "hi")
+        on.store.clock.now_ms += 24 * 3600 * 1000
+        await on.store.said("dm:alice", "there")
         await on.workflow(mirror=None)
         await on.mirror.write()
         first, mark, *rest = on.files()
         assert (first, rest[:1]) == (".agents/alice/.context", [".agents/alice/conversations/2026-09-22.jsonl"])
         assert on.texts(mark) == ["hi"]
         on.conversations = False
-        await on.house.said("dm:alice", "not this")
+        await on.store.said("dm:alice", "not this")
         await on.mirror.write()
         assert "not this" not in (on.root / rest[0]).read_text()
 
@@ -126,13 +126,13 @@ async def test_what_is_said_to_an_agent_directly_is_in_its_own_folder_a_file_for
 async def test_a_killed_kernel_leaves_no_line_out_and_none_twice(tmp_path: Path, torn: str) -> None:
     """The cursor is behind the file, and the file's last line is whatever the crash left."""
     async with mirrored_project(tmp_path) as on:
-        await on.house.said("dm:alice", "one")
+        await on.store.said("dm:alice", "one")
         await on.mirror.write()
         day = on.day()
         with day.open("a") as file:
             file.write(torn)
         on.restart()
-        await on.house.said("dm:alice", "two")
+        await on.store.said("dm:alice", "two")
         await on.mirror.write()
         assert [json.loads(line)["text"] for line in day.read_text().splitlines()] == ["one", "two"]
 
@@ -162,8 +162,8 @@ async def test_a_folder_that_cannot_be_written_is_told_once_and_made_up_for(
         (on.root / ".workspace").symlink_to(outside)
         space = await on.workflow()
         for text in ("one", "two"):
-            await on.house.said(space, text)
-            await on.house.said("dm:alice", text)
+            await on.store.said(space, text)
+            await on.store.said("dm:alice", text)
             await on.mirror.write()
         assert [record.msg.split()[0] for record in caplog.records] == ["mirror.failed"]
         assert list(outside.iterdir()) == []
@@ -191,22 +191,22 @@ async def test_files_that_are_lost_are_made_anew_from_the_log(
     async with mirrored_project(tmp_path) as on:
         space = await on.workflow()
         for number in range(3):
-            await on.house.said(space, f"@alice {number}")
+            await on.store.said(space, f"@alice {number}")
         await on.mirror.write()
         whole = on.texts()
         assert "mirror.lost" not in caplog.text
         LOSSES[loss](on.root / FOLDER)
         if restart:
-            await on.house.writer.commit(mirrors.set_written, 5)
+            await on.store.writer.commit(mirrors.set_written, 5)
             on.restart()
-        await on.house.said(space, "@alice and on")
+        await on.store.said(space, "@alice and on")
         async with trio.open_nursery() as nursery:
             await nursery.start(on.mirror.run)
             nursery.cancel_scope.cancel()  # what is not written yet is written then
         assert on.texts() == [*whole, "@alice and on"]
         assert on.texts(f"{FOLDER}/history/alice.jsonl") == [*whole[1:], "@alice and on"]
         assert caplog.text.count("mirror.lost") == 1
-        await on.house.said(space, "@bob welcome")  # the first that bob gets: nothing of him was lost
+        await on.store.said(space, "@bob welcome")  # the first that bob gets: nothing of him was lost
         await on.mirror.write()
         assert on.texts(f"{FOLDER}/history/bob.jsonl") == ["@bob welcome"]
         assert caplog.text.count("mirror.lost") == 1
@@ -217,8 +217,8 @@ async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:
     async with mirrored_project(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")
-        await on.house.said(second, "b1")
-        await on.house.said(first, "a1")
+        await on.store.said(second, "b1")
+        await on.store.said(first, "a1")
         await on.mirror.write()
         assert on.texts("data/channel.jsonl") == ["started", "@alice go", "started", "@alice go", "b1", "a1"]
 
@@ -228,20 +228,20 @@ async def test_what_is_cleared_goes_from_its_files_and_what_others_said_stays(tm
     async with mirrored_project(tmp_path) as on:
         first = await on.workflow("a", mirror="data")
         second = await on.workflow("b", mirror="data")
-        await on.house.said(first, "canary")
-        await on.house.said(second, "stays")
-        await on.house.said("dm:alice", "stays too")
+        await on.store.said(first, "canary")
+        await on.store.said(second, "stays")
+        await on.store.said("dm:alice", "stays too")
         await on.mirror.write()
         (on.root / "data/mine.txt").write_text("not ours")
         for space in (first, second):
-            await on.house.writer.commit(stop_workflow, space, "cancelled", 130)
-        await on.house.writer.commit(clear, first)
+            await on.store.writer.commit(stop_workflow, space, "cancelled", 130)
+        await on.store.writer.commit(clear, first)
         on.restart()
         await on.mirror.redo()
         assert "canary" not in "".join((on.root / path).read_text() for path in on.files())
         assert on.texts("data/channel.jsonl") == ["started", "@alice go", "stays", "review:b ended: cancelled"]
         assert (on.root / "data/mine.txt").exists()
-        assert on.house.reader.now(mirrors.to_redo) == ()
+        assert on.store.reader.now(mirrors.to_redo) == ()
 
 
 async def test_it_writes_by_itself_soon_after_the_commit_and_the_rest_at_a_clean_stop(tmp_path: Path) -> None:
@@ -249,14 +249,14 @@ async def test_it_writes_by_itself_soon_after_the_commit_and_the_rest_at_a_clean
     async with mirrored_project(tmp_path) as on:
         async with trio.open_nursery() as nursery:
             await nursery.start(on.mirror.run)
-            await on.house.said("dm:alice", "one")
+            await on.store.said("dm:alice", "one")
             with trio.fail_after(5):
                 while not (on.root / ".agents/alice/conversations").exists():
                     await trio.lowlevel.checkpoint()
-            last = await on.house.said("dm:alice", "two")
+            last = await on.store.said("dm:alice", "two")
             nursery.cancel_scope.cancel()
         assert [json.loads(line)["text"] for line in on.day().read_text().splitlines()] == ["one", "two"]
-        assert on.house.reader.now(mirrors.written) >= last.seq
+        assert on.store.reader.now(mirrors.written) >= last.seq
 
 
 async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,14 +267,14 @@ async def test_a_disk_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: py
         monkeypatch.setattr(MirrorFiles, "append", release.wait_for)
         async with trio.open_nursery() as nursery:
             await nursery.start(on.mirror.run)
-            await on.house.said("dm:alice", "one")
+            await on.store.said("dm:alice", "one")
             with trio.fail_after(5):
                 while not release.waiting:
                     await trio.lowlevel.checkpoint()
-                await on.house.said("dm:alice", "two")
+                await on.store.said("dm:alice", "two")
                 nursery.cancel_scope.cancel()
         release.now()
-        assert on.house.reader.now(mirrors.written) == 0
+        assert on.store.reader.now(mirrors.written) == 0
 
 
 class Release:
@@ -297,7 +297,7 @@ class Release:
 async def test_git_sees_nothing_of_what_was_said_to_an_agent(tmp_path: Path) -> None:
     """Private talk is in nobody's next ``git add .``; memory and notes beside it may be."""
     async with mirrored_project(tmp_path) as it:
-        await it.house.said("dm:alice", "hello")
+        await it.store.said("dm:alice", "hello")
         await it.mirror.write()
     git = ["git", "-C", str(it.root)]
     await trio.run_process([*git, "init", "-q"])

@@ -22,7 +22,7 @@ from kernel.store.transitions.clear import clear
 from kernel.store.transitions.documents import change
 from kernel.store.transitions.runs import start_run, stop_workflow
 from tests.kernel.services.test_mirror import FOLDER, MirroredProject, mirrored_project
-from tests.kernel.store.house import member
+from tests.kernel.store.running_store import member
 
 pytestmark = pytest.mark.promise("P37")
 
@@ -31,17 +31,17 @@ IN = f"{FOLDER}/documents"
 
 async def wrote(on: MirroredProject, space: str, text: str, file: str = "notes.md", **how: Any) -> int:
     """The version that a change leads to."""
-    return (await on.house.writer.commit(change, space, file, Change("write", text, **how))).version
+    return (await on.store.writer.commit(change, space, file, Change("write", text, **how))).version
 
 
 def versions(on: MirroredProject, space: str, file: str = "notes.md") -> list[tuple[str, str | None]]:
     """Who made them, and why; the oldest first."""
-    rows = on.house.reader.now(documents.history, space, file, Page()).versions
+    rows = on.store.reader.now(documents.history, space, file, Page()).versions
     return [(row.author, row.reason) for row in reversed(rows)]
 
 
 def text(on: MirroredProject, space: str, file: str = "notes.md") -> str:
-    return on.house.reader.now(documents.read, space, file).content
+    return on.store.reader.now(documents.read, space, file).content
 
 
 def told(on: MirroredProject) -> list[str]:
@@ -71,7 +71,7 @@ async def test_documents_are_files_and_edits_of_people_are_versions(tmp_path: Pa
         assert text(on, space) == "one\ntwo\n3\n"
         assert versions(on, space)[-1] == ("user", f"from {IN}/notes.md")
         assert versions(on, space, "mine.md") == [("user", f"from {IN}/mine.md")]
-        assert on.house.reader.now(documents.files, space) == ("mine.md", "notes.md")
+        assert on.store.reader.now(documents.files, space) == ("mine.md", "notes.md")
         await wrote(on, space, "1\ntwo\n3\n")
         await look(on)
         assert notes.read_text() == "1\ntwo\n3\n"
@@ -125,7 +125,7 @@ async def test_what_cannot_be_a_document_is_told_and_left_alone(tmp_path: Path) 
             (folder / name).write_text("passing")
         await look(on)
         assert [("image.png" in one, "not UTF-8" in one) for one in told(on)] == [(True, True)]
-        assert on.house.reader.now(documents.files, space) == ()
+        assert on.store.reader.now(documents.files, space) == ()
         assert len(list(folder.iterdir())) == 4
 
 
@@ -143,7 +143,7 @@ async def test_no_link_leads_out(tmp_path: Path) -> None:
         (folder / "below").symlink_to(outside)
         await wrote(on, space, "x", "below/new.md")
         await look(on)
-        assert on.house.reader.now(documents.files, space) == ("below/new.md",)
+        assert on.store.reader.now(documents.files, space) == ("below/new.md",)
         assert sorted(path.name for path in outside.iterdir()) == ["secret.md"]
         await wrote(on, space, "x", "secret.md")
         await look(on)
@@ -175,16 +175,16 @@ async def test_a_new_run_begins_without_the_files_of_the_one_before(tmp_path: Pa
             await wrote(on, space, "of the first run\n", file)
         await look(on)
         (on.root / IN / "notes.md").write_text("changed while nobody looked\n")
-        await on.house.writer.commit(stop_workflow, space, "done", 0)
+        await on.store.writer.commit(stop_workflow, space, "done", 0)
         payload = RunSpec(
             name="review", tag="main", mode="start", file="f", definition=b'{"name":"review","agents":{}}',
             members=(member("alice", "review:main"),), mirror=FOLDER,
         )  # fmt: skip
         draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
-        second = (await on.house.writer.commit(start_run, draft)).space
+        second = (await on.store.writer.commit(start_run, draft)).space
         assert second != space
         await look(on)
-        assert on.house.reader.now(documents.files, second) == ("notes.md",)
+        assert on.store.reader.now(documents.files, second) == ("notes.md",)
         assert text(on, second) == "changed while nobody looked\n"
         assert os.listdir(on.root / IN) == ["notes.md"]
 
@@ -251,7 +251,7 @@ async def test_what_is_cleared_is_gone_from_the_files_too(tmp_path: Path) -> Non
         space = await on.workflow()
         await wrote(on, space, "secret words\n")
         await look(on)
-        await on.house.writer.commit(stop_workflow, space, "done", 0)
-        await on.house.writer.commit(clear, space)
+        await on.store.writer.commit(stop_workflow, space, "done", 0)
+        await on.store.writer.commit(clear, space)
         await on.mirror.redo()
         assert os.listdir(on.root / IN) == []

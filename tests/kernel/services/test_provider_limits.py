@@ -14,7 +14,7 @@ from kernel.services.running_attempt import RunningAttempt
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.transitions.approvals import Call, ask
 from protocol.names import AgentKey, InstructionId
-from tests.kernel.store.house import open_house
+from tests.kernel.store.running_store import open_store
 
 WORKERS = 2
 
@@ -37,22 +37,22 @@ class Notes:
 async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_else(limits: Limits) -> None:
     """Per-provider limits; the last in line asks a provider that has room."""
     models = {**{f"a{n}": "anthropic/m" for n in range(5)}, "z": "openai/m"}
-    async with open_house(":memory:") as house:
+    async with open_store(":memory:") as store:
         specs = [
             AgentSpec(key=AgentKey(name), origin="file", definition=b'{"model":"%s"}' % model.encode())
             for name, model in models.items()
         ]
-        await house.writer.commit(put_agents, specs)
+        await store.writer.commit(put_agents, specs)
         for name in models:
-            await house.said(f"dm:{name}", "x")
+            await store.said(f"dm:{name}", "x")
         notes = Notes()
         dispatcher = Dispatcher(
-            reader=house.reader,
-            wake=house.feed.new_wake(),
+            reader=store.reader,
+            wake=store.feed.new_wake(),
             attempts=notes,  # type: ignore[arg-type]
             limits=limits,
             pressed=lambda: False,
-            now_ms=house.clock,
+            now_ms=store.clock,
         )
         async with trio.open_nursery() as nursery:
             dispatcher.run_once(nursery)
@@ -64,26 +64,26 @@ async def test_a_full_provider_with_more_agents_than_workers_holds_up_nobody_els
 @pytest.mark.parametrize("limits", [Limits(1), Limits(3, each_provider=1)], ids=["workers", "provider"])
 async def test_a_worker_whose_call_waits_for_a_person_takes_nobodys_place(limits: Limits) -> None:
     """approvals: limits.workers counts those that work; the agent itself stays busy."""
-    async with open_house(":memory:") as house:
-        await house.agents("ann", "bob")
+    async with open_store(":memory:") as store:
+        await store.agents("ann", "bob")
         for name in ("ann", "bob", "ann"):
-            await house.said(f"dm:{name}", "x")
+            await store.said(f"dm:{name}", "x")
         notes = Notes()
         dispatcher = Dispatcher(
-            reader=house.reader,
-            wake=house.feed.new_wake(),
+            reader=store.reader,
+            wake=store.feed.new_wake(),
             attempts=notes,  # type: ignore[arg-type]
             limits=limits,
             pressed=lambda: False,
-            now_ms=house.clock,
+            now_ms=store.clock,
         )
         async with trio.open_nursery() as nursery:
             dispatcher.run_once(nursery)
             await trio.testing.wait_all_tasks_blocked()
-            await house.take("i1")
+            await store.take("i1")
             assert dispatcher.run_once(nursery) == 0
             call = Call(key="toolu_1", tool="Bash", input=b"{}", held=True)
-            await house.writer.commit(ask, Author(InstructionId("i1"), 1), call, house.clock.now_ms + 1000)
+            await store.writer.commit(ask, Author(InstructionId("i1"), 1), call, store.clock.now_ms + 1000)
             assert dispatcher.run_once(nursery) == 1
             await trio.testing.wait_all_tasks_blocked()
             assert notes.begun == ["i1", "i2"]

@@ -20,7 +20,7 @@ from kernel.workflows.load import definitions
 from protocol.agent import AgentDefinition
 from protocol.events import Event
 from protocol.names import AgentKey
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 SOUND = "backend: mock\nmock: [{{text: {0}}}]\n"
 BROKEN = "backend: mock\nmok: []\n"
@@ -32,7 +32,7 @@ class Scene:
 
     root: Path
     catalog: Catalog
-    house: House
+    store: Store
     following: Reload
 
     def write(self, name: str, text: str) -> None:
@@ -42,7 +42,7 @@ class Scene:
 
     def says(self, name: str) -> str | None:
         """What the mock would say that the next attempt runs."""
-        definition: AgentDefinition = definition_for(name, f"dm:{name}", self.catalog, self.house.reader)
+        definition: AgentDefinition = definition_for(name, f"dm:{name}", self.catalog, self.store.reader)
         return definition.mock[0].do[0].text
 
 
@@ -52,9 +52,9 @@ async def scene(folder: Path, *files: str, followed: bool = True) -> AsyncGenera
     root = folder / "project"
     root.mkdir()
     catalog = Catalog(root)
-    async with open_house(str(folder / "store.db")) as house:
-        following = Reload(catalog=catalog, reader=house.reader, writer=house.writer, sleep=_at_once)
-        it = Scene(root, catalog, house, following)
+    async with open_store(str(folder / "store.db")) as store:
+        following = Reload(catalog=catalog, reader=store.reader, writer=store.writer, sleep=_at_once)
+        it = Scene(root, catalog, store, following)
         if files:
             (root / ".agents").mkdir()
         for name in files:
@@ -63,7 +63,7 @@ async def scene(folder: Path, *files: str, followed: bool = True) -> AsyncGenera
             yield it
             return
         await following.start()
-        house.told.clear()
+        store.told.clear()
         async with trio.open_nursery() as nursery:
             await nursery.start(following.run)
             await until_idle()
@@ -80,14 +80,14 @@ async def until_idle() -> None:
     await wait_all_tasks_blocked(0.05)
 
 
-async def told(house: House, kind: str, agent: str | None = None) -> Event:
+async def told(store: Store, kind: str, agent: str | None = None) -> Event:
     """The first event of a kind about ``agent`` since this was last asked."""
-    with house.feed.subscribe() as events:
-        found = house.told.copy()
+    with store.feed.subscribe() as events:
+        found = store.told.copy()
         while True:
             hit = next((one for one in found if one.type == kind and one.agent == agent), None)
             if hit is not None:
-                house.told.clear()
+                store.told.clear()
                 return hit
             found = [await anext(events)]
 
@@ -96,8 +96,8 @@ async def test_an_edit_is_told_and_counts_at_once(tmp_path: Path) -> None:
     """Live reload; no attempt has to come first."""
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", SOUND.format("new"))
-        await told(it.house, "agent.changed", "alice")
-        record = it.house.reader.now(agents.row, "alice")
+        await told(it.store, "agent.changed", "alice")
+        record = it.store.reader.now(agents.row, "alice")
         assert record is not None
         assert b'"new"' in (record.definition or b"")
 
@@ -106,14 +106,14 @@ async def test_a_broken_file_is_told_once_and_what_it_said_stays(tmp_path: Path)
     """A broken definition is reported with its place, and the old one stays until it is mended."""
     async with scene(tmp_path, "alice") as it:
         it.write(".agents/alice.yaml", BROKEN)
-        event = await told(it.house, "definition.broken")
+        event = await told(it.store, "definition.broken")
         assert (event.data["path"], event.data["line"]) == (".agents/alice.yaml", 2)
         assert it.says("alice") == "old"
         it.write(".agents/bob.yaml", SOUND.format("hi"))
-        await told(it.house, "agent.changed", "bob")
-        assert [one.type for one in it.house.told if one.type == "definition.broken"] == []
+        await told(it.store, "agent.changed", "bob")
+        assert [one.type for one in it.store.told if one.type == "definition.broken"] == []
         it.write(".agents/alice.yaml", SOUND.format("mended"))
-        await told(it.house, "agent.changed", "alice")
+        await told(it.store, "agent.changed", "alice")
         assert it.says("alice") == "mended"
 
 
@@ -122,13 +122,13 @@ async def test_folders_may_come_later_and_go(tmp_path: Path) -> None:
     async with scene(tmp_path) as it:
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", SOUND.format("hi"))
-        await told(it.house, "agent.changed", "alice")
+        await told(it.store, "agent.changed", "alice")
         (it.root / ".agents/alice.yaml").unlink()
         (it.root / ".agents").rmdir()
-        assert (await told(it.house, "agent.changed", "alice")).data["state"] == "deleted"
+        assert (await told(it.store, "agent.changed", "alice")).data["state"] == "deleted"
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", SOUND.format("again"))
-        await told(it.house, "agent.changed", "alice")
+        await told(it.store, "agent.changed", "alice")
         assert it.says("alice") == "again"
 
 
@@ -136,16 +136,16 @@ async def test_the_project_file_and_workflows_are_followed_too(tmp_path: Path) -
     """All definitions; a project file that is wrong leaves its agents what they were."""
     async with scene(tmp_path) as it:
         it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: [{text: one}]}\n")
-        await told(it.house, "agent.changed", "helper")
+        await told(it.store, "agent.changed", "helper")
         it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: 5}\n")
-        assert (await told(it.house, "definition.broken")).data["path"] == "moniro.yaml"
+        assert (await told(it.store, "definition.broken")).data["path"] == "moniro.yaml"
         assert it.says("helper") == "one"
         assert it.catalog.names() == ("helper",)
         it.write("moniro.yaml", "agents:\n  helper: {backend: mock, mock: [{text: two}]}\n")
-        await told(it.house, "agent.changed", "helper")
+        await told(it.store, "agent.changed", "helper")
         (it.root / ".workflows").mkdir()
         it.write(".workflows/review.yaml", "agents: {}\n")
-        assert (await told(it.house, "definition.broken")).data["path"] == ".workflows/review.yaml"
+        assert (await told(it.store, "definition.broken")).data["path"] == ".workflows/review.yaml"
 
 
 async def test_a_system_that_cannot_tell_of_edits_is_no_reason_to_fail(
@@ -176,7 +176,7 @@ async def test_watches_that_run_out_later_are_said_too(tmp_path: Path, monkeypat
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", SOUND.format("new"))
         await until_idle()
-        await register(it.catalog, it.house.writer, it.house.reader)
+        await register(it.catalog, it.store.writer, it.store.reader)
         assert it.says("alice") == "new"
 
 
@@ -195,7 +195,7 @@ async def test_whoever_asks_what_is_wrong_is_told_as_it_is_now_and_no_file_is_lo
         wrong = await it.following.current()  # before the watch was told
         assert wrong is not None
         assert [error.path for error in wrong.errors] == [".agents/alice.yaml"]
-        await told(it.house, "definition.broken")
+        await told(it.store, "definition.broken")
         with monkeypatch.context() as patched:
             patched.setattr(reload, "definitions", None)
             assert await it.following.current() == wrong
@@ -208,10 +208,10 @@ async def test_a_prompt_outside_the_watched_folders_is_followed_too(tmp_path: Pa
         (it.root / "deep/prompts/a.md").write_text("You are A.")
         (it.root / ".agents").mkdir()
         it.write(".agents/alice.yaml", "model: openai/x\nprompt: {system_file: deep/prompts/a.md}\n")
-        await told(it.house, "agent.changed", "alice")
+        await told(it.store, "agent.changed", "alice")
         await until_idle()
         (it.root / "deep/prompts/a.md").unlink()
-        event = await told(it.house, "definition.broken")
+        event = await told(it.store, "definition.broken")
         assert "deep/prompts/a.md is not there" in event.data["message"]
 
 
@@ -227,15 +227,15 @@ async def test_a_start_does_not_wait_for_more_files_than_it_has_time_for(
     if not watched:
         monkeypatch.setattr(reload, "watch_directories", cannot)
     async with scene(tmp_path, "alice", "bob", followed=False) as it:
-        await it.house.agents("old")  # of a file that is gone: who has not looked everywhere cannot know that
+        await it.store.agents("old")  # of a file that is gone: who has not looked everywhere cannot know that
         monkeypatch.setattr(reload, "START_SECONDS", -1.0)
         cut = await it.following.start()
         assert (cut.loaded, cut.whole) == ((), False)
-        assert [one.key for one in it.house.reader.now(agents.all)] == ["old"]
+        assert [one.key for one in it.store.reader.now(agents.all)] == ["old"]
         async with trio.open_nursery() as nursery:
             await nursery.start(it.following.run)
-            assert (await told(it.house, "agent.changed", "bob")).data["state"] == "active"
-            assert (await told(it.house, "agent.changed", "old")).data["state"] == "deleted"
+            assert (await told(it.store, "agent.changed", "bob")).data["state"] == "active"
+            assert (await told(it.store, "agent.changed", "old")).data["state"] == "deleted"
             found = await it.following.current()
             assert found is not None
             assert found.errors == ()
@@ -259,14 +259,14 @@ async def test_of_many_agents_only_those_are_written_that_differ(tmp_path: Path)
     """And one that was made at run time stays what it is, unless its file came first."""
     async with scene(tmp_path, "alice", "bob") as it:
         made = AgentSpec(key=AgentKey("carl"), origin="ephemeral", definition=b'{"name":"carl"}')
-        await it.house.writer.commit(put_agents, [made])
+        await it.store.writer.commit(put_agents, [made])
         for name in ("bob", "carl"):
             (it.root / f".agents/{name}.yaml").write_text(SOUND.format("other"))
         loaded = it.catalog.survey().loaded
 
         async def differing(*, over_ephemeral: bool) -> list[str]:
             specs = map(file_spec, loaded)
-            found = await it.house.reader.read(agents.not_stored, specs, over_ephemeral=over_ephemeral)
+            found = await it.store.reader.read(agents.not_stored, specs, over_ephemeral=over_ephemeral)
             return [one.key for one in found]
 
         assert (await differing(over_ephemeral=False), await differing(over_ephemeral=True)) in (

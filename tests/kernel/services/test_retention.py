@@ -24,7 +24,7 @@ from kernel.store.writer import Writer
 from protocol.api.instructions import Handover
 from protocol.ipc import Entry
 from protocol.names import InstructionId
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 from tests.kernel.store.test_runs import begin, end
 
 DAY_MS = 24 * 3600 * 1000
@@ -33,77 +33,77 @@ DAY_MS = 24 * 3600 * 1000
 class Counting:
     """A writer that notes how many rows each commit changed."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self.changed: list[int] = []
 
     async def commit(self, job: Callable[..., Any], *args: Any) -> Any:
-        connection = self._house.database.writer()
+        connection = self._store.database.writer()
         before = connection.total_changes()
-        done = await self._house.writer.commit(job, *args)
+        done = await self._store.writer.commit(job, *args)
         self.changed.append(connection.total_changes() - before)
         return done
 
 
-def retention(house: House, writer: object = None, days: float = 30) -> Retention:
-    made: Writer = writer or house.writer  # type: ignore[assignment]
-    return Retention(reader=house.reader, writer=made, now_ms=house.clock, kept_seconds=lambda: days * DAY_MS / 1000)
+def retention(store: Store, writer: object = None, days: float = 30) -> Retention:
+    made: Writer = writer or store.writer  # type: ignore[assignment]
+    return Retention(reader=store.reader, writer=made, now_ms=store.clock, kept_seconds=lambda: days * DAY_MS / 1000)
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with open_house(str(tmp_path / "store.db")) as opened:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(str(tmp_path / "store.db")) as opened:
         await opened.agents("alice")
         yield opened
 
 
-async def work(house: House, steps: int) -> str:
-    (instruction,) = (await house.said("dm:alice", "work")).instruction_ids
-    await house.take(instruction)
+async def work(store: Store, steps: int) -> str:
+    (instruction,) = (await store.said("dm:alice", "work")).instruction_ids
+    await store.take(instruction)
 
     def write(tx: Any) -> None:
         for k in range(steps):
             journal(tx, instruction, 1, Entry(k=k, kind="reply", text="x" * 20_000 if k == 0 else "", stop_reason="on"))
         close(tx, instruction, 1, status="done", text="done")
 
-    await house.writer.commit(write)
+    await store.writer.commit(write)
     return instruction
 
 
-def rows(house: House, table: str) -> int:
-    return int(house.database.writer().execute(f"SELECT count(*) FROM {table}").get)
+def rows(store: Store, table: str) -> int:
+    return int(store.database.writer().execute(f"SELECT count(*) FROM {table}").get)
 
 
 @pytest.mark.promise("P10")
-async def test_old_work_is_swept_in_small_commits(house: House) -> None:
+async def test_old_work_is_swept_in_small_commits(store: Store) -> None:
     """30 days; messages and records stay; no commit is long."""
-    old = [await work(house, 60) for _ in range(30)]
-    house.clock.now_ms += 31 * DAY_MS
-    new = await work(house, 3)
-    counting = Counting(house)
-    await retention(house, counting).sweep()
+    old = [await work(store, 60) for _ in range(30)]
+    store.clock.now_ms += 31 * DAY_MS
+    new = await work(store, 3)
+    counting = Counting(store)
+    await retention(store, counting).sweep()
     assert max(counting.changed) <= ROWS + 100
     assert len(counting.changed) > 8
-    assert rows(house, "entries") == 3
-    assert house.reader.now(entries.of, old[0]) == ()
-    assert len(house.reader.now(entries.of, new)) == 3
-    assert rows(house, "blobs") == 1
-    assert rows(house, "instructions") == 31
-    assert len(house.reader.now(messages.channel, "dm:alice", 100)) == 62
-    assert {event.instruction for event in house.reader.now(feed.since, 0)} <= {new, None}
+    assert rows(store, "entries") == 3
+    assert store.reader.now(entries.of, old[0]) == ()
+    assert len(store.reader.now(entries.of, new)) == 3
+    assert rows(store, "blobs") == 1
+    assert rows(store, "instructions") == 31
+    assert len(store.reader.now(messages.channel, "dm:alice", 100)) == 62
+    assert {event.instruction for event in store.reader.now(feed.since, 0)} <= {new, None}
 
 
-async def test_what_is_swept_once_is_not_looked_at_again(house: House) -> None:
+async def test_what_is_swept_once_is_not_looked_at_again(store: Store) -> None:
     """A daily sweep of a quiet project commits next to nothing."""
-    await work(house, 3)
-    house.clock.now_ms += 31 * DAY_MS
-    await retention(house).sweep()
-    counting = Counting(house)
-    await retention(house, counting).sweep()
+    await work(store, 3)
+    store.clock.now_ms += 31 * DAY_MS
+    await retention(store).sweep()
+    counting = Counting(store)
+    await retention(store, counting).sweep()
     assert counting.changed == [0, 0, 0]
 
 
-async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> None:
+async def test_answers_and_crashes_go_when_nobody_counts_them(store: Store) -> None:
     """contracts 4: answers are replayed for 24 h; crashes count for an hour."""
 
     def make(tx: Any) -> None:
@@ -111,47 +111,47 @@ async def test_answers_and_crashes_go_when_nobody_counts_them(house: House) -> N
             tx.conn.execute("INSERT INTO crashes (agent, at_ms) VALUES ('alice', ?)", (tx.now_ms,))
             record_response(tx, RequestKey("admin", str(number), b"h"), b"{}")
 
-    await house.writer.commit(make)
-    house.clock.now_ms += DAY_MS // 2
-    await retention(house).sweep()
-    assert (rows(house, "crashes"), rows(house, "idempotency")) == (0, ROWS + 10)
-    house.clock.now_ms += DAY_MS
-    await retention(house).sweep()
-    assert rows(house, "idempotency") == 0
+    await store.writer.commit(make)
+    store.clock.now_ms += DAY_MS // 2
+    await retention(store).sweep()
+    assert (rows(store, "crashes"), rows(store, "idempotency")) == (0, ROWS + 10)
+    store.clock.now_ms += DAY_MS
+    await retention(store).sweep()
+    assert rows(store, "idempotency") == 0
 
 
 @pytest.mark.promise("P10")
-async def test_feedback_goes_after_the_same_time(house: House) -> None:
+async def test_feedback_goes_after_the_same_time(store: Store) -> None:
     """Agents write it as much as they like, and nobody has to clear it."""
-    await house.writer.commit(add_feedback, "the tests need a network")
-    house.clock.now_ms += 31 * DAY_MS
-    await house.writer.commit(add_feedback, "they do no more")
-    await retention(house).sweep()
-    assert [row.text for row in house.reader.now(feedback_list).feedback] == ["they do no more"]
+    await store.writer.commit(add_feedback, "the tests need a network")
+    store.clock.now_ms += 31 * DAY_MS
+    await store.writer.commit(add_feedback, "they do no more")
+    await retention(store).sweep()
+    assert [row.text for row in store.reader.now(feedback_list).feedback] == ["they do no more"]
 
 
 @pytest.mark.promise("P21")
 @pytest.mark.parametrize("same_boot", [True, False])
 async def test_a_clock_that_was_set_ahead_between_two_kernels_makes_nothing_older(
-    house: House, same_boot: bool
+    store: Store, same_boot: bool
 ) -> None:
     """What is removed does not come back, so only time counts that is known to have passed."""
-    await house.writer.commit(recover, machine=HostClock("boot 1", 1_000))
-    last_week = await work(house, 3)
+    await store.writer.commit(recover, machine=HostClock("boot 1", 1_000))
+    last_week = await work(store, 3)
     year = 365 * DAY_MS
-    house.clock.now_ms += 7 * DAY_MS + year
+    store.clock.now_ms += 7 * DAY_MS + year
     machine = HostClock("boot 1", 1_000 + year) if same_boot else HostClock("boot 2", 77)
-    await house.writer.commit(recover, machine=machine)
-    await retention(house).sweep()
-    assert len(house.reader.now(entries.of, last_week)) == 3
-    house.clock.now_ms += 22 * DAY_MS
-    today = await work(house, 1)
-    await retention(house).sweep()
-    assert len(house.reader.now(entries.of, last_week)) == 3
-    house.clock.now_ms += 2 * DAY_MS
-    await retention(house).sweep()
-    assert house.reader.now(entries.of, last_week) == ()
-    assert len(house.reader.now(entries.of, today)) == 1
+    await store.writer.commit(recover, machine=machine)
+    await retention(store).sweep()
+    assert len(store.reader.now(entries.of, last_week)) == 3
+    store.clock.now_ms += 22 * DAY_MS
+    today = await work(store, 1)
+    await retention(store).sweep()
+    assert len(store.reader.now(entries.of, last_week)) == 3
+    store.clock.now_ms += 2 * DAY_MS
+    await retention(store).sweep()
+    assert store.reader.now(entries.of, last_week) == ()
+    assert len(store.reader.now(entries.of, today)) == 1
 
 
 class Nights:
@@ -173,107 +173,107 @@ class Nights:
         await self._wake.send(None)
 
 
-async def test_it_sweeps_soon_and_then_daily(house: House) -> None:
+async def test_it_sweeps_soon_and_then_daily(store: Store) -> None:
     """By the kernel's clock: a machine that was asleep for days sweeps when it wakes."""
     nights = Nights()
     keeps = Retention(
-        reader=house.reader, writer=house.writer, now_ms=house.clock, kept_seconds=lambda: 60.0, sleep=nights.sleep
+        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=lambda: 60.0, sleep=nights.sleep
     )
-    await work(house, 3)
-    house.clock.now_ms += DAY_MS
+    await work(store, 3)
+    store.clock.now_ms += DAY_MS
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeps.run)
         assert await nights.next() < 60
         await nights.wake()
         assert await nights.next() < DAY_MS / 1000
-        assert rows(house, "entries") == 0
-        await work(house, 3)
-        house.clock.now_ms += DAY_MS - 1
+        assert rows(store, "entries") == 0
+        await work(store, 3)
+        store.clock.now_ms += DAY_MS - 1
         await nights.wake()
         await nights.next()
-        assert rows(house, "entries") == 3
-        house.clock.now_ms += 1
+        assert rows(store, "entries") == 3
+        store.clock.now_ms += 1
         await nights.wake()
         await nights.next()
-        assert rows(house, "entries") == 0
+        assert rows(store, "entries") == 0
         nursery.cancel_scope.cancel()
 
 
-async def test_a_project_file_that_is_broken_sweeps_nothing(house: House) -> None:
+async def test_a_project_file_that_is_broken_sweeps_nothing(store: Store) -> None:
     """Nobody knows how long things are to be kept, and the kernel goes on."""
 
     def broken() -> float:
         raise fail("moniro.yaml", "is broken")
 
     nights = Nights()
-    await work(house, 3)
-    house.clock.now_ms += 90 * DAY_MS
+    await work(store, 3)
+    store.clock.now_ms += 90 * DAY_MS
     keeps = Retention(
-        reader=house.reader, writer=house.writer, now_ms=house.clock, kept_seconds=broken, sleep=nights.sleep
+        reader=store.reader, writer=store.writer, now_ms=store.clock, kept_seconds=broken, sleep=nights.sleep
     )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(keeps.run)
         await nights.next()
         await nights.wake()
         await nights.next()
-        assert rows(house, "entries") == 3
+        assert rows(store, "entries") == 3
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.promise("P30")
-async def test_of_runs_that_ended_long_ago_no_row_is_left(house: House) -> None:
+async def test_of_runs_that_ended_long_ago_no_row_is_left(store: Store) -> None:
     """Nor of who lived in them; the newest of a space keeps all of it, and what is bound is kept."""
     tables = (
         "workflows", "members", "agents", "messages", "deliveries", "instructions", "attempts", "spending",
         "resources", "statuses", "handovers",
     )  # fmt: skip
-    before = {table: rows(house, table) for table in tables}
+    before = {table: rows(store, table) for table in tables}
     for number in range(20):
-        run = await begin(house, "helper", kickoff="@helper go")
+        run = await begin(store, "helper", kickoff="@helper go")
         instruction = f"i{number + 1}"
-        await house.take(instruction)
+        await store.take(instruction)
         author = Author(InstructionId(instruction), 1)
-        await house.writer.commit(create, run.space, "a long text", "text/plain", author=author)
-        await house.writer.commit(set_status, StatusChange(task="it"), author)
-        await house.writer.commit(write_handover, Handover(done="a", next="b"), author)
-        await house.writer.commit(close, instruction, 1, status="done", text="done")
-        await end(house, run)
-    assert rows(house, "resources") == 20
-    house.clock.now_ms += 31 * DAY_MS
-    writer = Counting(house)
-    await retention(house, writer).sweep()
-    assert {table: rows(house, table) for table in tables} == before
+        await store.writer.commit(create, run.space, "a long text", "text/plain", author=author)
+        await store.writer.commit(set_status, StatusChange(task="it"), author)
+        await store.writer.commit(write_handover, Handover(done="a", next="b"), author)
+        await store.writer.commit(close, instruction, 1, status="done", text="done")
+        await end(store, run)
+    assert rows(store, "resources") == 20
+    store.clock.now_ms += 31 * DAY_MS
+    writer = Counting(store)
+    await retention(store, writer).sweep()
+    assert {table: rows(store, table) for table in tables} == before
     assert max(writer.changed) < 3 * ROWS
 
 
-async def test_a_run_that_somebody_went_on_with_is_kept_with_all_before_it(house: House) -> None:
+async def test_a_run_that_somebody_went_on_with_is_kept_with_all_before_it(store: Store) -> None:
     """And one that is bound is kept until it is cleared."""
-    first = await begin(house, "helper", kickoff="@helper one")
-    await end(house, first)
-    house.clock.now_ms += 31 * DAY_MS
-    second = await begin(house, "helper", continues=True)
-    await end(house, second)
-    await retention(house).sweep()
-    assert [one.text for one in house.reader.now(messages.of_run, first.run) if one.kind == "kickoff"] == [
+    first = await begin(store, "helper", kickoff="@helper one")
+    await end(store, first)
+    store.clock.now_ms += 31 * DAY_MS
+    second = await begin(store, "helper", continues=True)
+    await end(store, second)
+    await retention(store).sweep()
+    assert [one.text for one in store.reader.now(messages.of_run, first.run) if one.kind == "kickoff"] == [
         "@helper one"
     ]
-    bound = await begin(house, "helper", bound=True, kickoff="@helper bound")
-    await end(house, bound)
-    house.clock.now_ms += 31 * DAY_MS
-    await retention(house).sweep()
-    assert house.reader.now(messages.of_run, first.run) == ()
-    assert house.reader.now(messages.of_run, bound.run) != ()
+    bound = await begin(store, "helper", bound=True, kickoff="@helper bound")
+    await end(store, bound)
+    store.clock.now_ms += 31 * DAY_MS
+    await retention(store).sweep()
+    assert store.reader.now(messages.of_run, first.run) == ()
+    assert store.reader.now(messages.of_run, bound.run) != ()
 
 
-async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(house: House) -> None:
+async def test_a_sweep_that_was_interrupted_is_finished_by_the_next(store: Store) -> None:
     """The row of a run goes first: nobody can go on with half of one."""
-    run = await begin(house, "helper", kickoff="@helper one")
-    await end(house, run)
-    house.clock.now_ms += 31 * DAY_MS
-    await house.writer.commit(sweep_runs, [run.space], house.clock.now_ms)
-    assert rows(house, "messages")
-    again = await begin(house, "helper", continues=True)
+    run = await begin(store, "helper", kickoff="@helper one")
+    await end(store, run)
+    store.clock.now_ms += 31 * DAY_MS
+    await store.writer.commit(sweep_runs, [run.space], store.clock.now_ms)
+    assert rows(store, "messages")
+    again = await begin(store, "helper", continues=True)
     assert again.space != run.space
-    await retention(house).sweep()
-    assert {one.space for one in house.reader.now(messages.of_run, again.run)} == {"review:main"}
-    assert house.database.reader().execute("SELECT count(*) FROM messages WHERE space = ?", (run.space,)).get == 0
+    await retention(store).sweep()
+    assert {one.space for one in store.reader.now(messages.of_run, again.run)} == {"review:main"}
+    assert store.database.reader().execute("SELECT count(*) FROM messages WHERE space = ?", (run.space,)).get == 0

@@ -29,7 +29,7 @@ from protocol.errors import Cause
 from protocol.names import AgentKey, number_of
 from protocol.trust import Grant, digest_of
 from protocol.workflow import Ref, WorkflowDefinition
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 DAY_MS = 24 * 3600 * 1000
 YEAR_MS = 365 * DAY_MS
@@ -41,7 +41,7 @@ MORNING = datetime(2026, 11, 21, 8, 59, tzinfo=UTC)
 class Scene:
     """A store, the agents' files, and timers on them. ``wall_ms`` is the machine's clock."""
 
-    house: House
+    store: Store
     catalog: Catalog
     wall_ms: int
     schedules: Schedules
@@ -53,7 +53,7 @@ class Scene:
     async def agent(self, schedule: str, name: str = "alice") -> None:
         """An agent with a file, known to the store, its timer armed."""
         self.write(name, schedule)
-        await register(self.catalog, self.house.writer, self.house.reader)
+        await register(self.catalog, self.store.writer, self.store.reader)
         await self.schedules.run_once()
 
     def new_schedules(
@@ -64,39 +64,39 @@ class Scene:
             trusted=trusted,
             kept=kept,
             trust_dir=trust_dir,
-            reader=self.house.reader,
-            writer=self.house.writer,
+            reader=self.store.reader,
+            writer=self.store.writer,
             catalog=self.catalog,
-            wake=self.house.feed.new_wake(WAKING),
-            now_ms=self.house.clock,
+            wake=self.store.feed.new_wake(WAKING),
+            now_ms=self.store.clock,
             wall_ms=lambda: self.wall_ms,
             local="UTC",
         )
 
     async def pass_ms(self, passed: int) -> float:
         """Both clocks go on, then the timers look. Returns how long they would sleep."""
-        self.house.clock.now_ms += passed
+        self.store.clock.now_ms += passed
         self.wall_ms += passed
         return await self.schedules.run_once()
 
     def woken(self, space: str = "dm:alice") -> list[str]:
         """The words of every wakeup that has not ended, oldest first."""
-        found = self.house.reader.now(instructions.open_in, space)
+        found = self.store.reader.now(instructions.open_in, space)
         return [self._words(number_of(one.instruction, "i") or 0) for one in found]
 
     def _words(self, number: int) -> str:
         row = (
-            self.house.database.reader().execute("SELECT message FROM instructions WHERE id = ?", (number,)).fetchone()
+            self.store.database.reader().execute("SELECT message FROM instructions WHERE id = ?", (number,)).fetchone()
         )
         assert row is not None
-        report = self.house.reader.now(messages.report, row[0])
+        report = self.store.reader.now(messages.report, row[0])
         assert report is not None
         return report.message.text
 
     async def finish(self, instruction: str) -> None:
         """An attempt that takes no time."""
-        leased = await self.house.take(instruction)
-        await self.house.writer.commit(close, instruction, leased.epoch, status="done", text="")
+        leased = await self.store.take(instruction)
+        await self.store.writer.commit(close, instruction, leased.epoch, status="done", text="")
 
     async def workflow(self, *members: MemberSpec, definition: WorkflowDefinition) -> None:
         payload = RunSpec(
@@ -104,17 +104,17 @@ class Scene:
             definition=msgspec.json.encode(definition),
         )  # fmt: skip
         draft = Draft(kind="status", space="review:main", sender="system", text="started", payload=payload)
-        await self.house.writer.commit(append, draft)
+        await self.store.writer.commit(append, draft)
 
     def armed(self) -> list[tuple[str, str]]:
-        return [(timer.agent, timer.home) for timer in self.house.reader.now(timers.all)]
+        return [(timer.agent, timer.home) for timer in self.store.reader.now(timers.all)]
 
 
 @asynccontextmanager
 async def scene(root: Path) -> AsyncGenerator[Scene]:
     (root / ".agents").mkdir()
-    async with open_house(":memory:") as house:
-        made = Scene(house, Catalog(root), int(MORNING.timestamp() * 1000), None)  # type: ignore[arg-type]
+    async with open_store(":memory:") as store:
+        made = Scene(store, Catalog(root), int(MORNING.timestamp() * 1000), None)  # type: ignore[arg-type]
         made.schedules = made.new_schedules()
         yield made
 
@@ -161,7 +161,7 @@ async def test_a_kernel_whose_clock_begins_a_year_earlier_waits_no_longer_than_a
     """Somebody set the clock back while no kernel ran."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 1h}")
-        it.house.clock.now_ms -= YEAR_MS
+        it.store.clock.now_ms -= YEAR_MS
         it.wall_ms -= YEAR_MS
         it.schedules = it.new_schedules()
         await it.schedules.run_once()
@@ -173,8 +173,8 @@ async def test_cron_comes_by_the_wall_clock_whatever_its_agent_does(tmp_path: Pa
     """Fixed schedule, ignores activity."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 0 9 * * *, timezone: UTC}")
-        await it.house.said("dm:alice", "work")
-        await it.house.take("i1")
+        await it.store.said("dm:alice", "work")
+        await it.store.take("i1")
         assert await it.pass_ms(59_000) == 1.0
         await it.pass_ms(1000)
         assert it.woken() == ["work", DEFAULT_PROMPT]
@@ -193,7 +193,7 @@ async def test_a_wall_clock_that_jumps_a_year_makes_no_storm(tmp_path: Path, jum
             await it.pass_ms(1000)
         came = it.woken()
         assert len(came) == (1 if jump_ms > 0 else 0)
-        next_ms = it.house.reader.now(timers.upcoming).wall_ms
+        next_ms = it.store.reader.now(timers.upcoming).wall_ms
         assert next_ms is not None
         assert 0 < next_ms - it.wall_ms <= DAY_MS
 
@@ -247,7 +247,7 @@ async def test_a_schedule_that_is_written_into_a_file_counts_within_a_minute(tmp
     """A new schedule, a shorter one; a file that is wrong changes nothing."""
     async with scene(tmp_path) as it:
         it.write("alice", "null")
-        await register(it.catalog, it.house.writer, it.house.reader)
+        await register(it.catalog, it.store.writer, it.store.reader)
         assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
         for schedule, first_seconds in (("{wakeup: 1h}", 60.0), ("{wakeup: 5s}", 5.0), ("{wakeup: 0s}", 5.0)):
             it.write("alice", schedule)
@@ -276,10 +276,10 @@ async def test_a_paused_agent_is_not_woken_and_costs_nothing(tmp_path: Path) -> 
     """No pile-up; what was missed comes once when it goes on."""
     async with scene(tmp_path) as it:
         await it.agent("{wakeup: 5s}")
-        await it.house.writer.commit(set_agent_state, AgentKey("alice"), "paused")
+        await it.store.writer.commit(set_agent_state, AgentKey("alice"), "paused")
         assert await it.pass_ms(3600 * 1000) == LONGEST_NAP_SECONDS
         assert it.woken() == []
-        await it.house.writer.commit(set_agent_state, AgentKey("alice"), "active")
+        await it.store.writer.commit(set_agent_state, AgentKey("alice"), "active")
         await it.pass_ms(0)
         assert len(it.woken()) == 1
 
@@ -291,16 +291,16 @@ async def test_a_schedule_that_fails_each_time_is_told_once(tmp_path: Path) -> N
 
         async def come(number: int, status: EndStatus, cause: Cause | None = None) -> int:
             await it.pass_ms(5000)
-            leased = await it.house.take(f"i{number}")
-            await it.house.writer.commit(close, f"i{number}", leased.epoch, status=status, cause=cause)
-            return sum(one.kind == "system" for one in it.house.reader.now(messages.channel, "dm:alice", 100))
+            leased = await it.store.take(f"i{number}")
+            await it.store.writer.commit(close, f"i{number}", leased.epoch, status=status, cause=cause)
+            return sum(one.kind == "system" for one in it.store.reader.now(messages.channel, "dm:alice", 100))
 
         assert [await come(number, "failed", "untrusted") for number in (1, 2, 3)] == [1, 1, 1]
         assert [await come(number, "failed", "invalid") for number in (4, 5)] == [2, 2]
         assert [await come(6, "done"), await come(7, "failed", "invalid")] == [2, 3]
-        (sent,) = (await it.house.said("dm:alice", "what is the matter?")).instruction_ids
-        leased = await it.house.take(sent)
-        await it.house.writer.commit(close, sent, leased.epoch, status="failed", cause="invalid")
+        (sent,) = (await it.store.said("dm:alice", "what is the matter?")).instruction_ids
+        leased = await it.store.take(sent)
+        await it.store.writer.commit(close, sent, leased.epoch, status="failed", cause="invalid")
         assert await come(9, "failed", "invalid") == 4
 
 
@@ -310,7 +310,7 @@ async def test_two_hundred_idle_agents_are_slept_through(tmp_path: Path) -> None
     async with scene(tmp_path) as it:
         body = msgspec.json.encode(AgentDefinition(name="x", model="mock/m"))
         specs = [AgentSpec(key=AgentKey(f"a{n}"), origin="ephemeral", definition=body) for n in range(200)]
-        await it.house.writer.commit(put_agents, specs)
+        await it.store.writer.commit(put_agents, specs)
         assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
         await it.agent("{wakeup: 1h}")
         assert await it.schedules.run_once() == LONGEST_NAP_SECONDS
@@ -339,7 +339,7 @@ async def test_a_workflows_schedule_takes_the_place_of_the_agents_own_while_it_r
         assert it.armed() == [("alice", "review:main"), ("helper@review:main", "review:main")]
         await it.pass_ms(3600 * 1000)
         assert (it.woken(), it.woken("review:main")) == ([], ["in review", "in review"])
-        await it.house.writer.commit(stop_workflow, "review:main", "cancelled", 130)
+        await it.store.writer.commit(stop_workflow, "review:main", "cancelled", 130)
         await it.schedules.run_once()
         assert it.armed() == [("alice", "dm:alice")]
 
@@ -353,10 +353,10 @@ async def test_a_schedule_keeps_no_run_alive(tmp_path: Path) -> None:
         await it.workflow(spec, definition=WorkflowDefinition(name="review", agents={"helper": helper}))
         await it.schedules.run_once()
         assert it.armed() == [("helper@review:main", "review:main")]
-        house = it.house
-        runs = Runs(reader=house.reader, writer=house.writer, wake=house.feed.new_wake(), now_ms=house.clock)
+        store = it.store
+        runs = Runs(reader=store.reader, writer=store.writer, wake=store.feed.new_wake(), now_ms=store.clock)
         await runs.run_once()
-        record = house.reader.now(workflows.latest, "review:main")
+        record = store.reader.now(workflows.latest, "review:main")
         assert record is not None
         assert (record.state, record.status, record.exit_code) == ("stopped", "done", 0)
         assert await it.pass_ms(1000) == LONGEST_NAP_SECONDS
@@ -377,7 +377,7 @@ async def test_a_full_disk_puts_a_wakeup_off_and_loses_none(
             raise STORAGE_FULL
 
         with monkeypatch.context() as disk:
-            disk.setattr(it.house.writer, "commit", full)
+            disk.setattr(it.store.writer, "commit", full)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(it.pass_ms, 5000)
                 await asked.wait()
@@ -394,7 +394,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
 ) -> None:
     """level-triggered; the loop looks when it must, not now and then."""
     async with scene(tmp_path) as it:
-        start_ms = it.house.clock.now_ms
+        start_ms = it.store.clock.now_ms
         looks: list[float] = []
 
         def now_ms() -> int:
@@ -402,7 +402,7 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             return start_ms + round(mock_clock.current_time() * 1000)
 
         it.schedules = Schedules(
-            reader=it.house.reader, writer=it.house.writer, catalog=it.catalog, wake=it.house.feed.new_wake(WAKING),
+            reader=it.store.reader, writer=it.store.writer, catalog=it.catalog, wake=it.store.feed.new_wake(WAKING),
             now_ms=now_ms, wall_ms=lambda: now_ms() + 5, local=None, trusted=True,
         )  # fmt: skip
         await it.schedules.run_once()
@@ -414,8 +414,8 @@ async def test_it_sleeps_until_something_is_due_and_wakes_when_an_agent_changes(
             await wait_all_tasks_blocked()
             assert looks == []
             it.write("alice", "{wakeup: 2s}")
-            with it.house.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
-                await register(it.catalog, it.house.writer, it.house.reader)
+            with it.store.feed.subscribe(wanted=lambda event: event.type == "instruction.queued") as queued:
+                await register(it.catalog, it.store.writer, it.store.reader)
                 while not it.armed():
                     await wait_all_tasks_blocked(0.01)
                 for seconds in (0.5, 1.499):
@@ -458,7 +458,7 @@ async def test_a_schedule_that_nobody_agreed_to_does_not_run(tmp_path: Path) -> 
             await it.pass_ms(10_000)
         assert it.woken() == []
         assert it.armed() == []
-        [told] = [one for one in it.house.told if one.type == "schedule.untrusted"]
+        [told] = [one for one in it.store.told if one.type == "schedule.untrusted"]
         assert (told.agent, told.data["wakeup"]) == ("alice", "5s")
         assert str(told.data["hint"]).endswith("awk trust alice")
         consents.to(it)
@@ -526,7 +526,7 @@ async def test_a_workflow_brings_what_was_agreed_to_with_its_start(tmp_path: Pat
     async with scene(tmp_path) as it:
         it.schedules = it.new_schedules(trusted=False, kept=consents)
         it.write("alice", "{wakeup: 1h}")
-        await register(it.catalog, it.house.writer, it.house.reader)
+        await register(it.catalog, it.store.writer, it.store.reader)
         member = MemberSpec(name="alice", key=AgentKey("alice"), origin="file")
         await it.workflow(member, definition=definition)
         await it.schedules.run_once()
@@ -551,7 +551,7 @@ async def test_a_consent_is_noticed_when_it_is_written(tmp_path: Path) -> None:
     async with scene(tmp_path) as it, trio.open_nursery() as nursery:
         it.schedules = it.new_schedules(trusted=False, kept=consents, trust_dir=state)
         it.write("alice", "{wakeup: 5s}")
-        await register(it.catalog, it.house.writer, it.house.reader)
+        await register(it.catalog, it.store.writer, it.store.reader)
         await nursery.start(it.schedules.run)
         await wait_all_tasks_blocked()
         assert it.armed() == []

@@ -1,4 +1,4 @@
-"""Votes end in time, though nothing else happens in the house."""
+"""Votes end in time, though nothing else happens in the kernel."""
 
 import pytest
 
@@ -8,32 +8,32 @@ from kernel.store import voting
 from kernel.store.database import MEMORY
 from kernel.store.transitions.voting import create
 from protocol.names import InstructionId
-from tests.kernel.store.hall import STARVATION_MS, asked
-from tests.kernel.store.house import open_house
+from tests.kernel.store.busy_workspace import STARVATION_MS, asked
+from tests.kernel.store.running_store import open_store
 
 
 @pytest.mark.promise("P24")
 async def test_a_vote_that_wakes_nobody_is_known_to_the_alarm_and_ended_by_it() -> None:
     """Its only elector is who called for it; the alarm looks again at once, and next at the deadline."""
-    async with open_house(MEMORY) as house:
-        space = await house.workflow("alice")
-        await house.said(space, "work", to=("alice",))
-        await house.take("i1")
-        wake = house.feed.new_wake()
+    async with open_store(MEMORY) as store:
+        space = await store.workflow("alice")
+        await store.said(space, "work", to=("alice",))
+        await store.take("i1")
+        wake = store.feed.new_wake()
         deadlines = Deadlines(
-            reader=house.reader,
-            writer=house.writer,
+            reader=store.reader,
+            writer=store.writer,
             wake=wake,
-            now_ms=house.clock,
+            now_ms=store.clock,
             starvation_ms=STARVATION_MS,
         )
         wake.clear()
-        await house.writer.commit(create, space, asked(seconds=20), author=Author(InstructionId("i1"), 1))
+        await store.writer.commit(create, space, asked(seconds=20), author=Author(InstructionId("i1"), 1))
         assert wake.clear()
         assert await deadlines.run_once() == pytest.approx(20)
-        house.clock.now_ms += 20_000
+        store.clock.now_ms += 20_000
         await deadlines.run_once()
-        ended = house.reader.now(voting.one, space, "p1")
+        ended = store.reader.now(voting.one, space, "p1")
         assert ended is not None
         assert (ended.state, ended.why) == ("expired", "deadline")
         assert wake.clear()

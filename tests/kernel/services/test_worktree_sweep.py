@@ -19,15 +19,15 @@ from kernel.store.transitions.runs import end_run, stop_workflow
 from kernel.store.worktrees import Worktree
 from kernel.workflows.repository import Repository
 from protocol.api.merges import MergeOutcome, MergeRequest
-from tests.kernel.services.landing_ground import Fate, LandingGround, attempt_of, landing_ground
-from tests.kernel.workflows.git_ground import at, ground_in, launched
+from tests.kernel.services.landing_project import Interference, LandingProject, attempt_of, landing_ground
+from tests.kernel.workflows.git_project import at, ground_in, launched
 
 
 @dataclass
 class Swept:
     """A run of alice that has ended, with her tree, and the task that removes it."""
 
-    place: LandingGround
+    place: LandingProject
     repository: Repository
     trees: Worktrees
     sweep: WorktreeSweep
@@ -49,21 +49,21 @@ class Swept:
 
 @asynccontextmanager
 async def swept(tmp_path: Path) -> AsyncGenerator[Swept]:
-    ground = ground_in(tmp_path)
-    async with launched(tmp_path) as launcher, landing_ground(ground, launcher, Fate()) as place:
-        repository = ground.repository(launcher)
+    git_project = ground_in(tmp_path)
+    async with launched(tmp_path) as launcher, landing_ground(git_project, launcher, Interference()) as place:
+        repository = git_project.repository(launcher)
 
         def confine(_tree: Worktree) -> None:
             raise AssertionError("nobody is confined here")
 
         trees = Worktrees(
-            root=ground.root,
+            root=git_project.root,
             repository=repository,
             reader=place.reader,
             writer=place.writer,
             feed=place.feed,
             launcher=launcher,
-            environ=ground.environ,
+            environ=git_project.environ,
             own_bin=frozenset(),
             confine=confine,  # type: ignore[arg-type]
         )
@@ -140,7 +140,7 @@ async def test_no_tree_is_removed_or_kept_whose_run_goes_on_meanwhile(
 async def test_a_tree_that_was_kept_is_worked_in_again_and_looked_at_again(tmp_path: Path) -> None:
     """What its agent does there is committed at the end of an instruction as before, for its tree is ``made``."""
     async with swept(tmp_path) as it:
-        it.place.ground.write("new.txt", "new\n", it.tree())
+        it.place.git_project.write("new.txt", "new\n", it.tree())
         await it.sweep.run_once()
         assert it.tree().state == "kept"
         await it.give_back()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernel.store.database import MEMORY
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -15,6 +15,6 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with open_house(str(tmp_path / "store.db")) as opened:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(str(tmp_path / "store.db")) as opened:
         yield opened

@@ -19,7 +19,7 @@ from kernel.store.transitions import documents as commits
 from protocol.documents import MOST_SUGGESTIONS
 from protocol.errors import Refused
 from protocol.message import USER
-from tests.kernel.store.hall import MEMBERS, SPACE, Hall
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
 
 FILES: Final = ("notes.md", "plans/a.md")
@@ -84,7 +84,7 @@ class DocumentMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.database = self.open()
-        self.hall = Hall(self.database)
+        self.workspace = BusyWorkspace(self.database)
         self.sheets = {file: Sheet() for file in FILES}
         self.ideas: list[Idea] = []
         self.calls = 0
@@ -100,7 +100,7 @@ class DocumentMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.hall.begin()
+        self.workspace.begin()
 
     def line(self) -> str:
         """A line that was never there."""
@@ -115,15 +115,15 @@ class DocumentMachine(RuleBasedStateMachine):
 
     def ask(self, who: str, commit: Any, *words: Any) -> Any:
         """The answer, or the code of the refusal. What is answered is answered so again."""
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         self.calls += 1
         key = None if author is None else f"call-{self.calls}"
         try:
-            answer = self.hall.commit(commit, SPACE, *words, author=author, call_key=key)
+            answer = self.workspace.commit(commit, SPACE, *words, author=author, call_key=key)
         except Refused as refused:
             return refused.code
         if author is not None and answer.message_id:
-            again = self.hall.commit(commit, SPACE, *words, author=author, call_key=key)
+            again = self.workspace.commit(commit, SPACE, *words, author=author, call_key=key)
             assert again == answer, (again, answer)
         return answer
 
@@ -187,10 +187,10 @@ class DocumentMachine(RuleBasedStateMachine):
         sheet = self.sheets[file]
         since = max(len(sheet.versions) - 1 - back, 0)
         text = (*self.edited(sheet.versions[since] or (), pick), self.line())
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         if documents.open_suggestions(self.database.writer(), SPACE) >= MOST_SUGGESTIONS:
             return
-        made = self.hall.commit(commits.suggest, SPACE, file, "\n".join(text), since=since, author=author)
+        made = self.workspace.commit(commits.suggest, SPACE, file, "\n".join(text), since=since, author=author)
         self.ideas.append(Idea(made.id, file, since, text, who))
 
     @precondition(lambda self: self.ideas)
@@ -218,12 +218,12 @@ class DocumentMachine(RuleBasedStateMachine):
 
     @rule(file=files, owner=st.sampled_from(MEMBERS))
     def elect(self, file: str, owner: str) -> None:
-        self.hall.commit(documents.set_owners, SPACE, (file,), owner)
+        self.workspace.commit(documents.set_owners, SPACE, (file,), owner)
         self.sheets[file].owner = owner
 
     @rule()
     def restart(self) -> None:
-        self.hall.restart()
+        self.workspace.restart()
 
     @invariant()
     def every_version_is_as_the_model_says(self) -> None:
@@ -260,8 +260,8 @@ class FileDocumentMachine(DocumentMachine):
         """The process ends and another begins."""
         self.database.close()
         self.database = open_migrated(self.database.path)
-        self.hall.database = self.database
-        self.hall.restart()
+        self.workspace.database = self.database
+        self.workspace.restart()
 
     def teardown(self) -> None:
         """Leave nothing behind."""

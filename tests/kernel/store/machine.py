@@ -41,9 +41,9 @@ from kernel.store.transitions.steering import (
 from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey, instruction_id
-from tests.kernel.store.house import START_MS
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.plain_model import ENDED, JITTER, LANED, LIVE, Agent, Model, Work
+from tests.kernel.store.running_store import START_MS
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,13 +16,13 @@ from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY, Database
 from kernel.store.needs import snapshot
 from kernel.store.rows import Page
-from kernel.store.transitions import tasks
+from kernel.store.transitions import task_plans, tasks
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.tasks import ON_FAILURE, OnFailure, TaskInfo, TaskSpec
-from tests.kernel.store.hall import MEMBERS, SPACE, Hall
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
 
 STEPS: Final = 24
@@ -47,8 +47,8 @@ class Trial:
 
     def __init__(self, database: Database, seed: int) -> None:
         self.chance = random.Random(seed)
-        self.hall = Hall(database)
-        self.hall.begin()
+        self.workspace = BusyWorkspace(database)
+        self.workspace.begin()
         self.plain: dict[str, Plain] = {}
         self.calls = 0
 
@@ -100,12 +100,14 @@ class Trial:
     def plan(self) -> None:
         specs = self.specs()
         who = self.chance.choice((*MEMBERS, USER))
-        planned = self.hall.commit(tasks.plan, SPACE, specs, author=self.hall.author(who), call_key=self.key())
+        planned = self.workspace.commit(
+            task_plans.plan, SPACE, specs, author=self.workspace.author(who), call_key=self.key()
+        )
         self.note(specs, planned.ids)
 
     def plan_in_a_circle(self) -> None:
         specs = [TaskSpec(key="a", title="a", needs=("b",)), TaskSpec(key="b", title="b", needs=("a",))]
-        self.refused(lambda: self.hall.commit(tasks.plan, SPACE, specs), "conflict")
+        self.refused(lambda: self.workspace.commit(task_plans.plan, SPACE, specs), "conflict")
 
     def claim(self) -> None:
         """A member claims one: it gets it if it is ready, and for nobody else."""
@@ -116,7 +118,7 @@ class Trial:
         mine = one.state == "claimed" and one.holder == who
 
         def act() -> tasks.Changed:
-            return self.hall.commit(tasks.claim, SPACE, one.id, author=self.hall.author(who))
+            return self.workspace.commit(tasks.claim, SPACE, one.id, author=self.workspace.author(who))
 
         if wanted or mine:
             assert act().task.holder == who
@@ -132,7 +134,9 @@ class Trial:
         transition: Callable[..., tasks.Changed] = tasks.finish if good else tasks.fail
 
         def act() -> tasks.Changed:
-            return self.hall.commit(transition, SPACE, one.id, "so", author=self.hall.author(who), call_key=self.key())
+            return self.workspace.commit(
+                transition, SPACE, one.id, "so", author=self.workspace.author(who), call_key=self.key()
+            )
 
         if who == USER:
             may = one.state in ("open", "ready", "claimed") or (one.state == "failed" and good)
@@ -147,7 +151,7 @@ class Trial:
     def cancel(self) -> None:
         one = self.pick()
         if one is not None and one.state not in ("done", "cancelled"):
-            self.hall.commit(tasks.cancel_task, SPACE, one.id)
+            self.workspace.commit(tasks.cancel_task, SPACE, one.id)
             self.plain[one.id].state = "cancelled"
 
     def split(self) -> None:
@@ -159,8 +163,8 @@ class Trial:
             TaskSpec(key=f"p{n}", title="a part", needs=(f"p{n - 1}",) if n and self.chance.random() < 0.5 else ())
             for n in range(self.chance.randint(1, 3))
         ]
-        author = self.hall.author(one.holder or "")
-        made = self.hall.commit(tasks.split, SPACE, one.id, specs, author=author, call_key=self.key())
+        author = self.workspace.author(one.holder or "")
+        made = self.workspace.commit(task_plans.split, SPACE, one.id, specs, author=author, call_key=self.key())
         self.note(specs, made.ids)
         whole = self.plain[one.id]
         whole.state = "waits"
@@ -169,29 +173,29 @@ class Trial:
     def crash(self) -> None:
         """An attempt breaks off, and its instruction is tried again."""
         who = self.chance.choice(MEMBERS)
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
         back = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
-        self.hall.commit(requeue, author.instruction, author.epoch, back)
+        self.workspace.commit(requeue, author.instruction, author.epoch, back)
         self.check_holders()
-        self.hall.take_all()
+        self.workspace.take_all()
 
     def finish_work(self) -> None:
         """An instruction ends, and its agent begins with the next."""
         who = self.chance.choice(MEMBERS)
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
-        self.hall.commit(close, author.instruction, author.epoch, status="done", text="I am done.")
+        self.workspace.commit(close, author.instruction, author.epoch, status="done", text="I am done.")
         self.check_holders()
-        self.hall.take_all()
+        self.workspace.take_all()
 
     def kill(self) -> None:
-        self.hall.restart()
+        self.workspace.restart()
 
     # -- what has to hold --------------------------------------------------------------------------------
 
     def all(self) -> list[TaskInfo]:
-        return list(store_tasks.listed(self.hall.database.writer(), SPACE, Page()).tasks)
+        return list(store_tasks.listed(self.workspace.database.writer(), SPACE, Page()).tasks)
 
     def pick(self) -> TaskInfo | None:
         found = self.all()
@@ -207,7 +211,7 @@ class Trial:
 
     def check_holders(self) -> None:
         """A dead agent holds nothing."""
-        assert int(self.hall.database.writer().execute(HOLDERS).get) == 0
+        assert int(self.workspace.database.writer().execute(HOLDERS).get) == 0
 
     def check(self) -> None:
         """It stands as the plain scheduler says: what is ready is ready, and nothing else."""
@@ -218,35 +222,37 @@ class Trial:
         assert {name: names.get(one.state, one.state) for name, one in shown.items()} == {
             name: one.state for name, one in self.plain.items()
         }
-        ends = Counter(str(text).partition("]")[0] for (text,) in self.hall.database.writer().execute(ENDS, (SPACE,)))
+        ends = Counter(
+            str(text).partition("]")[0] for (text,) in self.workspace.database.writer().execute(ENDS, (SPACE,))
+        )
         assert all(count == 1 for count in ends.values()), "done at most once"
 
     def drain(self) -> None:
         """Everybody does what there is to do: then all is over, or waits for a person, who is told."""
         for _round in range(4 * len(self.plain) + 8):
-            self.hall.take_all()
+            self.workspace.take_all()
             left = [one for one in self.all() if one.state in ("ready", "claimed")]
             if not left:
                 break
             for one in left:
                 if one.state == "ready" and one.for_ is None:
-                    self.hall.commit(tasks.claim, SPACE, one.id, author=self.hall.author("alice"))
+                    self.workspace.commit(tasks.claim, SPACE, one.id, author=self.workspace.author("alice"))
             for one in self.all():
                 if one.state == "claimed" and one.holder is not None:
-                    self.hall.commit(tasks.finish, SPACE, one.id, author=self.hall.author(one.holder))
+                    self.workspace.commit(tasks.finish, SPACE, one.id, author=self.workspace.author(one.holder))
                     self.plain[one.id].state = "done"
             for who in MEMBERS:
-                author = self.hall.author(who)
+                author = self.workspace.author(who)
                 assert author is not None
-                self.hall.commit(close, author.instruction, author.epoch, status="done", text="")
+                self.workspace.commit(close, author.instruction, author.epoch, status="done", text="")
             self.settle()
-        self.hall.now_ms += 120_000
+        self.workspace.now_ms += 120_000
         for who in MEMBERS:  # nobody is at work any more
-            author = self.hall.author(who) if self.hall.at_work(who) else None
+            author = self.workspace.author(who) if self.workspace.at_work(who) else None
             if author is not None:
-                self.hall.commit(close, author.instruction, author.epoch, status="done", text="")
+                self.workspace.commit(close, author.instruction, author.epoch, status="done", text="")
         self.check()
-        told = {need.id for need in needs_of(snapshot(self.hall.database.writer(), self.hall.now_ms))}
+        told = {need.id for need in needs_of(snapshot(self.workspace.database.writer(), self.workspace.now_ms))}
         for one in self.all():
             settled = one.state in ("done", "failed", "cancelled")
             behind = one.state == "open" and all(

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from kernel.store.transitions.close import close
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 BEFORE = 50
 HALVES = """
@@ -18,11 +18,11 @@ SELECT (SELECT count(*) FROM messages WHERE sender = 'user') - (SELECT count(*) 
 SAID = "SELECT text FROM messages WHERE sender = 'user' ORDER BY seq"
 
 
-async def one_job(house: House, number: int) -> None:
+async def one_job(store: Store, number: int) -> None:
     """A message that is answered."""
-    (instruction,) = (await house.said("dm:alice", f"m{number}")).instruction_ids
-    leased = await house.take(instruction)
-    await house.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
+    (instruction,) = (await store.said("dm:alice", f"m{number}")).instruction_ids
+    leased = await store.take(instruction)
+    await store.writer.commit(close, instruction, leased.epoch, status="done", text="ok")
 
 
 def copy(source: str, target: str) -> None:
@@ -41,13 +41,13 @@ async def test_a_backup_under_load_is_one_moment_and_can_be_gone_on_with(tmp_pat
     target = tmp_path / "elsewhere" / "store.db"
     target.parent.mkdir()
     written, enough = 0, trio.Event()
-    async with open_house(str(tmp_path / "store.db")) as house:
-        await house.agents("alice")
+    async with open_store(str(tmp_path / "store.db")) as store:
+        await store.agents("alice")
 
         async def load(scope: trio.CancelScope) -> None:
             nonlocal written
             while not scope.cancel_called:
-                await one_job(house, written)
+                await one_job(store, written)
                 written += 1
                 if written == BEFORE:
                     enough.set()
@@ -57,9 +57,9 @@ async def test_a_backup_under_load_is_one_moment_and_can_be_gone_on_with(tmp_pat
             nursery.start_soon(load, stop)
             await enough.wait()
             accepted = written
-            await trio.to_thread.run_sync(copy, house.database.path, str(target))
+            await trio.to_thread.run_sync(copy, store.database.path, str(target))
             stop.cancel()
-    async with open_house(str(target)) as restored:
+    async with open_store(str(target)) as restored:
         conn = restored.database.reader()
         assert conn.execute("PRAGMA integrity_check").get == "ok"
         assert conn.execute(HALVES).fetchall() == [(0, 0, 0)]

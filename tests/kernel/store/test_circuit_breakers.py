@@ -10,7 +10,7 @@ from kernel.store.transitions.due import apply_due, next_due_ms
 from kernel.store.transitions.limits import grant_agent
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.names import AgentKey
-from tests.kernel.store.house import START_MS, House
+from tests.kernel.store.running_store import START_MS, Store
 
 STARVATION_MS = 300_000
 ACCOUNT = "anthropic#aa"
@@ -25,94 +25,94 @@ def refused(retry_after_seconds: float | None = None, key: str = MODEL) -> Reque
     )
 
 
-def ready(house: House) -> list[str]:
+def ready(store: Store) -> list[str]:
     """What could be leased now."""
-    return [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 100)]
+    return [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 100)]
 
 
-def statuses(house: House, *ids: str) -> list[str]:
+def statuses(store: Store, *ids: str) -> list[str]:
     """How instructions stand."""
-    return [one.status for one in house.reader.now(instructions.results, ids)]
+    return [one.status for one in store.reader.now(instructions.results, ids)]
 
 
-async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(house: House) -> None:
+async def test_a_refusal_for_rate_holds_back_all_the_work_of_its_agent(store: Store) -> None:
     """A 429 pauses the provider, and uses up no attempt."""
-    await house.agents("alice", "bob")
-    await house.said("dm:alice", "one")
-    await house.said("dm:alice", "two")
-    await house.said("dm:bob", "three")
-    await house.take("i1")
-    await house.writer.commit(requeue, "i1", 1, refused(60.0))
-    assert statuses(house, "i1", "i2") == ["waiting", "queued"]
-    assert ready(house) == ["i3"]
-    assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
-    assert house.reader.now(next_due_ms, STARVATION_MS) == START_MS + 60_000
+    await store.agents("alice", "bob")
+    await store.said("dm:alice", "one")
+    await store.said("dm:alice", "two")
+    await store.said("dm:bob", "three")
+    await store.take("i1")
+    await store.writer.commit(requeue, "i1", 1, refused(60.0))
+    assert statuses(store, "i1", "i2") == ["waiting", "queued"]
+    assert ready(store) == ["i3"]
+    assert store.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    assert store.reader.now(next_due_ms, STARVATION_MS) == START_MS + 60_000
 
 
-async def test_one_tries_and_the_others_follow_when_it_is_answered(house: House) -> None:
+async def test_one_tries_and_the_others_follow_when_it_is_answered(store: Store) -> None:
     """At most one probe, then two a second, in lane order."""
     names = ("alice", "bob", "carol")
-    await house.agents(*names)
+    await store.agents(*names)
     for number, name in enumerate(names, 1):
-        await house.said(f"dm:{name}", "x")
-        await house.take(f"i{number}")
-        await house.writer.commit(requeue, f"i{number}", 1, refused(10.0))
-    house.clock.now_ms += 9_999
-    await house.writer.commit(apply_due, STARVATION_MS)
-    assert ready(house) == []
-    house.clock.now_ms += 1
-    await house.writer.commit(apply_due, STARVATION_MS)
-    assert ready(house) == ["i1"]
-    await house.writer.commit(apply_due, STARVATION_MS)
-    assert statuses(house, "i1", "i2", "i3") == ["queued", "waiting", "waiting"]
-    probe = await house.take("i1")
+        await store.said(f"dm:{name}", "x")
+        await store.take(f"i{number}")
+        await store.writer.commit(requeue, f"i{number}", 1, refused(10.0))
+    store.clock.now_ms += 9_999
+    await store.writer.commit(apply_due, STARVATION_MS)
+    assert ready(store) == []
+    store.clock.now_ms += 1
+    await store.writer.commit(apply_due, STARVATION_MS)
+    assert ready(store) == ["i1"]
+    await store.writer.commit(apply_due, STARVATION_MS)
+    assert statuses(store, "i1", "i2", "i3") == ["queued", "waiting", "waiting"]
+    probe = await store.take("i1")
     assert probe.attempts == 1, "a wait is no attempt"
-    assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
-    assert house.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
-    await house.writer.commit(record_answer, probe.agent, (MODEL,))
-    assert ready(house) == ["i2"]
-    house.clock.now_ms += 500
-    assert ready(house) == ["i2", "i3"]
-    assert house.reader.now(circuit_breakers.breakers) == ()
+    assert store.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "alice") is None
+    assert store.reader.now(circuit_breakers.closed_for, (ACCOUNT, MODEL), "bob") is not None
+    await store.writer.commit(record_answer, probe.agent, (MODEL,))
+    assert ready(store) == ["i2"]
+    store.clock.now_ms += 500
+    assert ready(store) == ["i2", "i3"]
+    assert store.reader.now(circuit_breakers.breakers) == ()
 
 
-async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(house: House) -> None:
+async def test_a_probe_that_is_refused_again_makes_everybody_wait_longer(store: Store) -> None:
     """Half open, refused: open again, for longer."""
-    await house.agents("alice")
-    await house.said("dm:alice", "x")
-    await house.take("i1")
-    await house.writer.commit(requeue, "i1", 1, refused())
-    first = house.reader.now(next_due_ms, STARVATION_MS)
+    await store.agents("alice")
+    await store.said("dm:alice", "x")
+    await store.take("i1")
+    await store.writer.commit(requeue, "i1", 1, refused())
+    first = store.reader.now(next_due_ms, STARVATION_MS)
     assert first is not None
-    house.clock.now_ms = first
-    await house.writer.commit(apply_due, STARVATION_MS)
-    await house.take("i1")
-    await house.writer.commit(requeue, "i1", 2, refused())
-    second = house.reader.now(next_due_ms, STARVATION_MS)
+    store.clock.now_ms = first
+    await store.writer.commit(apply_due, STARVATION_MS)
+    await store.take("i1")
+    await store.writer.commit(requeue, "i1", 2, refused())
+    second = store.reader.now(next_due_ms, STARVATION_MS)
     assert second is not None and second - first > first - START_MS
-    assert statuses(house, "i1") == ["waiting"]
+    assert statuses(store, "i1") == ["waiting"]
 
 
-async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(house: House) -> None:
+async def test_a_probe_that_ends_without_an_answer_leaves_its_place_to_the_next(store: Store) -> None:
     """Nobody waits for ever for a probe that is gone."""
-    await house.agents("alice", "bob")
+    await store.agents("alice", "bob")
     for number, name in enumerate(("alice", "bob"), 1):
-        await house.said(f"dm:{name}", "x")
-        await house.take(f"i{number}")
-        await house.writer.commit(requeue, f"i{number}", 1, refused(10.0))
-    house.clock.now_ms += 10_000
-    await house.writer.commit(apply_due, STARVATION_MS)
-    await house.take("i1")
-    await house.writer.commit(close, "i1", 2, status="cancelled", cause="cancelled")
-    await house.writer.commit(apply_due, STARVATION_MS)
-    assert ready(house) == ["i2"]
+        await store.said(f"dm:{name}", "x")
+        await store.take(f"i{number}")
+        await store.writer.commit(requeue, f"i{number}", 1, refused(10.0))
+    store.clock.now_ms += 10_000
+    await store.writer.commit(apply_due, STARVATION_MS)
+    await store.take("i1")
+    await store.writer.commit(close, "i1", 2, status="cancelled", cause="cancelled")
+    await store.writer.commit(apply_due, STARVATION_MS)
+    assert ready(store) == ["i2"]
 
 
-async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> None:
+async def test_credentials_that_are_refused_wait_for_a_person(store: Store) -> None:
     """Auth, until something changes; no time brings it back."""
-    await house.agents("alice")
-    await house.said("dm:alice", "x")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "x")
+    await store.take("i1")
     parking = Requeue(
         status="waiting",
         outcome="auth",
@@ -121,75 +121,75 @@ async def test_credentials_that_are_refused_wait_for_a_person(house: House) -> N
         wait_key=ACCOUNT,
         trip=ProviderFailure(ACCOUNT, "auth", None, 0.0),
     )
-    await house.writer.commit(requeue, "i1", 1, parking)
-    house.clock.now_ms += 10 * 86_400_000
-    await house.writer.commit(apply_due, STARVATION_MS)
-    assert statuses(house, "i1") == ["waiting"]
-    assert house.reader.now(next_due_ms, STARVATION_MS) is None
+    await store.writer.commit(requeue, "i1", 1, parking)
+    store.clock.now_ms += 10 * 86_400_000
+    await store.writer.commit(apply_due, STARVATION_MS)
+    assert statuses(store, "i1") == ["waiting"]
+    assert store.reader.now(next_due_ms, STARVATION_MS) is None
 
 
-async def test_a_wait_with_a_time_ends_by_itself(house: House) -> None:
+async def test_a_wait_with_a_time_ends_by_itself(store: Store) -> None:
     """Waiting until; nothing else has to happen."""
-    await house.agents("alice")
-    await house.said("dm:alice", "x")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "x")
+    await store.take("i1")
     due = START_MS + 5_000
     parking = Requeue(status="waiting", outcome="over budget", waits_for="budget", not_before_ms=due)
-    await house.writer.commit(requeue, "i1", 1, parking)
-    assert house.reader.now(next_due_ms, STARVATION_MS) == due
-    house.clock.now_ms = due
-    await house.writer.commit(apply_due, STARVATION_MS)
-    assert ready(house) == ["i1"]
+    await store.writer.commit(requeue, "i1", 1, parking)
+    assert store.reader.now(next_due_ms, STARVATION_MS) == due
+    store.clock.now_ms = due
+    await store.writer.commit(apply_due, STARVATION_MS)
+    assert ready(store) == ["i1"]
 
 
 @pytest.mark.promise("TF04")
-async def test_work_that_waited_too_long_becomes_immediate(house: House) -> None:
+async def test_work_that_waited_too_long_becomes_immediate(store: Store) -> None:
     """5 minutes."""
-    space = await house.workflow("bob")
-    await house.said(space, "x", to=("bob",))
-    assert house.reader.now(next_due_ms, STARVATION_MS) == START_MS + STARVATION_MS
-    house.clock.now_ms += STARVATION_MS
-    await house.writer.commit(apply_due, STARVATION_MS)
-    (candidate,) = house.reader.now(instructions.ready, house.clock.now_ms, 10)
+    space = await store.workflow("bob")
+    await store.said(space, "x", to=("bob",))
+    assert store.reader.now(next_due_ms, STARVATION_MS) == START_MS + STARVATION_MS
+    store.clock.now_ms += STARVATION_MS
+    await store.writer.commit(apply_due, STARVATION_MS)
+    (candidate,) = store.reader.now(instructions.ready, store.clock.now_ms, 10)
     assert candidate.lane == 0
-    leased = await house.take("i1")
+    leased = await store.take("i1")
     assert leased.promoted
 
 
-async def test_an_edited_definition_may_call_its_provider_again(house: House) -> None:
+async def test_an_edited_definition_may_call_its_provider_again(store: Store) -> None:
     """Credentials, until configuration changes."""
-    await house.agents("alice")
-    await house.said("dm:alice", "x")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "x")
+    await store.take("i1")
     parking = Requeue(
         status="waiting", outcome="auth", cause="auth", waits_for="credentials", wait_key="agent:alice", holds=True
     )
-    await house.writer.commit(requeue, "i1", 1, parking)
-    assert ready(house) == []
+    await store.writer.commit(requeue, "i1", 1, parking)
+    assert ready(store) == []
     edited = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')
-    await house.writer.commit(put_agents, [edited])
-    assert ready(house) == ["i1"]
+    await store.writer.commit(put_agents, [edited])
+    assert ready(store) == ["i1"]
 
 
 @pytest.mark.promise("P27")
-async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(house: House) -> None:
+async def test_an_agent_that_has_spent_its_budget_does_not_try_its_whole_queue(store: Store) -> None:
     """What waits behind is looked at when there is money again, or when somebody edits the budget."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
-    await house.said("dm:alice", "two")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
+    await store.said("dm:alice", "two")
+    await store.take("i1")
     until = START_MS + 60_000
     parking = Requeue(
         status="waiting", outcome="over budget", waits_for="budget", not_before_ms=until, rests_until_ms=until
     )
-    await house.writer.commit(requeue, "i1", 1, parking)
-    assert ready(house) == []
-    await house.writer.commit(grant_agent, "alice")
-    assert ready(house) == ["i1"]
-    house.clock.now_ms += 1
-    await house.take("i1")
-    await house.writer.commit(requeue, "i1", 2, parking)
-    await house.writer.commit(
+    await store.writer.commit(requeue, "i1", 1, parking)
+    assert ready(store) == []
+    await store.writer.commit(grant_agent, "alice")
+    assert ready(store) == ["i1"]
+    store.clock.now_ms += 1
+    await store.take("i1")
+    await store.writer.commit(requeue, "i1", 2, parking)
+    await store.writer.commit(
         put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/other"}')]
     )
-    assert ready(house) == ["i1"]
+    assert ready(store) == ["i1"]

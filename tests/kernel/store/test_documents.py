@@ -19,10 +19,10 @@ from kernel.store.transitions.lease import lease
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.runs import start_run
 from kernel.store.workflows import running_runs
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace
 from tests.kernel.store.document_machine import DocumentMachine
-from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall
-from tests.kernel.store.house import member, token_hash
 from tests.kernel.store.migrated import open_migrated
+from tests.kernel.store.running_store import member, token_hash
 
 pytestmark = pytest.mark.promise("P37", "P38")
 
@@ -83,7 +83,7 @@ KICKOFFS: Final = "SELECT count(*) FROM messages WHERE kind = 'kickoff'"
 def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> None:
     """Nobody votes: it is neither over nor begun before the deadline, which another kernel honours too."""
     database = open_migrated(MEMORY)
-    hall = Hall(database)
+    workspace = BusyWorkspace(database)
     payload = RunSpec(
         name="review",
         tag="main",
@@ -94,18 +94,18 @@ def test_a_run_goes_on_until_its_election_has_ended_also_after_a_restart() -> No
         kickoff="@alice begin",
     )
     draft = Draft(kind="status", space=SPACE, sender="system", text="started", payload=payload)
-    run = hall.commit(start_run, draft)
+    run = workspace.commit(start_run, draft)
     conn = database.writer()
     for number in range(1, len(MEMBERS) + 1):
-        hall.commit(lease, f"i{number}", token_hash(str(number), 0))
-        hall.commit(close, f"i{number}", 1, status="done", text="")
-    assert hall.commit(lambda tx: documents.settings(tx.conn, run.space).election) == "document-owner"
-    (progress,) = running_runs(conn, hall.now_ms)
-    assert isinstance(run_completion(progress, hall.now_ms), int)
+        workspace.commit(lease, f"i{number}", token_hash(str(number), 0))
+        workspace.commit(close, f"i{number}", 1, status="done", text="")
+    assert workspace.commit(lambda tx: documents.settings(tx.conn, run.space).election) == "document-owner"
+    (progress,) = running_runs(conn, workspace.now_ms)
+    assert isinstance(run_completion(progress, workspace.now_ms), int)
     assert conn.execute(KICKOFFS).get == 0
-    hall.commit(recover)
-    hall.now_ms += 60_000
-    hall.commit(apply_due, STARVATION_MS)
+    workspace.commit(recover)
+    workspace.now_ms += 60_000
+    workspace.commit(apply_due, STARVATION_MS)
     assert conn.execute(KICKOFFS).get == 1
     assert documents.settings(conn, run.space).election is None
     database.close()

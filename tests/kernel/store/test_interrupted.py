@@ -8,7 +8,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
-from tests.kernel.store.house import House
+from tests.kernel.store.running_store import Store
 
 pytestmark = pytest.mark.promise("P4")
 
@@ -31,51 +31,51 @@ def put_back(outcome: str) -> Requeue:
         (("crash", "held back", "yielded"), True),
     ],
 )
-async def test_only_what_may_have_begun_is_in_doubt(house: House, outcomes: tuple[str, ...], interrupted: bool) -> None:
+async def test_only_what_may_have_begun_is_in_doubt(store: Store, outcomes: tuple[str, ...], interrupted: bool) -> None:
     """An attempt that yielded had begun nothing; one that broke off since the last entry may have."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    leased = await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    leased = await store.take("i1")
     assert leased.interrupted is False
     if outcomes:
-        await house.writer.commit(journal, "i1", leased.epoch, ENTRY)
+        await store.writer.commit(journal, "i1", leased.epoch, ENTRY)
     for outcome in outcomes:
-        await house.writer.commit(requeue, "i1", leased.epoch, put_back(outcome))
-        house.clock.now_ms += 60_000
-        leased = await house.take("i1")
+        await store.writer.commit(requeue, "i1", leased.epoch, put_back(outcome))
+        store.clock.now_ms += 60_000
+        leased = await store.take("i1")
     assert leased.interrupted is interrupted
 
 
-async def test_the_next_entry_ends_the_doubt(house: House) -> None:
+async def test_the_next_entry_ends_the_doubt(store: Store) -> None:
     """What is durable is known."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    first = await house.take("i1")
-    await house.writer.commit(requeue, "i1", first.epoch, put_back("crash"))
-    house.clock.now_ms += 60_000
-    second = await house.take("i1")
-    await house.writer.commit(journal, "i1", second.epoch, ENTRY)
-    await house.writer.commit(requeue, "i1", second.epoch, put_back("yielded"))
-    house.clock.now_ms += 1
-    assert (second.interrupted, (await house.take("i1")).interrupted) == (True, False)
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    first = await store.take("i1")
+    await store.writer.commit(requeue, "i1", first.epoch, put_back("crash"))
+    store.clock.now_ms += 60_000
+    second = await store.take("i1")
+    await store.writer.commit(journal, "i1", second.epoch, ENTRY)
+    await store.writer.commit(requeue, "i1", second.epoch, put_back("yielded"))
+    store.clock.now_ms += 1
+    assert (second.interrupted, (await store.take("i1")).interrupted) == (True, False)
 
 
 @pytest.mark.promise("P5")
-async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(house: House) -> None:
+async def test_what_a_message_goes_on_with_may_have_been_cut_off_in_a_call(store: Store) -> None:
     """Incomplete because its time was over while a tool ran: to continue is not to run that again unseen."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    first = await house.take("i1")
-    await house.writer.commit(journal, "i1", first.epoch, ENTRY)
-    await house.writer.commit(close, "i1", first.epoch, status="incomplete", cause="total_timeout")
-    await house.said("dm:alice", "continue")
-    leased = await house.take("i2")
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    first = await store.take("i1")
+    await store.writer.commit(journal, "i1", first.epoch, ENTRY)
+    await store.writer.commit(close, "i1", first.epoch, status="incomplete", cause="total_timeout")
+    await store.said("dm:alice", "continue")
+    leased = await store.take("i2")
     assert (leased.continues, leased.interrupted) == (1, True)
-    await house.writer.commit(requeue, "i2", leased.epoch, put_back("over budget"))
-    house.clock.now_ms += 60_000
-    leased = await house.take("i2")
+    await store.writer.commit(requeue, "i2", leased.epoch, put_back("over budget"))
+    store.clock.now_ms += 60_000
+    leased = await store.take("i2")
     assert leased.interrupted is True
-    await house.writer.commit(journal, "i2", leased.epoch, Entry(k=2, kind="tool"))
-    await house.writer.commit(requeue, "i2", leased.epoch, put_back("yielded"))
-    house.clock.now_ms += 60_000
-    assert (await house.take("i2")).interrupted is False
+    await store.writer.commit(journal, "i2", leased.epoch, Entry(k=2, kind="tool"))
+    await store.writer.commit(requeue, "i2", leased.epoch, put_back("yielded"))
+    store.clock.now_ms += 60_000
+    assert (await store.take("i2")).interrupted is False

@@ -8,7 +8,7 @@ from kernel.store.transitions.journal import journal
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.ipc import Entry
-from tests.kernel.store.house import open_house
+from tests.kernel.store.running_store import open_store
 
 pytestmark = pytest.mark.promise("P27")
 
@@ -18,27 +18,27 @@ TOLD_LATE = Entry(k=1, kind="session", session="s", usage=SPENT)
 
 async def test_what_a_cancelled_attempt_spent_counts_for_its_agent() -> None:
     """It may have been a whole budget: cancelling in time would make it free."""
-    async with open_house(":memory:") as house:
-        await house.agents("alice")
-        (one,) = (await house.said("dm:alice", "go")).instruction_ids
-        leased = await house.take(one)
-        await house.writer.commit(journal, one, leased.epoch, Entry(k=0, kind="session", session="s"))
-        await house.writer.commit(cancel, one)
-        await house.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
+    async with open_store(":memory:") as store:
+        await store.agents("alice")
+        (one,) = (await store.said("dm:alice", "go")).instruction_ids
+        leased = await store.take(one)
+        await store.writer.commit(journal, one, leased.epoch, Entry(k=0, kind="session", session="s"))
+        await store.writer.commit(cancel, one)
+        await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
         with pytest.raises(Refused):
-            await house.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
-        assert house.reader.now(spending.of_agent, "alice", 0) == spending.Spent(2015, 0.5)
-        assert house.reader.now(spending.report).total.usage == SPENT
-        assert house.reader.now(entries.of, one)[1] == TOLD_LATE
+            await store.writer.commit(book_late, one, leased.epoch, TOLD_LATE)
+        assert store.reader.now(spending.of_agent, "alice", 0) == spending.Spent(2015, 0.5)
+        assert store.reader.now(spending.report).total.usage == SPENT
+        assert store.reader.now(entries.of, one)[1] == TOLD_LATE
 
 
 async def test_only_the_attempt_that_was_stopped_books_late() -> None:
     """A newer one has another epoch, and one that goes on books as always."""
-    async with open_house(":memory:") as house:
-        await house.agents("alice")
-        (one,) = (await house.said("dm:alice", "go")).instruction_ids
-        leased = await house.take(one)
+    async with open_store(":memory:") as store:
+        await store.agents("alice")
+        (one,) = (await store.said("dm:alice", "go")).instruction_ids
+        leased = await store.take(one)
         for epoch, k in ((leased.epoch, 0), (leased.epoch + 1, 0)):
             with pytest.raises(Refused):
-                await house.writer.commit(book_late, one, epoch, Entry(k=k, kind="session", usage=SPENT))
-        assert house.reader.now(spending.report).total.usage == Usage()
+                await store.writer.commit(book_late, one, epoch, Entry(k=k, kind="session", usage=SPENT))
+        assert store.reader.now(spending.report).total.usage == Usage()

@@ -23,7 +23,7 @@ from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import AgentKey
 from tests.kernel.store.faulty_disk import Cut, FaultyDisk
-from tests.kernel.store.house import Clock, token_hash
+from tests.kernel.store.running_store import Clock, token_hash
 
 pytestmark = pytest.mark.promise("P1")
 

@@ -24,7 +24,7 @@ from protocol.errors import Refused
 from protocol.ipc import Entry
 from protocol.names import InstructionId
 from protocol.voting import BALLOT_STATES, BallotType, Method, TieBreaker, Why
-from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace, asked
 
 pytestmark = pytest.mark.promise("P24", "XF18")
 
@@ -36,63 +36,63 @@ COUNT = {
 
 
 @pytest.fixture
-def hall() -> Iterator[Hall]:
+def workspace() -> Iterator[BusyWorkspace]:
     database = open_database(MEMORY)
-    hall = Hall(database)
-    hall.begin()
-    yield hall
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    yield workspace
     database.close()
 
 
-def test_who_puts_something_to_the_vote_wakes_everybody_else_once(hall: Hall) -> None:
+def test_who_puts_something_to_the_vote_wakes_everybody_else_once(workspace: BusyWorkspace) -> None:
     """As a mention does: delivered, immediate, one hop on; the channel says how to vote."""
-    put = hall.create("alice", asked())
+    put = workspace.create("alice", asked())
     assert (put.ballot.id, put.ballot.electors, put.ballot.resolution.quorum) == ("p1", MEMBERS, 3)
-    assert hall.woken_by("proposal") == ["bob", "carol"]
+    assert workspace.woken_by("proposal") == ["bob", "carol"]
     assert len(put.instruction_ids) == 2
-    conn = hall.database.writer()
+    conn = workspace.database.writer()
     rows = conn.execute("SELECT lane, hops, by_mention FROM instructions WHERE id > 3").fetchall()
     assert rows == [(0, 1, 1), (0, 1, 1)]
-    assert hall.told() == [("proposal", "alice", "[PROPOSAL:p1] Which one?")]
+    assert workspace.told() == [("proposal", "alice", "[PROPOSAL:p1] Which one?")]
     (text,) = conn.execute("SELECT text FROM messages WHERE kind = 'proposal'").fetchone() or ("",)
     assert "- a: the a" in str(text)
     assert '"proposal": "p1"' in str(text)
 
 
-def test_further_ballots_join_work_that_nobody_has_begun(hall: Hall) -> None:
+def test_further_ballots_join_work_that_nobody_has_begun(workspace: BusyWorkspace) -> None:
     """Absorption: a second ballot makes no second instruction."""
-    first = hall.create("alice", asked())
-    assert hall.create("alice", asked()).instruction_ids == first.instruction_ids
+    first = workspace.create("alice", asked())
+    assert workspace.create("alice", asked()).instruction_ids == first.instruction_ids
 
 
 @pytest.mark.promise("P24")
-def test_votes_are_counted_and_the_last_one_ends_it(hall: Hall) -> None:
+def test_votes_are_counted_and_the_last_one_ends_it(workspace: BusyWorkspace) -> None:
     """One resolution, told by the system; its creator is woken by what others bring about."""
-    hall.create("alice", asked())
-    assert hall.vote("alice", "p1", "a").ballot.missing == ("bob", "carol")
-    assert hall.vote("bob", "p1", "b", reason="it is\nnewer").ballot.state == "open"
-    ended = hall.vote("carol", "p1", "b").ballot
+    workspace.create("alice", asked())
+    assert workspace.vote("alice", "p1", "a").ballot.missing == ("bob", "carol")
+    assert workspace.vote("bob", "p1", "b", reason="it is\nnewer").ballot.state == "open"
+    ended = workspace.vote("carol", "p1", "b").ballot
     assert (ended.state, ended.winner, ended.why, ended.counts) == ("resolved", "b", "quorum", {"a": 1, "b": 2})
     assert [(one.voter, one.choice, one.reason) for one in ended.votes] == [
         ("alice", "a", ""),
         ("bob", "b", "it is\nnewer"),
         ("carol", "b", ""),
     ]
-    assert hall.told()[1:] == [
+    assert workspace.told()[1:] == [
         ("vote", "alice", "[VOTE:p1] I vote for a: the a"),
         ("vote", "bob", "[VOTE:p1] I vote for b: the b (it is newer)"),
         ("vote", "carol", "[VOTE:p1] I vote for b: the b"),
         ("resolved", "system", "[RESOLVED:p1] Which one?"),
     ]
-    assert (hall.woken_by("vote"), hall.woken_by("resolved")) == ([], ["alice"])
+    assert (workspace.woken_by("vote"), workspace.woken_by("resolved")) == ([], ["alice"])
 
 
-def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(hall: Hall) -> None:
+def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(workspace: BusyWorkspace) -> None:
     """The answer to its call says what came of it."""
-    hall.create("alice", asked())
-    hall.vote("bob", "p1", "a")
-    assert hall.vote("alice", "p1", "a").ballot.winner == "a"
-    assert hall.woken_by("resolved") == []
+    workspace.create("alice", asked())
+    workspace.vote("bob", "p1", "a")
+    assert workspace.vote("alice", "p1", "a").ballot.winner == "a"
+    assert workspace.woken_by("resolved") == []
 
 
 @pytest.mark.promise("XF18")
@@ -105,52 +105,54 @@ def test_a_creator_whose_own_vote_decides_is_not_woken_by_it(hall: Hall) -> None
         ("user", "p7", "a", "not_found"),
     ],
 )
-def test_a_vote_that_cannot_be_changes_nothing(hall: Hall, who: str, name: str, choice: str, code: str) -> None:
+def test_a_vote_that_cannot_be_changes_nothing(
+    workspace: BusyWorkspace, who: str, name: str, choice: str, code: str
+) -> None:
     """Votes are final; a refusal leaves no message."""
-    hall.create("alice", asked())
-    hall.vote("bob", "p1", "a")
-    before = (hall.told(), hall.ballot("p1"))
+    workspace.create("alice", asked())
+    workspace.vote("bob", "p1", "a")
+    before = (workspace.told(), workspace.ballot("p1"))
     with pytest.raises(Refused) as caught:
-        hall.vote(who, name, choice)
+        workspace.vote(who, name, choice)
     assert caught.value.code == code
-    assert (hall.told(), hall.ballot("p1")) == before
+    assert (workspace.told(), workspace.ballot("p1")) == before
 
 
-def test_the_same_vote_again_changes_nothing_and_is_no_fault(hall: Hall) -> None:
+def test_the_same_vote_again_changes_nothing_and_is_no_fault(workspace: BusyWorkspace) -> None:
     """The same vote again changes nothing and is no fault."""
-    hall.create("alice", asked())
-    first = hall.vote("bob", "p1", "a")
-    again = hall.vote("bob", "p1", "a")
+    workspace.create("alice", asked())
+    first = workspace.vote("bob", "p1", "a")
+    again = workspace.vote("bob", "p1", "a")
     assert (first.again, again.again, again.ballot) == (False, True, first.ballot)
-    hall.vote("alice", "p1", "a")
-    assert hall.vote("bob", "p1", "a").again
-    assert [kind for kind, _, _ in hall.told()] == ["proposal", "vote", "vote", "resolved"]
+    workspace.vote("alice", "p1", "a")
+    assert workspace.vote("bob", "p1", "a").again
+    assert [kind for kind, _, _ in workspace.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
 @pytest.mark.promise("XF18")
-def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(hall: Hall) -> None:
+def test_nobody_votes_after_it_has_ended_or_once_its_time_is_up(workspace: BusyWorkspace) -> None:
     """After close; and between its deadline and the alarm."""
-    hall.create("alice", asked(quorum=1))
-    hall.vote("bob", "p1", "a")
+    workspace.create("alice", asked(quorum=1))
+    workspace.vote("bob", "p1", "a")
     with pytest.raises(Refused, match="a won"):
-        hall.vote("carol", "p1", "a")
-    hall.create("alice", asked(seconds=5))
-    hall.now_ms += 5000
+        workspace.vote("carol", "p1", "a")
+    workspace.create("alice", asked(seconds=5))
+    workspace.now_ms += 5000
     with pytest.raises(Refused, match="time of p2 is up"):
-        hall.vote("carol", "p2", "a")
+        workspace.vote("carol", "p2", "a")
 
 
 @pytest.mark.promise("TF18")
-async def test_of_two_last_votes_at_once_one_ends_it(hall: Hall) -> None:
+async def test_of_two_last_votes_at_once_one_ends_it(workspace: BusyWorkspace) -> None:
     """Both are with the writer before either is counted; the second finds it over."""
-    hall.create("alice", asked(quorum=2))
-    hall.vote("alice", "p1", "a")
+    workspace.create("alice", asked(quorum=2))
+    workspace.vote("alice", "p1", "a")
     refused: list[str] = []
-    writer = Writer(database=hall.database, clock_ms=lambda: hall.now_ms, publish=lambda _events: None)
+    writer = Writer(database=workspace.database, clock_ms=lambda: workspace.now_ms, publish=lambda _events: None)
 
     async def cast(who: str) -> None:
         try:
-            await writer.commit(vote, SPACE, "p1", "a", author=hall.author(who))
+            await writer.commit(vote, SPACE, "p1", "a", author=workspace.author(who))
         except Refused as no:
             refused.append(no.code)
 
@@ -161,301 +163,303 @@ async def test_of_two_last_votes_at_once_one_ends_it(hall: Hall) -> None:
             both.start_soon(cast, "carol")
         writer.close()
     assert refused == ["conflict"]
-    assert [kind for kind, _, _ in hall.told()] == ["proposal", "vote", "vote", "resolved"]
+    assert [kind for kind, _, _ in workspace.told()] == ["proposal", "vote", "vote", "resolved"]
 
 
 @pytest.mark.promise("XF18")
-def test_who_came_later_or_works_elsewhere_has_no_vote(hall: Hall) -> None:
+def test_who_came_later_or_works_elsewhere_has_no_vote(workspace: BusyWorkspace) -> None:
     """By a non-elector, and as another: who votes is whose attempt it is, in its own space."""
-    hall.create("alice", asked())
-    hall.database.writer().execute("DELETE FROM electors WHERE name = 'carol'").fetchall()
+    workspace.create("alice", asked())
+    workspace.database.writer().execute("DELETE FROM electors WHERE name = 'carol'").fetchall()
     with pytest.raises(Refused) as caught:
-        hall.vote("carol", "p1", "a")
+        workspace.vote("carol", "p1", "a")
     assert caught.value.code == "forbidden"
     with pytest.raises(Refused) as caught:
-        hall.commit(vote, "other:main", "p1", "a", author=hall.author("bob"))
+        workspace.commit(vote, "other:main", "p1", "a", author=workspace.author("bob"))
     assert caught.value.code == "forbidden"
     with pytest.raises(Refused) as caught:
-        hall.commit(vote, SPACE, "p1", "a", author=Author(InstructionId("i2"), 7))
+        workspace.commit(vote, SPACE, "p1", "a", author=Author(InstructionId("i2"), 7))
     assert caught.value.code == "stale_attempt"
 
 
-def test_a_person_may_vote_once_and_nobody_waits_for_it(hall: Hall) -> None:
+def test_a_person_may_vote_once_and_nobody_waits_for_it(workspace: BusyWorkspace) -> None:
     """By REST or the command line; it counts."""
-    hall.create("alice", asked())
-    hall.vote("user", "p1", "b")
-    assert hall.ballot("p1").missing == MEMBERS
+    workspace.create("alice", asked())
+    workspace.vote("user", "p1", "b")
+    assert workspace.ballot("p1").missing == MEMBERS
     with pytest.raises(Refused, match="final"):
-        hall.vote("user", "p1", "a")
-    hall.vote("alice", "p1", "a")
-    hall.vote("bob", "p1", "b")
-    assert hall.ballot("p1").state == "open"
-    assert hall.vote("carol", "p1", "a").ballot.winner is None
+        workspace.vote("user", "p1", "a")
+    workspace.vote("alice", "p1", "a")
+    workspace.vote("bob", "p1", "b")
+    assert workspace.ballot("p1").state == "open"
+    assert workspace.vote("carol", "p1", "a").ballot.winner is None
 
 
 @pytest.mark.promise("P24")
-def test_its_deadline_ends_it_though_a_voter_is_dead(hall: Hall) -> None:
+def test_its_deadline_ends_it_though_a_voter_is_dead(workspace: BusyWorkspace) -> None:
     """A stored row; the votes that were cast decide, and its creator is woken."""
-    hall.create("alice", asked())
-    hall.vote("bob", "p1", "b")
-    assert next_due_ms(hall.database.writer(), STARVATION_MS) == hall.now_ms + 60_000
-    hall.advance(59.999)
-    assert hall.ballot("p1").state == "open"
-    hall.advance(0.001)
-    ended = hall.ballot("p1")
+    workspace.create("alice", asked())
+    workspace.vote("bob", "p1", "b")
+    assert next_due_ms(workspace.database.writer(), STARVATION_MS) == workspace.now_ms + 60_000
+    workspace.advance(59.999)
+    assert workspace.ballot("p1").state == "open"
+    workspace.advance(0.001)
+    ended = workspace.ballot("p1")
     assert (ended.state, ended.winner, ended.why) == ("resolved", "b", "deadline")
-    assert hall.told()[-1] == ("resolved", "system", "[RESOLVED:p1] Which one?")
-    assert hall.woken_by("resolved") == ["alice"]
-    assert hall.database.writer().execute("SELECT max(hops) FROM messages WHERE kind = 'resolved'").get == 2
+    assert workspace.told()[-1] == ("resolved", "system", "[RESOLVED:p1] Which one?")
+    assert workspace.woken_by("resolved") == ["alice"]
+    assert workspace.database.writer().execute("SELECT max(hops) FROM messages WHERE kind = 'resolved'").get == 2
 
 
-def test_without_a_winner_its_deadline_says_expired(hall: Hall) -> None:
+def test_without_a_winner_its_deadline_says_expired(workspace: BusyWorkspace) -> None:
     """[EXPIRED:id]: no winner is a result."""
-    hall.create("alice", asked())
-    hall.advance(61)
-    assert (hall.ballot("p1").state, hall.ballot("p1").winner) == ("expired", None)
-    assert hall.told()[-1][2] == "[EXPIRED:p1] Which one?"
+    workspace.create("alice", asked())
+    workspace.advance(61)
+    assert (workspace.ballot("p1").state, workspace.ballot("p1").winner) == ("expired", None)
+    assert workspace.told()[-1][2] == "[EXPIRED:p1] Which one?"
 
 
 @pytest.mark.promise("P24")
-def test_a_deadline_that_came_while_no_kernel_ran_counts(hall: Hall) -> None:
+def test_a_deadline_that_came_while_no_kernel_ran_counts(workspace: BusyWorkspace) -> None:
     """Honoured across restarts, once."""
-    hall.create("alice", asked())
-    hall.now_ms += 3_600_000
-    hall.restart()
-    hall.advance(0)
-    hall.advance(0)
-    assert [kind for kind, _, _ in hall.told()].count("resolved") == 1
+    workspace.create("alice", asked())
+    workspace.now_ms += 3_600_000
+    workspace.restart()
+    workspace.advance(0)
+    workspace.advance(0)
+    assert [kind for kind, _, _ in workspace.told()].count("resolved") == 1
 
 
 @pytest.mark.promise("P21", "TF01", "TF14")
 @pytest.mark.parametrize("by_ms", [-86_400_000, 86_400_000])
-def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(hall: Hall, by_ms: int) -> None:
+def test_a_clock_that_was_set_meanwhile_moves_its_deadline_along(workspace: BusyWorkspace, by_ms: int) -> None:
     """The wait stays as long as it was."""
-    hall.commit(recover, machine=HostClock("boot", 0))
-    hall.take_all()
-    hall.create("alice", asked())
-    hall.now_ms += by_ms + 20_000
-    hall.commit(recover, machine=HostClock("boot", by_ms))
-    due_ms = next_due_ms(hall.database.writer(), STARVATION_MS * 1000)
-    assert due_ms == hall.now_ms + 40_000
+    workspace.commit(recover, machine=HostClock("boot", 0))
+    workspace.take_all()
+    workspace.create("alice", asked())
+    workspace.now_ms += by_ms + 20_000
+    workspace.commit(recover, machine=HostClock("boot", by_ms))
+    due_ms = next_due_ms(workspace.database.writer(), STARVATION_MS * 1000)
+    assert due_ms == workspace.now_ms + 40_000
 
 
 @pytest.mark.promise("P24", "TF01")
-def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_anew(hall: Hall) -> None:
+def test_a_clock_that_was_put_back_while_the_machine_was_off_begins_its_wait_anew(workspace: BusyWorkspace) -> None:
     """Nobody knows by how much; it does not stay open for the day that comes twice."""
-    hall.create("alice", asked())
-    hall.now_ms -= 86_400_000
-    hall.commit(recover, machine=HostClock("another boot", 0))
-    hall.advance(59)
-    assert hall.ballot("p1").state == "open"
-    hall.advance(1)
-    assert hall.ballot("p1").state == "expired"
+    workspace.create("alice", asked())
+    workspace.now_ms -= 86_400_000
+    workspace.commit(recover, machine=HostClock("another boot", 0))
+    workspace.advance(59)
+    assert workspace.ballot("p1").state == "open"
+    workspace.advance(1)
+    assert workspace.ballot("p1").state == "expired"
 
 
-def test_its_creator_breaks_a_tie_by_voting_once_more(hall: Hall) -> None:
+def test_its_creator_breaks_a_tie_by_voting_once_more(workspace: BusyWorkspace) -> None:
     """Creator decides; it is told of the tie once, and woken by it."""
-    hall.create("alice", asked("decision", "abc", tie_breaker="creator-decides"))
+    workspace.create("alice", asked("decision", "abc", tie_breaker="creator-decides"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        hall.vote(name, "p1", choice)
-    assert (hall.ballot("p1").state, hall.ballot("p1").tied) == ("open", ("a", "b", "c"))
-    assert hall.told()[-1] == ("proposal", "system", "[PROPOSAL:p1] Which one?")
-    assert hall.woken_by("proposal") == ["bob", "carol", "alice"]
+        workspace.vote(name, "p1", choice)
+    assert (workspace.ballot("p1").state, workspace.ballot("p1").tied) == ("open", ("a", "b", "c"))
+    assert workspace.told()[-1] == ("proposal", "system", "[PROPOSAL:p1] Which one?")
+    assert workspace.woken_by("proposal") == ["bob", "carol", "alice"]
     with pytest.raises(Refused, match="final"):
-        hall.vote("bob", "p1", "c")
-    ended = hall.vote("alice", "p1", "c").ballot
+        workspace.vote("bob", "p1", "c")
+    ended = workspace.vote("alice", "p1", "c").ballot
     assert (ended.state, ended.winner, ended.why, ended.ended_by) == ("resolved", "c", "creator", "alice")
     assert [(one.voter, one.choice) for one in ended.votes] == [("alice", "a"), ("bob", "b"), ("carol", "c")]
-    assert hall.woken_by("resolved") == []
+    assert workspace.woken_by("resolved") == []
 
 
-def test_a_tie_that_nobody_breaks_ends_at_the_deadline(hall: Hall) -> None:
+def test_a_tie_that_nobody_breaks_ends_at_the_deadline(workspace: BusyWorkspace) -> None:
     """Until the deadline."""
-    hall.create("user", asked("decision", "abc", tie_breaker="creator-decides"))
+    workspace.create("user", asked("decision", "abc", tie_breaker="creator-decides"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        hall.vote(name, "p1", choice)
-    hall.advance(61)
-    assert (hall.ballot("p1").state, hall.ballot("p1").why) == ("expired", "deadline")
+        workspace.vote(name, "p1", choice)
+    workspace.advance(61)
+    assert (workspace.ballot("p1").state, workspace.ballot("p1").why) == ("expired", "deadline")
 
 
-def test_an_assignment_gives_each_option_who_chose_it(hall: Hall) -> None:
+def test_an_assignment_gives_each_option_who_chose_it(workspace: BusyWorkspace) -> None:
     """contracts 5: an assignment gives each option who chose it."""
-    hall.create("alice", asked("assignment", "xy"))
+    workspace.create("alice", asked("assignment", "xy"))
     for name, choice in (("alice", "x"), ("bob", "y"), ("carol", "x")):
-        hall.vote(name, "p1", choice)
-    ended = hall.ballot("p1")
+        workspace.vote(name, "p1", choice)
+    ended = workspace.ballot("p1")
     assert (ended.state, ended.winner) == ("resolved", None)
     assert ended.assigned == {"x": ("alice", "carol"), "y": ("bob",)}
 
 
-def test_an_election_is_between_the_members_and_an_approval_yes_or_no(hall: Hall) -> None:
+def test_an_election_is_between_the_members_and_an_approval_yes_or_no(workspace: BusyWorkspace) -> None:
     """contracts 5: options that go without saying."""
-    assert [one.id for one in hall.create("alice", asked("election", "")).ballot.options] == list(MEMBERS)
-    assert [one.id for one in hall.create("alice", asked("approval")).ballot.options] == ["yes", "no"]
+    assert [one.id for one in workspace.create("alice", asked("election", "")).ballot.options] == list(MEMBERS)
+    assert [one.id for one in workspace.create("alice", asked("approval")).ballot.options] == ["yes", "no"]
 
 
-def test_who_put_it_to_the_vote_or_a_person_may_take_it_back(hall: Hall) -> None:
+def test_who_put_it_to_the_vote_or_a_person_may_take_it_back(workspace: BusyWorkspace) -> None:
     """[RESOLVED:id] says cancelled; others may not, nor anybody twice."""
-    hall.create("alice", asked())
+    workspace.create("alice", asked())
     with pytest.raises(Refused) as caught:
-        hall.cancel("bob", "p1")
+        workspace.cancel("bob", "p1")
     assert caught.value.code == "forbidden"
-    ended = hall.cancel("alice", "p1").ballot
+    ended = workspace.cancel("alice", "p1").ballot
     assert (ended.state, ended.why, ended.ended_by, ended.reason) == ("cancelled", "cancelled", "alice", "never mind")
     with pytest.raises(Refused, match="cancelled"):
-        hall.cancel("alice", "p1")
-    assert hall.woken_by("resolved") == []
-    hall.create("alice", asked())
-    hall.cancel("user", "p2")
-    assert hall.told()[-1] == ("resolved", "user", "[RESOLVED:p2] Which one?")
-    assert hall.woken_by("resolved") == ["alice"]
+        workspace.cancel("alice", "p1")
+    assert workspace.woken_by("resolved") == []
+    workspace.create("alice", asked())
+    workspace.cancel("user", "p2")
+    assert workspace.told()[-1] == ("resolved", "user", "[RESOLVED:p2] Which one?")
+    assert workspace.woken_by("resolved") == ["alice"]
 
 
-def test_names_are_ones_own_or_given_and_never_used_twice_in_a_run(hall: Hall) -> None:
+def test_names_are_ones_own_or_given_and_never_used_twice_in_a_run(workspace: BusyWorkspace) -> None:
     """Unique among all of a run, the ended ones too; a name like ours does not get in the way."""
-    assert hall.create("alice", asked(name="p3")).ballot.id == "p3"
-    assert hall.create("alice", asked()).ballot.id == "p4"
-    hall.create("alice", asked(name="p99999999"))
-    assert len({hall.create("alice", asked()).ballot.id for _ in range(3)}) == 3
-    hall.create("alice", asked(name="release"))
-    hall.cancel("alice", "release")
+    assert workspace.create("alice", asked(name="p3")).ballot.id == "p3"
+    assert workspace.create("alice", asked()).ballot.id == "p4"
+    workspace.create("alice", asked(name="p99999999"))
+    assert len({workspace.create("alice", asked()).ballot.id for _ in range(3)}) == 3
+    workspace.create("alice", asked(name="release"))
+    workspace.cancel("alice", "release")
     with pytest.raises(Refused) as caught:
-        hall.create("bob", asked(name="release"))
+        workspace.create("bob", asked(name="release"))
     assert caught.value.code == "already_exists"
 
 
-def test_the_next_run_begins_with_none(hall: Hall) -> None:
+def test_the_next_run_begins_with_none(workspace: BusyWorkspace) -> None:
     """A workflow that always votes on the same thing may be run again."""
-    hall.create("alice", asked(name="release"))
-    hall.commit(stop_workflow, SPACE, "stopped", 0)
-    hall.begin()
-    assert voting.in_space(hall.database.writer(), SPACE) == ()
-    assert hall.create("alice", asked(name="release")).ballot.state == "open"
-    everywhere = voting.everywhere(hall.database.writer(), open_only=False)
+    workspace.create("alice", asked(name="release"))
+    workspace.commit(stop_workflow, SPACE, "stopped", 0)
+    workspace.begin()
+    assert voting.in_space(workspace.database.writer(), SPACE) == ()
+    assert workspace.create("alice", asked(name="release")).ballot.state == "open"
+    everywhere = voting.everywhere(workspace.database.writer(), open_only=False)
     assert [(one.id, one.state) for one in everywhere.proposals] == [("release", "open"), ("release", "cancelled")]
 
 
 @pytest.mark.promise("P24")
-def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(hall: Hall) -> None:
+def test_a_stop_calls_off_what_is_open_but_not_what_was_decided_by_then(workspace: BusyWorkspace) -> None:
     """Its deadline came, though no alarm has told."""
-    hall.create("alice", asked(seconds=5))
-    hall.create("alice", asked(seconds=500))
-    hall.vote("bob", "p1", "b")
-    hall.now_ms += 5000
-    hall.commit(stop_workflow, SPACE, "stopped", 0)
-    assert (hall.ballot("p1").winner, hall.ballot("p2").state) == ("b", "cancelled")
+    workspace.create("alice", asked(seconds=5))
+    workspace.create("alice", asked(seconds=500))
+    workspace.vote("bob", "p1", "b")
+    workspace.now_ms += 5000
+    workspace.commit(stop_workflow, SPACE, "stopped", 0)
+    assert (workspace.ballot("p1").winner, workspace.ballot("p2").state) == ("b", "cancelled")
 
 
-def test_too_many_open_ones_are_refused(hall: Hall) -> None:
+def test_too_many_open_ones_are_refused(workspace: BusyWorkspace) -> None:
     """Each wakes everybody; and a stop cancels all that are open in one transaction."""
     for _ in range(16):
-        hall.create("alice", asked())
+        workspace.create("alice", asked())
     with pytest.raises(Refused, match="16 proposals are open"):
-        hall.create("bob", asked())
-    hall.commit(stop_workflow, SPACE, "stopped", 0)
-    states = {one.state for one in voting.in_space(hall.database.writer(), SPACE)}
+        workspace.create("bob", asked())
+    workspace.commit(stop_workflow, SPACE, "stopped", 0)
+    states = {one.state for one in voting.in_space(workspace.database.writer(), SPACE)}
     assert states == {"cancelled"}
-    assert hall.woken_by("resolved") == []
+    assert workspace.woken_by("resolved") == []
 
 
-def test_where_nobody_hears_each_other_nobody_votes(hall: Hall) -> None:
+def test_where_nobody_hears_each_other_nobody_votes(workspace: BusyWorkspace) -> None:
     """In a personal space; in a workspace that does not run."""
     with pytest.raises(Refused) as caught:
-        hall.commit(create, "dm:alice", asked())
+        workspace.commit(create, "dm:alice", asked())
     assert caught.value.code == "not_a_participant"
-    hall.commit(stop_workflow, SPACE, "stopped", 0)
+    workspace.commit(stop_workflow, SPACE, "stopped", 0)
     with pytest.raises(Refused) as caught:
-        hall.commit(create, SPACE, asked())
+        workspace.commit(create, SPACE, asked())
     assert caught.value.code == "workflow_not_running"
 
 
 @pytest.mark.promise("P4")
-def test_a_call_that_is_made_again_is_answered_as_it_was(hall: Hall) -> None:
+def test_a_call_that_is_made_again_is_answered_as_it_was(workspace: BusyWorkspace) -> None:
     """Create, vote and cancel after a crash; though the ballot has gone on meanwhile."""
-    put = hall.create("alice", asked(), "0.0:c")
-    voted = hall.vote("bob", "p1", "a", "0.0:v")
-    gone = hall.cancel("alice", "p1", "0.1:x")
-    hall.restart()
-    assert hall.create("alice", asked(), "0.0:c") == put
-    assert hall.vote("bob", "p1", "a", "0.0:v") == voted
-    assert hall.cancel("alice", "p1", "0.1:x") == gone
-    assert [one.id for one in voting.in_space(hall.database.writer(), SPACE)] == ["p1"]
-    assert hall.create("alice", asked(), "0.2:c").ballot.id == "p2"
+    put = workspace.create("alice", asked(), "0.0:c")
+    voted = workspace.vote("bob", "p1", "a", "0.0:v")
+    gone = workspace.cancel("alice", "p1", "0.1:x")
+    workspace.restart()
+    assert workspace.create("alice", asked(), "0.0:c") == put
+    assert workspace.vote("bob", "p1", "a", "0.0:v") == voted
+    assert workspace.cancel("alice", "p1", "0.1:x") == gone
+    assert [one.id for one in voting.in_space(workspace.database.writer(), SPACE)] == ["p1"]
+    assert workspace.create("alice", asked(), "0.2:c").ballot.id == "p2"
 
 
 @pytest.mark.promise("P4")
-def test_a_call_without_a_key_is_made_once_too_after_an_interruption(hall: Hall) -> None:
+def test_a_call_without_a_key_is_made_once_too_after_an_interruption(workspace: BusyWorkspace) -> None:
     """A program that is resumed asks for the same again; in one attempt the same twice is meant."""
-    assert hall.create("alice", asked()).ballot.id == "p1"
-    hall.restart()
-    assert hall.create("alice", asked()).ballot.id == "p1"
-    assert hall.create("alice", asked()).ballot.id == "p2"
+    assert workspace.create("alice", asked()).ballot.id == "p1"
+    workspace.restart()
+    assert workspace.create("alice", asked()).ballot.id == "p1"
+    assert workspace.create("alice", asked()).ballot.id == "p2"
 
 
 @pytest.mark.promise("P4")
-def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(hall: Hall) -> None:
+def test_a_tie_is_broken_though_the_same_vote_was_cast_before_an_interruption(workspace: BusyWorkspace) -> None:
     """What was in an entry has been seen, and what is asked for after that is meant."""
-    hall.create("alice", asked(tie_breaker="creator-decides", quorum=2))
-    voted = hall.vote("alice", "p1", "a")
-    author = hall.author("alice")
+    workspace.create("alice", asked(tie_breaker="creator-decides", quorum=2))
+    voted = workspace.vote("alice", "p1", "a")
+    author = workspace.author("alice")
     assert author is not None
     shown = Entry(k=0, kind="tool", text=f'{{"message_id":"{voted.message_id}"}}')
-    hall.commit(journal, author.instruction, author.epoch, shown)
-    hall.vote("bob", "p1", "b")
-    hall.restart()
-    assert hall.vote("alice", "p1", "a").ballot.winner == "a"
+    workspace.commit(journal, author.instruction, author.epoch, shown)
+    workspace.vote("bob", "p1", "b")
+    workspace.restart()
+    assert workspace.vote("alice", "p1", "a").ballot.winner == "a"
 
 
-def test_what_is_cleared_leaves_nothing_of_it(hall: Hall) -> None:
+def test_what_is_cleared_leaves_nothing_of_it(workspace: BusyWorkspace) -> None:
     """Clear: open ones are cancelled, and every word is gone; nobody is woken by that."""
-    hall.create("alice", asked(name="fire-bob"))
-    hall.vote("bob", "fire-bob", "a", reason="revenge")
-    hall.create("carol", asked())
-    for (number,) in hall.database.writer().execute("SELECT id FROM instructions").fetchall():
-        hall.commit(cancel, f"i{number}")
-    cleared = hall.commit(clear, SPACE)
+    workspace.create("alice", asked(name="fire-bob"))
+    workspace.vote("bob", "fire-bob", "a", reason="revenge")
+    workspace.create("carol", asked())
+    for (number,) in workspace.database.writer().execute("SELECT id FROM instructions").fetchall():
+        workspace.commit(cancel, f"i{number}")
+    cleared = workspace.commit(clear, SPACE)
     assert cleared.messages > 0
-    conn = hall.database.writer()
+    conn = workspace.database.writer()
     for table in ("ballots", "electors", "votes"):
         assert conn.execute(COUNT[table]).get == 0
     assert (
-        hall.told()
+        workspace.told()
         == [("proposal", "alice", ""), ("vote", "bob", ""), ("proposal", "carol", "")] + [("resolved", "user", "")] * 2
     )
     events = [bytes(data) for (data,) in conn.execute("SELECT data FROM events WHERE data IS NOT NULL")]
     assert not [data for data in events if b"fire" in data or b"revenge" in data]
-    assert [event.data["state"] for event in hall.events if event.type == "proposal.ended"] == ["cancelled"] * 2
+    assert [event.data["state"] for event in workspace.events if event.type == "proposal.ended"] == ["cancelled"] * 2
 
 
-def test_retention_keeps_what_was_voted_on(hall: Hall) -> None:
+def test_retention_keeps_what_was_voted_on(workspace: BusyWorkspace) -> None:
     """As it keeps what was said: the journal of whoever voted goes, the result stays."""
-    hall.create("alice", asked(quorum=1))
-    hall.vote("bob", "p1", "a")
-    for (number,) in hall.database.writer().execute("SELECT id FROM instructions").fetchall():
-        hall.commit(cancel, f"i{number}")
-    hall.now_ms += 31 * 86_400_000
-    hall.commit(sweep_instructions, retention.instructions(hall.database.writer(), hall.now_ms), hall.now_ms)
-    assert hall.database.writer().execute("SELECT count(*) FROM effects").get == 0
-    assert (hall.ballot("p1").winner, len(hall.ballot("p1").votes)) == ("a", 1)
+    workspace.create("alice", asked(quorum=1))
+    workspace.vote("bob", "p1", "a")
+    for (number,) in workspace.database.writer().execute("SELECT id FROM instructions").fetchall():
+        workspace.commit(cancel, f"i{number}")
+    workspace.now_ms += 31 * 86_400_000
+    workspace.commit(
+        sweep_instructions, retention.instructions(workspace.database.writer(), workspace.now_ms), workspace.now_ms
+    )
+    assert workspace.database.writer().execute("SELECT count(*) FROM effects").get == 0
+    assert (workspace.ballot("p1").winner, len(workspace.ballot("p1").votes)) == ("a", 1)
 
 
-def test_the_seed_of_lots_is_the_ballots_own(hall: Hall) -> None:
+def test_the_seed_of_lots_is_the_ballots_own(workspace: BusyWorkspace) -> None:
     """random: drawn from its id and run, so the outcome after a restart is the same."""
-    hall.create("alice", asked("decision", "abc", tie_breaker="random"))
+    workspace.create("alice", asked("decision", "abc", tie_breaker="random"))
     for name, choice in (("alice", "a"), ("bob", "b"), ("carol", "c")):
-        hall.vote(name, "p1", choice)
-    assert hall.ballot("p1").winner in {"a", "b", "c"}
+        workspace.vote(name, "p1", choice)
+    assert workspace.ballot("p1").winner in {"a", "b", "c"}
 
 
 @pytest.mark.promise("P27")
-def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(hall: Hall) -> None:
+def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(workspace: BusyWorkspace) -> None:
     """Their work is kept, and the channel says so once; the ballot ends all the same."""
-    hall.database.writer().execute("UPDATE workflows SET instructions_limit = 3").fetchall()
-    put = hall.create("alice", asked())
-    rows = hall.database.writer().execute("SELECT state, waits_for FROM instructions WHERE id > 3").fetchall()
+    workspace.database.writer().execute("UPDATE workflows SET instructions_limit = 3").fetchall()
+    put = workspace.create("alice", asked())
+    rows = workspace.database.writer().execute("SELECT state, waits_for FROM instructions WHERE id > 3").fetchall()
     assert rows == [("waiting", "hops")] * 2
-    hall.advance(61)
-    assert (put.ballot.state, hall.ballot("p1").state) == ("open", "expired")
+    workspace.advance(61)
+    assert (put.ballot.state, workspace.ballot("p1").state) == ("open", "expired")
 
 
 @pytest.mark.parametrize(
@@ -468,7 +472,9 @@ def test_a_limit_of_the_workflow_keeps_who_would_be_woken_waiting(hall: Hall) ->
         ("why", get_args(Why)),
     ],
 )
-def test_the_schema_knows_the_words_of_the_protocol(hall: Hall, column: str, words: tuple[str, ...]) -> None:
+def test_the_schema_knows_the_words_of_the_protocol(
+    workspace: BusyWorkspace, column: str, words: tuple[str, ...]
+) -> None:
     """The CHECK list is the enum."""
-    schema = str(hall.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
+    schema = str(workspace.database.writer().execute("SELECT sql FROM sqlite_schema WHERE name = 'ballots'").get)
     assert f"CHECK ({column} IN ({', '.join(repr(word) for word in words)}))" in schema

@@ -24,58 +24,58 @@ from protocol.errors import Refused
 from protocol.instruction import STATUSES, Status, Usage
 from protocol.ipc import Entry
 from protocol.names import AgentKey
-from tests.kernel.store.house import START_MS, House
+from tests.kernel.store.running_store import START_MS, Store
 
 
-def ready(house: House) -> list[str]:
-    return [one.id for one in house.reader.now(instructions.ready, house.clock.now_ms, 10)]
+def ready(store: Store) -> list[str]:
+    return [one.id for one in store.reader.now(instructions.ready, store.clock.now_ms, 10)]
 
 
-async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(house: House) -> None:
+async def test_the_urgent_lane_goes_first_and_each_lane_is_first_come(store: Store) -> None:
     """FIFO inside a lane; a mention is immediate, a direct send to a workspace normal."""
-    space = await house.workflow("alice", "bob")
-    await house.said(space, "one", to=("alice",))
-    await house.said(space, "two", to=("alice",))
-    assert ready(house) == ["i1"]
-    await house.said(space, "@alice three")
-    await house.said(space, "four", to=("bob",))
-    assert ready(house) == ["i3", "i4"]
+    space = await store.workflow("alice", "bob")
+    await store.said(space, "one", to=("alice",))
+    await store.said(space, "two", to=("alice",))
+    assert ready(store) == ["i1"]
+    await store.said(space, "@alice three")
+    await store.said(space, "four", to=("bob",))
+    assert ready(store) == ["i3", "i4"]
 
 
-async def test_a_parked_instruction_keeps_its_place(house: House) -> None:
+async def test_a_parked_instruction_keeps_its_place(store: Store) -> None:
     """Requeued in its lane, before what came later."""
-    await house.agents("alice")
+    await store.agents("alice")
     for text in ("one", "two"):
-        await house.said("dm:alice", text)
-    await house.take("i1")
-    await house.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded", preempted=True))
-    assert ready(house) == ["i1"]
-    report = house.reader.now(instruction_views.queue, "alice", house.clock.now_ms)
+        await store.said("dm:alice", text)
+    await store.take("i1")
+    await store.writer.commit(requeue, "i1", 1, Requeue(status="yielded", outcome="yielded", preempted=True))
+    assert ready(store) == ["i1"]
+    report = store.reader.now(instruction_views.queue, "alice", store.clock.now_ms)
     assert [(one.id, one.status, one.preempted) for one in report.instructions] == [
         ("i1", "yielded", 1),
         ("i2", "queued", 0),
     ]
 
 
-async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -> None:
+async def test_what_waits_for_its_time_is_passed_over_until_then(store: Store) -> None:
     """Retry and backoff are a not_before column."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
+    await store.take("i1")
     due = START_MS + 5000
-    await house.writer.commit(
+    await store.writer.commit(
         requeue,
         "i1",
         1,
         Requeue(status="queued", not_before_ms=due, outcome="network", cause="network", charge="attempt"),
     )
-    assert ready(house) == []
-    assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due
-    (process,) = house.reader.now(agents.ps, house.clock.now_ms)
+    assert ready(store) == []
+    assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) == due
+    (process,) = store.reader.now(agents.ps, store.clock.now_ms)
     assert process.shown.state == "backoff"
-    house.clock.now_ms = due
-    assert ready(house) == ["i1"]
-    assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) is None
+    store.clock.now_ms = due
+    assert ready(store) == ["i1"]
+    assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) is None
 
 
 @pytest.mark.parametrize(
@@ -83,107 +83,107 @@ async def test_what_waits_for_its_time_is_passed_over_until_then(house: House) -
     [("network", "attempt", (2, 2, 0)), ("crash", "crash", (2, 1, 1)), ("kernel_restart", "none", (1, 1, 0))],
 )
 async def test_an_attempt_is_charged_where_it_belongs(
-    house: House, cause: str, charge: str, expected: tuple[int, int, int]
+    store: Store, cause: str, charge: str, expected: tuple[int, int, int]
 ) -> None:
     """Counters that are never mixed."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
-    await house.take("i1")
-    await house.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
-    house.clock.now_ms += 1
-    again = await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
+    await store.take("i1")
+    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome=cause, cause=cause, charge=charge))  # type: ignore[arg-type]
+    store.clock.now_ms += 1
+    again = await store.take("i1")
     assert (again.n, again.attempts, again.crashes) == expected
 
 
-async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(house: House) -> None:
+async def test_a_paused_agent_is_not_ready_and_keeps_its_queue(store: Store) -> None:
     """States of an agent."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
-    await house.writer.commit(set_agent_state, AgentKey("alice"), "paused", "asked")
-    assert ready(house) == []
-    await house.writer.commit(set_agent_state, AgentKey("alice"), "active")
-    assert ready(house) == ["i1"]
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
+    await store.writer.commit(set_agent_state, AgentKey("alice"), "paused", "asked")
+    assert ready(store) == []
+    await store.writer.commit(set_agent_state, AgentKey("alice"), "active")
+    assert ready(store) == ["i1"]
 
 
-async def test_usage_is_the_sum_of_what_was_booked(house: House) -> None:
+async def test_usage_is_the_sum_of_what_was_booked(store: Store) -> None:
     """Result, reply, acks and usage in one transaction."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
+    await store.take("i1")
     used = Usage(input_tokens=10, output_tokens=2, cost_usd=0.25)
-    await house.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply", usage=used))
-    await house.writer.commit(journal, "i1", 1, Entry(k=1, kind="reply", usage=Usage(input_tokens=1)))
-    await house.writer.commit(close, "i1", 1, status="done", text="ok", usage=Usage(output_tokens=5, cost_usd=0.5))
-    (result,) = house.reader.now(instructions.results, ["i1"])
+    await store.writer.commit(journal, "i1", 1, Entry(k=0, kind="reply", usage=used))
+    await store.writer.commit(journal, "i1", 1, Entry(k=1, kind="reply", usage=Usage(input_tokens=1)))
+    await store.writer.commit(close, "i1", 1, status="done", text="ok", usage=Usage(output_tokens=5, cost_usd=0.5))
+    (result,) = store.reader.now(instructions.results, ["i1"])
     assert result.usage == Usage(input_tokens=11, output_tokens=7, cost_usd=0.75)
-    (process,) = house.reader.now(agents.ps, house.clock.now_ms)
+    (process,) = store.reader.now(agents.ps, store.clock.now_ms)
     assert process.shown.usage == result.usage
 
 
 @pytest.mark.promise("P6")
-async def test_an_agent_speaks_only_as_itself(house: House) -> None:
+async def test_an_agent_speaks_only_as_itself(store: Store) -> None:
     """An agent speaks only as itself."""
-    space = await house.workflow("alice", "bob", kickoff="@alice go")
-    leased = await house.take("i1")
+    space = await store.workflow("alice", "bob", kickoff="@alice go")
+    leased = await store.take("i1")
     author = Author(leased.instruction, leased.epoch)
     for sender, where in (("bob", space), ("alice", "dm:alice")):
         with pytest.raises(Refused) as caught:
-            await house.writer.commit(append, Draft(kind="said", space=where, sender=sender, text="x", author=author))
+            await store.writer.commit(append, Draft(kind="said", space=where, sender=sender, text="x", author=author))
         assert caught.value.code == "forbidden"
 
 
-async def test_an_agent_acknowledges_only_what_reached_it_here(house: House) -> None:
+async def test_an_agent_acknowledges_only_what_reached_it_here(store: Store) -> None:
     """Explicit ids, its own."""
-    space = await house.workflow("alice", "bob", kickoff="@alice @bob go")
-    leased = await house.take("i1")
+    space = await store.workflow("alice", "bob", kickoff="@alice @bob go")
+    leased = await store.take("i1")
     kickoff = leased.message_seq
     author = Author(leased.instruction, leased.epoch)
-    assert await house.writer.commit(acknowledge, author, [kickoff, 999]) == (kickoff,)
-    assert await house.writer.commit(acknowledge, author, [kickoff]) == ()
-    assert house.reader.now(messages.inbox, "alice@review:main", space) == ()
-    assert len(house.reader.now(messages.inbox, "bob@review:main", space)) == 1
+    assert await store.writer.commit(acknowledge, author, [kickoff, 999]) == (kickoff,)
+    assert await store.writer.commit(acknowledge, author, [kickoff]) == ()
+    assert store.reader.now(messages.inbox, "alice@review:main", space) == ()
+    assert len(store.reader.now(messages.inbox, "bob@review:main", space)) == 1
 
 
 @pytest.mark.promise("P26")
-async def test_a_run_knows_when_it_is_quiet(house: House) -> None:
+async def test_a_run_knows_when_it_is_quiet(store: Store) -> None:
     """One question, one snapshot."""
-    space = await house.workflow("alice", kickoff="@alice go")
-    (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
+    space = await store.workflow("alice", kickoff="@alice go")
+    (progress,) = store.reader.now(workflows.running_runs, store.clock.now_ms)
     assert (progress.space, progress.waits, progress.failed) == (space, None, 0)
-    await house.take("i1")
-    await house.writer.commit(close, "i1", 1, status="failed", cause="auth")
-    (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
+    await store.take("i1")
+    await store.writer.commit(close, "i1", 1, status="failed", cause="auth")
+    (progress,) = store.reader.now(workflows.running_runs, store.clock.now_ms)
     assert (progress.waits, progress.failed, progress.limited) == (RunWaits(), 1, False)
 
 
 @pytest.mark.promise("P27", "TF12")
-async def test_a_limit_is_told_once_and_marks_the_run(house: House) -> None:
+async def test_a_limit_is_told_once_and_marks_the_run(store: Store) -> None:
     """A limit is told once and marks the run."""
-    space = await house.workflow("alice", kickoff="@alice go", limits=b'{"instructions":1}')
+    space = await store.workflow("alice", kickoff="@alice go", limits=b'{"instructions":1}')
     for number in (2, 3):
-        appended = await house.said(space, "@alice more")
+        appended = await store.said(space, "@alice more")
         assert appended.instruction_ids == (f"i{number}",)
-    waiting = house.reader.now(instructions.open_in, space)[1:]
+    waiting = store.reader.now(instructions.open_in, space)[1:]
     assert [(one.status, one.waits_for) for one in waiting] == [("waiting", "hops")] * 2
-    (progress,) = house.reader.now(workflows.running_runs, house.clock.now_ms)
+    (progress,) = store.reader.now(workflows.running_runs, store.clock.now_ms)
     assert progress.limited
-    notices = [one for one in house.told if one.type == "message" and one.data["kind"] == "system"]
+    notices = [one for one in store.told if one.type == "message" and one.data["kind"] == "system"]
     assert len(notices) == 1
 
 
 @pytest.mark.promise("HF26")
-async def test_the_roster_tells_changes_only_and_keeps_who_has_work(house: House) -> None:
+async def test_the_roster_tells_changes_only_and_keeps_who_has_work(store: Store) -> None:
     """Deleting an agent that has work is refused."""
-    await house.agents("alice", "bob")
-    told = len(house.told)
-    await house.agents("alice", "bob")
-    assert len(house.told) == told
-    await house.said("dm:alice", "work")
+    await store.agents("alice", "bob")
+    told = len(store.told)
+    await store.agents("alice", "bob")
+    assert len(store.told) == told
+    await store.said("dm:alice", "work")
     with pytest.raises(Refused) as caught:
-        await house.writer.commit(remove_agent, AgentKey("alice"))
+        await store.writer.commit(remove_agent, AgentKey("alice"))
     assert caught.value.code == "conflict"
-    await house.writer.commit(remove_agent, AgentKey("bob"))
-    assert [one.key for one in house.reader.now(agents.all)] == ["alice"]
+    await store.writer.commit(remove_agent, AgentKey("bob"))
+    assert [one.key for one in store.reader.now(agents.all)] == ["alice"]
 
 
 def steps_of(conn: apsw.Connection, now_ms: int) -> int:
@@ -203,45 +203,45 @@ def steps_of(conn: apsw.Connection, now_ms: int) -> int:
 
 
 @pytest.mark.promise("LF07")
-async def test_asking_who_is_ready_does_not_depend_on_the_length_of_the_queue(house: House) -> None:
+async def test_asking_who_is_ready_does_not_depend_on_the_length_of_the_queue(store: Store) -> None:
     """Asking who is ready does not depend on the length of the queue."""
-    await house.agents("alice", *(f"idle{number}" for number in range(20)))
+    await store.agents("alice", *(f"idle{number}" for number in range(20)))
 
     def queue(tx: Transaction, count: int) -> None:
         for _ in range(count):
             append(tx, Draft(kind="said", space="dm:alice", sender="user", text="x"))
 
-    conn = house.database.reader()
-    await house.writer.commit(queue, 5)
-    short = steps_of(conn, house.clock.now_ms)
-    await house.writer.commit(queue, 1000)
-    assert 0 < steps_of(conn, house.clock.now_ms) <= short + 10
+    conn = store.database.reader()
+    await store.writer.commit(queue, 5)
+    short = steps_of(conn, store.clock.now_ms)
+    await store.writer.commit(queue, 1000)
+    assert 0 < steps_of(conn, store.clock.now_ms) <= short + 10
 
 
-async def test_an_answer_about_events_reads_messages_where_they_are(house: House) -> None:
+async def test_an_answer_about_events_reads_messages_where_they_are(store: Store) -> None:
     """A message's text is stored once: its event refers to it."""
-    await house.agents("alice")
-    await house.said("dm:alice", "only once")
-    (count,) = house.reader.now(
+    await store.agents("alice")
+    await store.said("dm:alice", "only once")
+    (count,) = store.reader.now(
         lambda conn: conn.execute("SELECT count(*) FROM events WHERE instr(data, 'only once') > 0").fetchone() or (9,)
     )
     assert count == 0
-    assert any(one.data.get("text") == "only once" for one in house.reader.now(feed.since, 0))
+    assert any(one.data.get("text") == "only once" for one in store.reader.now(feed.since, 0))
 
 
-async def test_putting_the_same_agents_again_leaves_their_state(house: House) -> None:
+async def test_putting_the_same_agents_again_leaves_their_state(store: Store) -> None:
     """Attempts and budget are stored, so a reboot does not launder them."""
-    await house.agents("alice")
-    await house.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
-    await house.writer.commit(put_agents, [])
-    await house.agents("alice")
-    record = house.reader.now(agents.row, "alice")
+    await store.agents("alice")
+    await store.writer.commit(set_agent_state, AgentKey("alice"), "error", "crash loop")
+    await store.writer.commit(put_agents, [])
+    await store.agents("alice")
+    record = store.reader.now(agents.row, "alice")
     assert record is not None
     assert (record.state, record.reason) == ("error", "crash loop")
 
 
 @pytest.mark.parametrize("state", STATUSES)
-async def test_every_commit_does_what_the_table_of_states_says(house: House, state: Status) -> None:
+async def test_every_commit_does_what_the_table_of_states_says(store: Store, state: Status) -> None:
     """Guarded writes; the guards in SQL and the table in policy are one."""
 
     def force(tx: Transaction) -> None:
@@ -251,17 +251,17 @@ async def test_every_commit_does_what_the_table_of_states_says(house: House, sta
         tx.conn.execute(RESET).fetchall()
 
     async def outcome(step: Step) -> str | None:
-        await house.writer.commit(force)
+        await store.writer.commit(force)
         with suppress(Refused):
-            await house.writer.commit(COMMITS[step])
-        row = house.reader.now(lambda conn: conn.execute("SELECT state, epoch FROM instructions").fetchone())
+            await store.writer.commit(COMMITS[step])
+        row = store.reader.now(lambda conn: conn.execute("SELECT state, epoch FROM instructions").fetchone())
         assert row is not None
-        changed = row[0] != state or (step == "entry" and house.reader.now(entries.of, "i1") != ())
-        await house.writer.commit(reset)
+        changed = row[0] != state or (step == "entry" and store.reader.now(entries.of, "i1") != ())
+        await store.writer.commit(reset)
         return cast(str, row[0]) if changed else None
 
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
     for step in COMMITS:
         assert await outcome(step) == TRANSITIONS[state].get(step), step
 

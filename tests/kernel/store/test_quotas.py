@@ -19,52 +19,52 @@ from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.voting import vote
 from protocol.errors import Refused
 from protocol.names import AgentKey
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 pytestmark = pytest.mark.promise("P10")
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with open_house(str(tmp_path / "store.db")) as opened:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(str(tmp_path / "store.db")) as opened:
         yield opened
 
 
-async def at_work(house: House, **limits: int) -> Author:
+async def at_work(store: Store, **limits: int) -> Author:
     """alice, who may do so much, is at work."""
     definition = msgspec.json.encode({"model": "mock/m", "limits": limits})
-    await house.writer.commit(put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=definition)])
-    (instruction,) = (await house.said("dm:alice", "go")).instruction_ids
-    return Author(instruction, (await house.take(instruction)).epoch)
+    await store.writer.commit(put_agents, [AgentSpec(key=AgentKey("alice"), origin="file", definition=definition)])
+    (instruction,) = (await store.said("dm:alice", "go")).instruction_ids
+    return Author(instruction, (await store.take(instruction)).epoch)
 
 
-async def says(house: House, author: Author, text: str = "x", key: str | None = None) -> None:
+async def says(store: Store, author: Author, text: str = "x", key: str | None = None) -> None:
     draft = Draft(kind="said", space="dm:alice", sender="alice", text=text, author=author)
-    await house.writer.commit(append, draft, call_key=key)
+    await store.writer.commit(append, draft, call_key=key)
 
 
-async def test_what_is_over_a_quota_is_refused_and_changes_nothing(house: House) -> None:
+async def test_what_is_over_a_quota_is_refused_and_changes_nothing(store: Store) -> None:
     """The refusal says which, how much, and when it ends."""
-    author = await at_work(house, messages=2)
-    await says(house, author)
-    await says(house, author)
+    author = await at_work(store, messages=2)
+    await says(store, author)
+    await says(store, author)
     with pytest.raises(QuotaReached, match=r"may cause 2 messages .* \(limits.messages\)") as reached:
-        await says(house, author, "one too many")
+        await says(store, author, "one too many")
     assert (reached.value.code, reached.value.meaning.http_status) == ("quota_reached", 429)
     assert "ends with this instruction" in str(reached.value.hint)
-    texts = [one.data["text"] for one in house.told if one.type == "message"]
+    texts = [one.data["text"] for one in store.told if one.type == "message"]
     assert texts.count("x") == 2
     assert "one too many" not in texts
 
 
-async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(house: House) -> None:
+async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(store: Store) -> None:
     """It is counted with the message, and belongs to the instruction: a kernel that starts anew counts on."""
-    author = await at_work(house, messages=5)
+    author = await at_work(store, messages=5)
     refused: list[Exception] = []
 
     async def one(number: int) -> None:
         try:
-            await says(house, author, f"n{number}", key=f"k{number}")
+            await says(store, author, f"n{number}", key=f"k{number}")
         except QuotaReached as reached:
             refused.append(reached)
 
@@ -73,110 +73,110 @@ async def test_neither_calls_at_once_nor_another_attempt_lift_a_quota(house: Hou
             nursery.start_soon(one, number)
     assert len(refused) == 15
     parking = Requeue(status="queued", outcome="kernel_restart")
-    await house.writer.commit(requeue, author.instruction, author.epoch, parking)
-    again = await house.writer.commit(lease, author.instruction, b"another token")
+    await store.writer.commit(requeue, author.instruction, author.epoch, parking)
+    again = await store.writer.commit(lease, author.instruction, b"another token")
     assert again is not None
     with pytest.raises(QuotaReached):
-        await says(house, Author(author.instruction, again.epoch), "n21")
+        await says(store, Author(author.instruction, again.epoch), "n21")
 
 
 @pytest.mark.promise("P4")
-async def test_a_call_that_is_made_again_counts_once(house: House) -> None:
+async def test_a_call_that_is_made_again_counts_once(store: Store) -> None:
     """Its first answer is given."""
-    author = await at_work(house, messages=1)
+    author = await at_work(store, messages=1)
     for _ in range(3):
-        await says(house, author, key="k1")
+        await says(store, author, key="k1")
     with pytest.raises(QuotaReached):
-        await says(house, author, key="k2")
+        await says(store, author, key="k2")
 
 
-async def test_each_quota_is_counted_by_itself(house: House) -> None:
+async def test_each_quota_is_counted_by_itself(store: Store) -> None:
     """Feedback, approvals and bytes, whatever they came with."""
-    author = await at_work(house, feedback=1, approvals=1, bytes=2000)
-    await house.writer.commit(add_feedback, "too slow", author)
+    author = await at_work(store, feedback=1, approvals=1, bytes=2000)
+    await store.writer.commit(add_feedback, "too slow", author)
     with pytest.raises(QuotaReached, match="feedback"):
-        await house.writer.commit(add_feedback, "still", author)
+        await store.writer.commit(add_feedback, "still", author)
     call = Call(key="a", tool="bash", input=b"{}", why="", held=False)
-    await house.writer.commit(ask, author, call, house.clock.now_ms + 1000)
-    await house.writer.commit(ask, author, call, house.clock.now_ms + 1000)  # the same request
+    await store.writer.commit(ask, author, call, store.clock.now_ms + 1000)
+    await store.writer.commit(ask, author, call, store.clock.now_ms + 1000)  # the same request
     other = msgspec.structs.replace(call, key="b", input=b'{"x":1}')
     with pytest.raises(QuotaReached, match="requests for approval"):
-        await house.writer.commit(ask, author, other, house.clock.now_ms + 1000)
+        await store.writer.commit(ask, author, other, store.clock.now_ms + 1000)
     with pytest.raises(QuotaReached, match="bytes"):
-        await says(house, author, "x" * 2000)
-    await says(house, author, "y" * 1000)
+        await says(store, author, "x" * 2000)
+    await says(store, author, "y" * 1000)
 
 
-async def test_work_for_others_is_counted_however_it_came_about(house: House) -> None:
+async def test_work_for_others_is_counted_however_it_came_about(store: Store) -> None:
     """By a mention, a question, or something that is put to the vote."""
-    space = await house.workflow("alice", "bob", "carol")
+    space = await store.workflow("alice", "bob", "carol")
     limits = msgspec.json.encode({"limits": {"instructions": 2}})
-    await house.writer.commit(lambda tx: tx.write("UPDATE agents SET definition = ?", (limits,)))
-    (instruction,) = (await house.said(space, "go", to=("alice",))).instruction_ids
-    author = Author(instruction, (await house.take(instruction)).epoch)
+    await store.writer.commit(lambda tx: tx.write("UPDATE agents SET definition = ?", (limits,)))
+    (instruction,) = (await store.said(space, "go", to=("alice",))).instruction_ids
+    author = Author(instruction, (await store.take(instruction)).epoch)
     draft = Draft(kind="said", space=space, sender="alice", text="@bob @carol look", author=author)
-    await house.writer.commit(append, draft)
+    await store.writer.commit(append, draft)
     with pytest.raises(QuotaReached, match="2 instructions for others"):
-        await house.writer.commit(append, draft, call_key="2")
+        await store.writer.commit(append, draft, call_key="2")
     with pytest.raises(Refused, match="no proposal"):  # what wakes nobody is not counted as such
-        await house.writer.commit(vote, space, "p1", "yes", author=author)
-    await house.writer.commit(append, msgspec.structs.replace(draft, text="well"))
+        await store.writer.commit(vote, space, "p1", "yes", author=author)
+    await store.writer.commit(append, msgspec.structs.replace(draft, text="well"))
 
 
-async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(house: House) -> None:
+async def test_that_a_quota_is_reached_is_told_once_and_forgotten_at_the_end(store: Store) -> None:
     """An event says it, for whoever watches."""
-    author = await at_work(house, messages=0)
+    author = await at_work(store, messages=0)
     for _ in range(3):
         with pytest.raises(QuotaReached) as reached:
-            await says(house, author)
-        await house.writer.commit(tell_reached, author, reached.value.quota, reached.value.limit)
-    (event,) = [one for one in house.told if one.type == "quota.reached"]
+            await says(store, author)
+        await store.writer.commit(tell_reached, author, reached.value.quota, reached.value.limit)
+    (event,) = [one for one in store.told if one.type == "quota.reached"]
     assert (event.agent, event.instruction, event.data) == ("alice", "i1", {"quota": "messages", "limit": 0})
-    await house.writer.commit(close, author.instruction, author.epoch, status="done")
-    assert house.database.reader().execute("SELECT count(*) FROM quotas").fetchall() == [(0,)]
+    await store.writer.commit(close, author.instruction, author.epoch, status="done")
+    assert store.database.reader().execute("SELECT count(*) FROM quotas").fetchall() == [(0,)]
 
 
-async def test_a_full_queue_takes_no_more_until_something_is_done(house: House) -> None:
+async def test_a_full_queue_takes_no_more_until_something_is_done(store: Store) -> None:
     """Said by a person or an agent: refused, and nothing is kept of it."""
-    author = await at_work(house, queue=2)
-    await house.said("dm:alice", "one")
-    await house.said("dm:alice", "two")
+    author = await at_work(store, queue=2)
+    await store.said("dm:alice", "one")
+    await store.said("dm:alice", "two")
     with pytest.raises(Refused, match=r"2 instructions wait for alice already.*limits.queue: 2") as refused:
-        await house.said("dm:alice", "three")
+        await store.said("dm:alice", "three")
     assert (refused.value.code, *refused.value.meaning) == ("queue_full", 429, 1)
-    await house.writer.commit(close, author.instruction, author.epoch, status="done")
-    await house.take("i2")
-    assert (await house.said("dm:alice", "four")).instruction_ids == ("i4",)
+    await store.writer.commit(close, author.instruction, author.epoch, status="done")
+    await store.take("i2")
+    assert (await store.said("dm:alice", "four")).instruction_ids == ("i4",)
 
 
 @pytest.mark.promise("P10")
-async def test_what_waits_for_others_fills_no_queue_of_its_own(house: House) -> None:
+async def test_what_waits_for_others_fills_no_queue_of_its_own(store: Store) -> None:
     """Nor does it matter for what something waits, or for how long."""
-    await at_work(house, queue=2)
-    await house.agents("bob")
-    await house.said("dm:alice", "one")
+    await at_work(store, queue=2)
+    await store.agents("bob")
+    await store.said("dm:alice", "one")
     for _ in range(10):
-        await house.said("dm:bob", "x")
-    await house.said("dm:alice", "two")
+        await store.said("dm:bob", "x")
+    await store.said("dm:alice", "two")
     waiting = "UPDATE instructions SET state = 'waiting', lane = 2 WHERE agent = 'alice' AND state = 'queued'"
-    await house.writer.commit(lambda tx: tx.write(waiting, ()))
+    await store.writer.commit(lambda tx: tx.write(waiting, ()))
     with pytest.raises(Refused, match="2 instructions wait for alice"):
-        await house.said("dm:alice", "three")
+        await store.said("dm:alice", "three")
 
 
-async def test_a_reply_is_not_lost_because_a_queue_is_full(house: House) -> None:
+async def test_a_reply_is_not_lost_because_a_queue_is_full(store: Store) -> None:
     """Whom it mentions has it in the inbox, and is not woken."""
-    space = await house.workflow("alice", "bob")
+    space = await store.workflow("alice", "bob")
     full = msgspec.json.encode({"limits": {"queue": 1}})
     bob = AgentSpec(key=AgentKey(f"bob@{space}"), origin="inline", home_space=space, definition=full)
-    await house.writer.commit(put_agents, [bob])
-    (instruction,) = (await house.said(space, "go", to=("alice",))).instruction_ids
-    leased = await house.take(instruction)
-    await house.said(space, "first", to=("bob",))
+    await store.writer.commit(put_agents, [bob])
+    (instruction,) = (await store.said(space, "go", to=("alice",))).instruction_ids
+    leased = await store.take(instruction)
+    await store.said(space, "first", to=("bob",))
     author = Author(instruction, leased.epoch)
     with pytest.raises(Refused, match="wait for bob already"):
-        await house.writer.commit(append, Draft(kind="said", space=space, sender="alice", text="@bob 2", author=author))
-    closed = await house.writer.commit(close, instruction, leased.epoch, status="done", text="@bob over to you")
+        await store.writer.commit(append, Draft(kind="said", space=space, sender="alice", text="@bob 2", author=author))
+    closed = await store.writer.commit(close, instruction, leased.epoch, status="done", text="@bob over to you")
     assert closed.instruction_ids == ()
-    texts = house.database.reader().execute("SELECT text FROM messages").fetchall()
+    texts = store.database.reader().execute("SELECT text FROM messages").fetchall()
     assert ("@bob over to you",) in texts

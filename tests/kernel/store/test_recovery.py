@@ -22,27 +22,27 @@ from kernel.store.transitions.recovery import Recovered, asked_to_stop, recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
 from protocol.names import InstructionId, instruction_id
-from tests.kernel.store.house import House
+from tests.kernel.store.running_store import Store
 
 MINUTE_MS = 60_000
 
 
-async def boot(house: House, in_flight: Collection[InstructionId] | None = None) -> Recovered:
+async def boot(store: Store, in_flight: Collection[InstructionId] | None = None) -> Recovered:
     """A kernel comes up, a while after the last, which was at work for what was ``in_flight``."""
-    house.clock.now_ms += 1000
-    return await house.writer.commit(recover, in_flight=in_flight)
+    store.clock.now_ms += 1000
+    return await store.writer.commit(recover, in_flight=in_flight)
 
 
-async def working(house: House, *names: str) -> None:
+async def working(store: Store, *names: str) -> None:
     """Each of these agents works on a message: ``i1`` of the first, and so on."""
-    await house.agents(*names)
+    await store.agents(*names)
     for number, name in enumerate(names, 1):
-        await house.said(f"dm:{name}", "work")
-        await house.take(f"i{number}")
+        await store.said(f"dm:{name}", "work")
+        await store.take(f"i{number}")
 
 
-async def step(house: House, instruction: str, epoch: int, k: int) -> None:
-    await house.writer.commit(journal, instruction, epoch, Entry(k=k, kind="reply", stop_reason="tool_use"))
+async def step(store: Store, instruction: str, epoch: int, k: int) -> None:
+    await store.writer.commit(journal, instruction, epoch, Entry(k=k, kind="reply", stop_reason="tool_use"))
 
 
 def asked(question: str) -> Callable[[Connection], list[tuple[object, ...]]]:
@@ -52,156 +52,156 @@ def asked(question: str) -> Callable[[Connection], list[tuple[object, ...]]]:
     return rows
 
 
-def status(house: House, instruction: str) -> str:
-    return house.reader.now(instructions.results, [instruction])[0].status
+def status(store: Store, instruction: str) -> str:
+    return store.reader.now(instructions.results, [instruction])[0].status
 
 
 @pytest.mark.promise("P13")
-async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_given_up(house: House) -> None:
+async def test_what_is_open_at_three_kernel_deaths_without_getting_further_is_given_up(store: Store) -> None:
     """Dead as suspect_kernel_crash, told once; nobody is charged; what got further goes on."""
-    recovered = await boot(house)
-    await house.agents("alice", "bob")
+    recovered = await boot(store)
+    await store.agents("alice", "bob")
     for name in ("alice", "bob"):
-        await house.said(f"dm:{name}", "work")
+        await store.said(f"dm:{name}", "work")
     for number in range(3):
         for instruction in ("i1", "i2"):
-            await house.take(instruction)
-        await step(house, "i2", number + 1, number)
-        recovered = await boot(house)
+            await store.take(instruction)
+        await step(store, "i2", number + 1, number)
+        recovered = await boot(store)
     assert (recovered.given_up, recovered.requeued, recovered.safe_mode) == (("i1",), ("i2",), False)
-    found = house.reader.now(instruction_views.info, "i1", house.clock.now_ms)
+    found = store.reader.now(instruction_views.info, "i1", store.clock.now_ms)
     assert found is not None
     assert (found.status, found.error_class, found.cause) == ("dead", "crash", "suspect_kernel_crash")
-    *_, notice = house.reader.now(messages.channel, "dm:alice")
+    *_, notice = store.reader.now(messages.channel, "dm:alice")
     assert (notice.kind, notice.sender) == ("system", "system")
-    assert house.reader.now(asked("SELECT attempts, crashes FROM instructions WHERE id = 2")) == [(0, 0)]
-    assert house.reader.now(asked("SELECT crash_streak, restarts, state FROM agents")) == [(0, 0, "active")] * 2
+    assert store.reader.now(asked("SELECT attempts, crashes FROM instructions WHERE id = 2")) == [(0, 0)]
+    assert store.reader.now(asked("SELECT crash_streak, restarts, state FROM agents")) == [(0, 0, "active")] * 2
 
 
 @pytest.mark.promise("P13")
-async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for(house: House) -> None:
+async def test_the_death_of_a_kernel_counts_only_against_what_it_was_at_work_for(store: Store) -> None:
     """Who waited for a model meanwhile is put back, as often as it takes."""
-    await house.agents("alice", "bob")
+    await store.agents("alice", "bob")
     for name in ("alice", "bob"):
-        await house.said(f"dm:{name}", "work")
+        await store.said(f"dm:{name}", "work")
     seen = []
-    await boot(house)
+    await boot(store)
     for _ in range(3):
-        await house.take("i1")
-        await house.take("i2")
-        seen.append(await boot(house, {instruction_id(2)}))
+        await store.take("i1")
+        await store.take("i2")
+        seen.append(await boot(store, {instruction_id(2)}))
     assert [(one.requeued, one.given_up) for one in seen] == [(("i1", "i2"), ())] * 2 + [(("i1",), ("i2",))]
-    assert house.reader.now(asked("SELECT kernel_deaths FROM instructions")) == [(0,), (3,)]
+    assert store.reader.now(asked("SELECT kernel_deaths FROM instructions")) == [(0,), (3,)]
 
 
-async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(house: House) -> None:
+async def test_a_kernel_that_ends_because_it_cannot_go_on_has_died(store: Store) -> None:
     """So kernels that a broken service ends, one after the other, are a loop too."""
-    await house.agents("alice")
+    await store.agents("alice")
     boots = []
     for _ in range(4):
-        boots.append(await boot(house))
-        await house.writer.commit(asked_to_stop, "failure of reload", wanted=False)
+        boots.append(await boot(store))
+        await store.writer.commit(asked_to_stop, "failure of reload", wanted=False)
     assert boots[-1].safe_mode
 
 
-async def test_a_kernel_that_was_asked_to_stop_has_not_died(house: House) -> None:
+async def test_a_kernel_that_was_asked_to_stop_has_not_died(store: Store) -> None:
     """Stopped in a hurry, its work is put back, and no death is counted."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
     for _ in range(4):
-        await boot(house)
-        await house.take("i1")
-        await house.writer.commit(asked_to_stop)
-    recovered = await boot(house)
+        await boot(store)
+        await store.take("i1")
+        await store.writer.commit(asked_to_stop)
+    recovered = await boot(store)
     assert (recovered.requeued, recovered.given_up, recovered.safe_mode) == (("i1",), (), False)
-    assert [one.data.get("died") for one in house.told if one.type == "kernel.started"] == [None] * 5
+    assert [one.data.get("died") for one in store.told if one.type == "kernel.started"] == [None] * 5
 
 
 @pytest.mark.promise("PF24")
-async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(house: House) -> None:
+async def test_what_a_kernel_was_at_when_it_died_is_told_by_the_next(store: Store) -> None:
     """Whoever killed it is among them, or nobody of ours."""
-    await house.agents("alice", "bob")
-    await house.said("dm:alice", "work")
-    await house.said("dm:bob", "rest")
-    await boot(house)
-    await house.take("i1")
-    await boot(house)
-    *_, told = (one.data for one in house.told if one.type == "kernel.started")
+    await store.agents("alice", "bob")
+    await store.said("dm:alice", "work")
+    await store.said("dm:bob", "rest")
+    await boot(store)
+    await store.take("i1")
+    await boot(store)
+    *_, told = (one.data for one in store.told if one.type == "kernel.started")
     assert told["died"] == {"pid": 0, "working": ["i1"]}
 
 
-async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(house: House) -> None:
+async def test_kernels_that_die_one_after_the_other_end_in_safe_mode(store: Store) -> None:
     """Three unclean boots in five minutes; it is left by a clean stop."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
-    assert [(await boot(house)).safe_mode for _ in range(5)] == [False, False, False, True, True]
-    assert [row[-1] for row in house.reader.now(asked("SELECT safe FROM boots ORDER BY id"))] == [0, 0, 0, 1, 1]
-    await house.writer.commit(asked_to_stop)
-    assert [(await boot(house)).safe_mode for _ in range(4)] == [False, False, False, True]
-    house.clock.now_ms += 6 * MINUTE_MS
-    assert not (await boot(house)).safe_mode
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
+    assert [(await boot(store)).safe_mode for _ in range(5)] == [False, False, False, True, True]
+    assert [row[-1] for row in store.reader.now(asked("SELECT safe FROM boots ORDER BY id"))] == [0, 0, 0, 1, 1]
+    await store.writer.commit(asked_to_stop)
+    assert [(await boot(store)).safe_mode for _ in range(4)] == [False, False, False, True]
+    store.clock.now_ms += 6 * MINUTE_MS
+    assert not (await boot(store)).safe_mode
 
 
-async def test_kernels_that_die_but_get_something_done_go_on(house: House) -> None:
+async def test_kernels_that_die_but_get_something_done_go_on(store: Store) -> None:
     """Nothing journalled or closed is part of what makes a loop."""
-    await working(house, "alice")
+    await working(store, "alice")
     for number in range(6):
-        await step(house, "i1", number + 1, number)
-        assert not (await boot(house)).safe_mode
-        await house.take("i1")
+        await step(store, "i1", number + 1, number)
+        assert not (await boot(store)).safe_mode
+        await store.take("i1")
 
 
 @pytest.mark.promise("P13")
-async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_of(house: House) -> None:
+async def test_a_poisonous_instruction_is_given_up_before_safe_mode_is_thought_of(store: Store) -> None:
     """Without it the next kernel may live, so it tries."""
-    await house.agents("alice")
-    await house.said("dm:alice", "work")
+    await store.agents("alice")
+    await store.said("dm:alice", "work")
     seen = []
     for _ in range(4):
-        seen.append(await boot(house))
-        if status(house, "i1") == "queued":
-            await house.take("i1")
+        seen.append(await boot(store))
+        if status(store, "i1") == "queued":
+            await store.take("i1")
     assert [(one.given_up, one.safe_mode) for one in seen] == [((), False)] * 3 + [(("i1",), False)]
 
 
 @pytest.mark.promise("TF14", "TF01")
-async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer(house: House) -> None:
+async def test_what_waits_keeps_its_wait_and_a_clock_put_back_makes_it_no_longer(store: Store) -> None:
     """not_before is kept; a year back, the wait begins anew at most."""
-    await working(house, "alice", "bob")
-    now = house.clock.now_ms
+    await working(store, "alice", "bob")
+    now = store.clock.now_ms
     for number in (1, 2):
         parking = Requeue(status="queued", outcome="network", cause="network", not_before_ms=now + 5000)
-        await house.writer.commit(requeue, f"i{number}", 1, parking)
-    await boot(house)
+        await store.writer.commit(requeue, f"i{number}", 1, parking)
+    await boot(store)
     due = asked("SELECT not_before_ms FROM instructions ORDER BY id")
-    assert house.reader.now(due) == [(now + 5000,)] * 2
-    house.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
-    await boot(house)
-    assert house.reader.now(due) == [(house.clock.now_ms + 5000,)] * 2
+    assert store.reader.now(due) == [(now + 5000,)] * 2
+    store.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
+    await boot(store)
+    assert store.reader.now(due) == [(store.clock.now_ms + 5000,)] * 2
 
 
 @pytest.mark.promise("TF14", "P21")
-async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(house: House) -> None:
+async def test_agents_in_backoff_stay_so_and_no_longer_than_the_longest(store: Store) -> None:
     """Agents in backoff stay so and no longer than the longest."""
-    await house.agents("alice")
+    await store.agents("alice")
 
     def back_off(tx: Transaction) -> None:
         tx.conn.execute("UPDATE agents SET resume_at_ms = ?, crashed_ms = ?", (tx.now_ms + 8000, tx.now_ms))
 
-    await house.writer.commit(back_off)
-    now = house.clock.now_ms
+    await store.writer.commit(back_off)
+    now = store.clock.now_ms
     resume = asked("SELECT resume_at_ms FROM agents")
-    await boot(house)
-    assert house.reader.now(resume) == [(now + 8000,)]
-    house.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
-    await boot(house)
-    assert house.reader.now(resume) == [(house.clock.now_ms + 30_000,)]
+    await boot(store)
+    assert store.reader.now(resume) == [(now + 8000,)]
+    store.clock.now_ms = now - 365 * 24 * 60 * MINUTE_MS
+    await boot(store)
+    assert store.reader.now(resume) == [(store.clock.now_ms + 30_000,)]
 
 
 @pytest.mark.promise("TF01")
-async def test_a_schedule_is_no_further_off_than_its_interval(house: House) -> None:
+async def test_a_schedule_is_no_further_off_than_its_interval(store: Store) -> None:
     """A clock put back by a year does not put a wakeup off by a year."""
-    await house.agents("alice")
+    await store.agents("alice")
 
     def schedule(tx: Transaction) -> None:
         tx.emit("agent.changed", agent="alice")
@@ -210,123 +210,123 @@ async def test_a_schedule_is_no_further_off_than_its_interval(house: House) -> N
         )
         tx.conn.execute(timer, (MINUTE_MS, tx.now_ms + 1000))
 
-    await house.writer.commit(schedule)
-    house.clock.now_ms -= 365 * 24 * 60 * MINUTE_MS
-    await boot(house)
-    assert house.reader.now(asked("SELECT next_ms FROM timers")) == [(house.clock.now_ms + MINUTE_MS,)]
+    await store.writer.commit(schedule)
+    store.clock.now_ms -= 365 * 24 * 60 * MINUTE_MS
+    await boot(store)
+    assert store.reader.now(asked("SELECT next_ms FROM timers")) == [(store.clock.now_ms + MINUTE_MS,)]
 
 
 @pytest.mark.parametrize(("cause", "reason"), [("auth", "credentials"), ("quota", "quota")])
 async def test_a_new_kernel_asks_once_more_where_only_a_person_could_help(
-    cause: str, reason: str, house: House
+    cause: str, reason: str, store: Store
 ) -> None:
     """The environment may have changed; the breaker is forgotten and its waiters go on."""
-    await working(house, "alice")
+    await working(store, "alice")
     failure = ProviderFailure("openai#1", cause, None, 0.0)  # type: ignore[arg-type]
     parking = Requeue(status="queued", outcome=cause, cause=cause, trip=failure)  # type: ignore[arg-type]
-    await house.writer.commit(requeue, "i1", 1, parking)
-    assert status(house, "i1") == "waiting"
-    assert [one.reason for one in house.reader.now(circuit_breakers.breakers)] == [reason]
-    await boot(house)
-    assert status(house, "i1") == "queued"
-    assert house.reader.now(circuit_breakers.breakers) == ()
-    assert house.reader.now(asked("SELECT hold_key, hold_until_ms FROM agents")) == [(None, 0)]
+    await store.writer.commit(requeue, "i1", 1, parking)
+    assert status(store, "i1") == "waiting"
+    assert [one.reason for one in store.reader.now(circuit_breakers.breakers)] == [reason]
+    await boot(store)
+    assert status(store, "i1") == "queued"
+    assert store.reader.now(circuit_breakers.breakers) == ()
+    assert store.reader.now(asked("SELECT hold_key, hold_until_ms FROM agents")) == [(None, 0)]
 
 
 @pytest.mark.promise("P12", "TF14")
-async def test_a_provider_that_said_when_is_left_alone_until_then(house: House) -> None:
+async def test_a_provider_that_said_when_is_left_alone_until_then(store: Store) -> None:
     """Retry-After is a floor also for the next kernel; a probe that died is taken back."""
-    await working(house, "alice")
+    await working(store, "alice")
     failure = ProviderFailure("openai#1/m", "rate_limited", 60.0, 0.0)
-    await house.writer.commit(
+    await store.writer.commit(
         requeue, "i1", 1, Requeue(status="queued", outcome="rate_limited", cause="rate_limited", trip=failure)
     )
-    (before,) = house.reader.now(circuit_breakers.breakers)
-    await boot(house)
-    assert house.reader.now(circuit_breakers.breakers) == (before,)
-    assert status(house, "i1") == "waiting"
-    await house.writer.commit(lambda tx: tx.conn.execute("UPDATE breakers SET state = 'half_open', probe = 1"))
-    await boot(house)
-    assert [(one.state, one.probe) for one in house.reader.now(circuit_breakers.breakers)] == [("open", None)]
+    (before,) = store.reader.now(circuit_breakers.breakers)
+    await boot(store)
+    assert store.reader.now(circuit_breakers.breakers) == (before,)
+    assert status(store, "i1") == "waiting"
+    await store.writer.commit(lambda tx: tx.conn.execute("UPDATE breakers SET state = 'half_open', probe = 1"))
+    await boot(store)
+    assert [(one.state, one.probe) for one in store.reader.now(circuit_breakers.breakers)] == [("open", None)]
 
 
-async def test_who_waits_for_an_answer_that_is_there_goes_on(house: House) -> None:
+async def test_who_waits_for_an_answer_that_is_there_goes_on(store: Store) -> None:
     """The asked instruction ended and nobody told; one that is still open is waited for."""
-    await working(house, "alice", "bob", "carol")
+    await working(store, "alice", "bob", "carol")
     for number, key in ((1, "i2"), (3, "i1")):
         parking = Requeue(status="waiting", outcome="asked", waits_for="answer", wait_key=key)
-        await house.writer.commit(requeue, f"i{number}", 1, parking)
-    await house.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
-    recovered = await boot(house)
+        await store.writer.commit(requeue, f"i{number}", 1, parking)
+    await store.writer.commit(journal, "i2", 1, Entry(k=0, kind="reply", text="42", stop_reason="end_turn"))
+    recovered = await boot(store)
     assert recovered.closed == ("i2",)
-    assert [status(house, f"i{number}") for number in (1, 2, 3)] == ["queued", "done", "waiting"]
+    assert [status(store, f"i{number}") for number in (1, 2, 3)] == ["queued", "done", "waiting"]
 
 
-async def test_work_of_a_paused_workflow_stays_paused(house: House) -> None:
+async def test_work_of_a_paused_workflow_stays_paused(store: Store) -> None:
     """What was running when the kernel died does not slip through a pause."""
-    space = await house.workflow("alice", kickoff="@alice go")
-    await house.take("i1")
-    await house.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET paused = 1 WHERE space = ?", (space,)))
-    await boot(house)
-    assert house.reader.now(asked("SELECT state, waits_for FROM instructions")) == [("waiting", "paused")]
+    space = await store.workflow("alice", kickoff="@alice go")
+    await store.take("i1")
+    await store.writer.commit(lambda tx: tx.conn.execute("UPDATE workflows SET paused = 1 WHERE space = ?", (space,)))
+    await boot(store)
+    assert store.reader.now(asked("SELECT state, waits_for FROM instructions")) == [("waiting", "paused")]
 
 
-async def test_recovery_that_is_cut_short_leaves_all_as_it_was(house: House) -> None:
+async def test_recovery_that_is_cut_short_leaves_all_as_it_was(store: Store) -> None:
     """It is one transaction; the next kernel does the same from the start."""
-    await working(house, "alice", "bob")
-    before = house.reader.now(feed.event_range), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+    await working(store, "alice", "bob")
+    before = store.reader.now(feed.event_range), store.reader.now(asked("SELECT id, state, epoch FROM instructions"))
 
     def dies(tx: Transaction) -> None:
         recover(tx)
         raise apsw.AbortError("killed")
 
     with pytest.raises(apsw.AbortError):
-        await house.writer.commit(dies)
-    after = house.reader.now(feed.event_range), house.reader.now(asked("SELECT id, state, epoch FROM instructions"))
+        await store.writer.commit(dies)
+    after = store.reader.now(feed.event_range), store.reader.now(asked("SELECT id, state, epoch FROM instructions"))
     assert after == before
-    assert (await boot(house)).requeued == ("i1", "i2")
+    assert (await boot(store)).requeued == ("i1", "i2")
 
 
 @pytest.mark.promise("P2", "P12", "P21")
 @pytest.mark.parametrize("days", [-400, -1, 1, 400])
-async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_window(house: House, days: int) -> None:
+async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_window(store: Store, days: int) -> None:
     """On the same boot of the machine it is known by how much it was set."""
-    await house.agents("alice")
-    await house.said("dm:alice", "one")
+    await store.agents("alice")
+    await store.said("dm:alice", "one")
     key = RequestKey("admin", "k1", b"hash")
     draft = Draft(kind="said", space="dm:alice", sender="user", text="two", to=("alice",))
-    first = await house.writer.commit(append, draft, request=key)
-    await house.take("i1")
-    due = house.clock.now_ms + 60_000
-    await house.writer.commit(
+    first = await store.writer.commit(append, draft, request=key)
+    await store.take("i1")
+    due = store.clock.now_ms + 60_000
+    await store.writer.commit(
         requeue, "i1", 1, Requeue(status="queued", not_before_ms=due, outcome="network", cause="network")
     )
-    await house.writer.commit(recover, machine=HostClock("boot", 1_000))
+    await store.writer.commit(recover, machine=HostClock("boot", 1_000))
     by_ms = days * 86_400_000
-    house.clock.now_ms += by_ms
-    await house.writer.commit(recover, machine=HostClock("boot", 1_000 + by_ms))
-    assert house.reader.now(instructions.next_due_ms, house.clock.now_ms) == due + by_ms
-    assert await house.writer.commit(append, draft, request=key) == first
+    store.clock.now_ms += by_ms
+    await store.writer.commit(recover, machine=HostClock("boot", 1_000 + by_ms))
+    assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) == due + by_ms
+    assert await store.writer.commit(append, draft, request=key) == first
 
 
 @pytest.mark.promise("P3", "PF27")
-async def test_an_attempt_that_had_replied_when_its_kernel_died_is_ended_by_the_next(house: House) -> None:
+async def test_an_attempt_that_had_replied_when_its_kernel_died_is_ended_by_the_next(store: Store) -> None:
     """Its work is done and stays so; that its processes left was seen by nobody, and is told once."""
-    await working(house, "alice", "bob")
+    await working(store, "alice", "bob")
     for instruction in ("i1", "i2"):
         entry = Entry(k=0, kind="reply", text="hi", stop_reason="end_turn", last=True)
-        await house.writer.commit(reply, instruction, 1, "hi", partial(journal, entry=entry))
-    house.clock.now_ms += 500
-    await house.writer.commit(leave, "i2", 1, "0", house.clock.now_ms - 300)
-    await house.writer.commit(leave, "i2", 1, "1", house.clock.now_ms)
-    recovered = await boot(house)
+        await store.writer.commit(reply, instruction, 1, "hi", partial(journal, entry=entry))
+    store.clock.now_ms += 500
+    await store.writer.commit(leave, "i2", 1, "0", store.clock.now_ms - 300)
+    await store.writer.commit(leave, "i2", 1, "1", store.clock.now_ms)
+    recovered = await boot(store)
     assert (recovered.requeued, recovered.closed) == ((), ())
-    assert [status(house, one) for one in ("i1", "i2")] == ["done", "done"]
-    began = house.clock.now_ms - 1500
-    assert house.reader.now(asked("SELECT outcome, exit, ended_ms, worked_ms FROM attempts")) == [
+    assert [status(store, one) for one in ("i1", "i2")] == ["done", "done"]
+    began = store.clock.now_ms - 1500
+    assert store.reader.now(asked("SELECT outcome, exit, ended_ms, worked_ms FROM attempts")) == [
         ("done", None, began + 1500, 0),
         ("done", "0", began + 200, 0),
     ]
-    await boot(house)
-    ended = [(one.instruction, one.data["exit"]) for one in house.told if one.type == "attempt.ended"]
+    await boot(store)
+    ended = [(one.instruction, one.data["exit"]) for one in store.told if one.type == "attempt.ended"]
     assert ended == [("i2", "0"), ("i1", None)]

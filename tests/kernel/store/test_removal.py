@@ -22,7 +22,7 @@ from kernel.store.transitions.retention import sweep_events, sweep_instructions
 from protocol.errors import Refused
 from protocol.ipc import Entry, Turn
 from protocol.names import AgentKey
-from tests.kernel.store.house import House, token_hash
+from tests.kernel.store.running_store import Store, token_hash
 
 CANARY = "canary-7f3a9b"
 DAY_MS = 24 * 3600 * 1000
@@ -34,20 +34,20 @@ def frozen(text: str) -> PromptSnapshot:
     )
 
 
-async def work(house: House, space: str, text: str, *, size: int = 1, to: tuple[str, ...] = ()) -> str:
+async def work(store: Store, space: str, text: str, *, size: int = 1, to: tuple[str, ...] = ()) -> str:
     """One message, answered in two entries with a result, with ``text`` in every place that keeps words."""
-    said = await house.said(space, f"{text} asked", to=to)
+    said = await store.said(space, f"{text} asked", to=to)
     (instruction,) = said.instruction_ids
-    leased = await house.take(instruction)
+    leased = await store.take(instruction)
     body = f"{text} " * size
-    await house.writer.commit(
+    await store.writer.commit(
         journal, instruction, 1, Entry(k=0, kind="reply", text=body, stop_reason="tool_use"), frozen=frozen(body)
     )
-    await house.writer.commit(journal, instruction, 1, Entry(k=1, kind="tool", text=body, name="t", call_id="c"))
-    await house.writer.commit(
+    await store.writer.commit(journal, instruction, 1, Entry(k=1, kind="tool", text=body, name="t", call_id="c"))
+    await store.writer.commit(
         emit_log, "worker.log", space=space, agent=leased.name, instruction=instruction, data={"text": body}
     )
-    await house.writer.commit(
+    await store.writer.commit(
         close, instruction, 1, status="incomplete", cause="max_steps", text=f"{text} said", stderr_tail=f"{text} cried"
     )
     return instruction
@@ -58,21 +58,21 @@ def bytes_of(directory: Path) -> bytes:
 
 
 @pytest.mark.parametrize("size", [1, 300, 5000])
-async def test_what_is_cleared_is_in_no_byte_of_the_state(house: House, tmp_path: Path, size: int) -> None:
+async def test_what_is_cleared_is_in_no_byte_of_the_state(store: Store, tmp_path: Path, size: int) -> None:
     """contracts 9: bodies, journal, prompts, events and their log are removed; what others said stays."""
-    await house.agents("alice", "bob")
+    await store.agents("alice", "bob")
     for _ in range(12):
-        await work(house, "dm:alice", CANARY, size=size)
-        await work(house, "dm:bob", "innocent", size=size)
+        await work(store, "dm:alice", CANARY, size=size)
+        await work(store, "dm:bob", "innocent", size=size)
     assert CANARY.encode() in bytes_of(tmp_path)
-    done = await house.writer.commit(clear, "dm:alice")
+    done = await store.writer.commit(clear, "dm:alice")
     assert (done.messages > 12, done.instructions) == (True, 12)
     assert CANARY.encode() not in bytes_of(tmp_path)
-    kept = house.reader.now(messages.channel, "dm:bob")
+    kept = store.reader.now(messages.channel, "dm:bob")
     assert all(said.text and not said.cleared for said in kept)
-    assert all(said.cleared and not said.text for said in house.reader.now(messages.channel, "dm:alice"))
-    assert house.reader.now(entries.prompt_of, "i2") is not None
-    assert house.reader.now(entries.prompt_of, "i1") is None
+    assert all(said.cleared and not said.text for said in store.reader.now(messages.channel, "dm:alice"))
+    assert store.reader.now(entries.prompt_of, "i2") is not None
+    assert store.reader.now(entries.prompt_of, "i1") is None
 
 
 TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
@@ -89,100 +89,100 @@ KEPT = {
 """Tables that clear leaves alone, and why no words of a run are in them."""
 
 
-async def test_every_table_is_cleared_or_has_a_reason_not_to_be(house: House) -> None:
+async def test_every_table_is_cleared_or_has_a_reason_not_to_be(store: Store) -> None:
     """contracts 9: a table that comes with something new cannot be forgotten."""
-    tables = {str(name) for (name,) in house.database.writer().execute(TABLES)}
+    tables = {str(name) for (name,) in store.database.writer().execute(TABLES)}
     statements = (*OF_SPACE, WORDS, RESULTS, ERASE_BLOBS)
     touched = {name for one in statements for name in re.findall(r"^(?:UPDATE|DELETE FROM) (\w+)", one, re.MULTILINE)}
     assert tables - touched == KEPT.keys()
 
 
-async def test_a_space_with_open_work_is_not_cleared(house: House) -> None:
+async def test_a_space_with_open_work_is_not_cleared(store: Store) -> None:
     """A worker would write on: refused, and nothing is touched."""
-    await house.agents("alice")
-    await house.said("dm:alice", CANARY)
+    await store.agents("alice")
+    await store.said("dm:alice", CANARY)
     with pytest.raises(Refused) as refused:
-        await house.writer.commit(clear, "dm:alice")
+        await store.writer.commit(clear, "dm:alice")
     assert refused.value.code == "conflict"
-    assert house.reader.now(messages.channel, "dm:alice")[0].text == CANARY
+    assert store.reader.now(messages.channel, "dm:alice")[0].text == CANARY
 
 
-async def test_a_deleted_agent_takes_its_words_along(house: House, tmp_path: Path) -> None:
+async def test_a_deleted_agent_takes_its_words_along(store: Store, tmp_path: Path) -> None:
     """contracts 9: agent delete removes the bytes, its definition's too."""
     definition = f'{{"model":"mock/m","prompt":{{"system":"{CANARY}"}}}}'.encode()
     spec = AgentSpec(key=AgentKey("eve"), origin="ephemeral", definition=definition)
-    await house.writer.commit(put_agents, [spec])
-    await work(house, "dm:eve", CANARY)
-    await house.writer.commit(delete_agent, AgentKey("eve"))
+    await store.writer.commit(put_agents, [spec])
+    await work(store, "dm:eve", CANARY)
+    await store.writer.commit(delete_agent, AgentKey("eve"))
     assert CANARY.encode() not in bytes_of(tmp_path)
 
 
-async def test_a_log_that_is_being_read_is_truncated_afterwards(house: House, tmp_path: Path) -> None:
+async def test_a_log_that_is_being_read_is_truncated_afterwards(store: Store, tmp_path: Path) -> None:
     """A reader in the middle of a question holds the log back, not the answer for ever: the next commit cuts it off."""
-    await house.agents("alice")
-    await work(house, "dm:alice", CANARY)
-    house.database.writer().set_busy_timeout(10)
-    reader = apsw.Connection(house.database.path)
+    await store.agents("alice")
+    await work(store, "dm:alice", CANARY)
+    store.database.writer().set_busy_timeout(10)
+    reader = apsw.Connection(store.database.path)
     reader.execute("BEGIN")
     reader.execute("SELECT count(*) FROM messages").fetchall()
-    await house.writer.commit(clear, "dm:alice")
+    await store.writer.commit(clear, "dm:alice")
     reader.execute("ROLLBACK")
     reader.close()
-    await house.agents("bob")
+    await store.agents("bob")
     assert CANARY.encode() not in bytes_of(tmp_path)
 
 
-async def test_old_work_loses_its_journal_and_keeps_its_record(house: House) -> None:
+async def test_old_work_loses_its_journal_and_keeps_its_record(store: Store) -> None:
     """Entries and effects of closed instructions go, messages and status stay; the gap is known."""
-    await house.agents("alice")
-    early = await work(house, "dm:alice", "early", size=5000)
-    house.clock.now_ms += 31 * DAY_MS
-    late = await work(house, "dm:alice", "late")
-    before_ms = house.clock.now_ms - 30 * DAY_MS
-    assert house.reader.now(retention.instructions, before_ms) == (1,)
-    assert await house.writer.commit(sweep_instructions, (1, 2), before_ms) == 2
-    assert house.reader.now(entries.of, early) == ()
-    assert len(house.reader.now(entries.of, late)) == 2
-    seqs = house.reader.now(retention.events, before_ms, 0)
-    await house.writer.commit(sweep_events, seqs)
-    kept = house.reader.now(feed.event_range)
+    await store.agents("alice")
+    early = await work(store, "dm:alice", "early", size=5000)
+    store.clock.now_ms += 31 * DAY_MS
+    late = await work(store, "dm:alice", "late")
+    before_ms = store.clock.now_ms - 30 * DAY_MS
+    assert store.reader.now(retention.instructions, before_ms) == (1,)
+    assert await store.writer.commit(sweep_instructions, (1, 2), before_ms) == 2
+    assert store.reader.now(entries.of, early) == ()
+    assert len(store.reader.now(entries.of, late)) == 2
+    seqs = store.reader.now(retention.events, before_ms, 0)
+    await store.writer.commit(sweep_events, seqs)
+    kept = store.reader.now(feed.event_range)
     assert kept.oldest == seqs[-1] + 1
-    assert house.reader.now(feed.since, 0)[0].seq == kept.oldest
-    assert [result.status for result in house.reader.now(instructions.results, [early, late])] == ["incomplete"] * 2
-    assert house.reader.now(messages.channel, "dm:alice")[0].text == "early asked"
-    unused = house.reader.now(retention.blobs, house.clock.now_ms - 1)
+    assert store.reader.now(feed.since, 0)[0].seq == kept.oldest
+    assert [result.status for result in store.reader.now(instructions.results, [early, late])] == ["incomplete"] * 2
+    assert store.reader.now(messages.channel, "dm:alice")[0].text == "early asked"
+    unused = store.reader.now(retention.blobs, store.clock.now_ms - 1)
     assert unused
-    assert not set(unused) & {row[0] for row in house.database.writer().execute("SELECT prefix FROM instructions")}
+    assert not set(unused) & {row[0] for row in store.database.writer().execute("SELECT prefix FROM instructions")}
 
 
-async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_told(house: House) -> None:
+async def test_events_of_open_work_are_kept_and_the_gap_before_them_is_still_told(store: Store) -> None:
     """A hole in the middle is a gap too."""
-    await house.agents("alice", "bob")
-    await house.said("dm:bob", "waits for ever")
-    await work(house, "dm:alice", "early")
-    house.clock.now_ms += 31 * DAY_MS
-    seqs = house.reader.now(retention.events, house.clock.now_ms - DAY_MS, 0)
-    await house.writer.commit(sweep_events, seqs)
-    left = house.reader.now(feed.since, 0)
+    await store.agents("alice", "bob")
+    await store.said("dm:bob", "waits for ever")
+    await work(store, "dm:alice", "early")
+    store.clock.now_ms += 31 * DAY_MS
+    seqs = store.reader.now(retention.events, store.clock.now_ms - DAY_MS, 0)
+    await store.writer.commit(sweep_events, seqs)
+    left = store.reader.now(feed.since, 0)
     assert [(event.type, event.instruction) for event in left] == [("instruction.queued", "i1")]
-    assert house.reader.now(feed.event_range).oldest == seqs[-1] + 1
+    assert store.reader.now(feed.event_range).oldest == seqs[-1] + 1
 
 
-async def test_a_body_is_kept_once(house: House) -> None:
+async def test_a_body_is_kept_once(store: Store) -> None:
     """Content-addressed blobs."""
 
     def put_twice(tx: object) -> list[bytes]:
         return [entries.put(tx, b"x" * 100_000) for _ in range(2)]  # type: ignore[arg-type]
 
-    first, second = await house.writer.commit(put_twice)
+    first, second = await store.writer.commit(put_twice)
     assert first == second
-    assert house.reader.now(entries.get, first) == b"x" * 100_000
-    assert house.database.writer().execute("SELECT count(*) FROM blobs").get == 1
+    assert store.reader.now(entries.get, first) == b"x" * 100_000
+    assert store.database.writer().execute("SELECT count(*) FROM blobs").get == 1
 
 
-async def test_copies_in_pages_that_were_split_are_removed_too(house: House, tmp_path: Path) -> None:
+async def test_copies_in_pages_that_were_split_are_removed_too(store: Store, tmp_path: Path) -> None:
     """SQLite overwrites what is deleted, not the copies that rearranging a page left: sizes at which one is left."""
-    await house.agents("alice", "bob")
+    await store.agents("alice", "bob")
     dice = random.Random(10)
 
     def fill(tx: Transaction) -> None:
@@ -190,8 +190,8 @@ async def test_copies_in_pages_that_were_split_are_removed_too(house: House, tmp
             name = dice.choice(["alice", "bob"])
             _whole(tx, f"dm:{name}", CANARY if name == "alice" else "innocent", dice.choice(SIZES))
 
-    await house.writer.commit(fill)
-    await house.writer.commit(clear, "dm:alice")
+    await store.writer.commit(fill)
+    await store.writer.commit(clear, "dm:alice")
     assert CANARY.encode() not in bytes_of(tmp_path)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kernel.store.entries import INLINE_BYTES
 from kernel.store.resources import STUB_CHARACTERS, create, info, newest, read, stub
-from tests.kernel.store.house import open_house
+from tests.kernel.store.running_store import open_store
 
 pytestmark = pytest.mark.promise("P41")
 
@@ -31,15 +31,15 @@ def test_any_history_reads_what_was_kept_and_nothing_else(history: list[tuple[st
 
     async def play() -> None:
         ids: dict[tuple[str, str], str] = {}
-        async with open_house(":memory:") as house:
+        async with open_store(":memory:") as store:
             for what, space, text, offset, limit in history:
                 if what == "keep":
-                    kept = await house.writer.commit(create, space, text, "text/plain")
+                    kept = await store.writer.commit(create, space, text, "text/plain")
                     assert ids.setdefault((space, text), kept.id) == kept.id
                     assert (kept.characters, kept.bytes) == (len(text), len(text.encode()))
                     continue
                 for (owner, said), name in ids.items():
-                    found = house.reader.now(read, name, space, offset, limit)
+                    found = store.reader.now(read, name, space, offset, limit)
                     if owner != space:
                         assert found is None
                         continue
@@ -50,9 +50,9 @@ def test_any_history_reads_what_was_kept_and_nothing_else(history: list[tuple[st
             assert len(set(ids.values())) == len(ids)
             for space in SPACES:
                 mine = [name for (owner, _), name in ids.items() if owner == space]
-                listed = house.reader.now(newest, space, 100)
+                listed = store.reader.now(newest, space, 100)
                 assert ([one.id for one in listed.resources], listed.total) == (mine[::-1], len(mine))
-            assert all(house.reader.now(info, name) is not None for name in ids.values())
+            assert all(store.reader.now(info, name) is not None for name in ids.values())
 
     trio.run(play)
 

@@ -12,14 +12,14 @@ from kernel.store.transitions.runs import StartedRun, start_run, stop_workflow
 from kernel.store.transitions.steering import retry
 from protocol.errors import Refused
 from protocol.names import inline_key, run_space
-from tests.kernel.store.house import House, member
+from tests.kernel.store.running_store import Store, member
 
 pytestmark = pytest.mark.promise("P30")
 
 HERE = "review:main"
 
 
-async def begin(house: House, *names: str, continues: bool = False, **more: Any) -> StartedRun:
+async def begin(store: Store, *names: str, continues: bool = False, **more: Any) -> StartedRun:
     """One more run of ``review:main`` with these members, all inline."""
     started = RunSpec(
         name="review",
@@ -31,101 +31,101 @@ async def begin(house: House, *names: str, continues: bool = False, **more: Any)
         **more,
     )
     draft = Draft(kind="status", space=HERE, sender="system", text="started", payload=started)
-    return await house.writer.commit(start_run, draft, continues=continues)
+    return await store.writer.commit(start_run, draft, continues=continues)
 
 
-async def end(house: House, run: StartedRun) -> None:
-    await house.writer.commit(stop_workflow, run.space, "done", 0)
+async def end(store: Store, run: StartedRun) -> None:
+    await store.writer.commit(stop_workflow, run.space, "done", 0)
 
 
-async def test_a_second_run_begins_with_nothing_of_the_first(house: House) -> None:
+async def test_a_second_run_begins_with_nothing_of_the_first(store: Store) -> None:
     """Channel, inbox, members, thread, ballots: whatever is asked by the space of the second finds only its own."""
-    first = await begin(house, "alice", "bob", kickoff="@alice the secret is 42")
-    await house.said(first.space, "@bob and mind the secret")
-    await end(house, first)
-    second = await begin(house, "alice", kickoff="@alice go")
+    first = await begin(store, "alice", "bob", kickoff="@alice the secret is 42")
+    await store.said(first.space, "@bob and mind the secret")
+    await end(store, first)
+    second = await begin(store, "alice", kickoff="@alice go")
     assert (first.space, second.space) == (run_space(HERE, first.run), run_space(HERE, second.run))
-    said = house.reader.now(messages.channel, second.space)
+    said = store.reader.now(messages.channel, second.space)
     assert [one.text for one in said] == ["started", "@alice go"]
     assert {one.space for one in said} == {HERE}
-    assert house.reader.now(messages.thread, second.space, 2**60, 100) == said
-    assert [one.name for one in house.reader.now(agents.members, second.space)] == ["alice"]
-    alice = house.reader.now(agents.members, second.space)[0].key
+    assert store.reader.now(messages.thread, second.space, 2**60, 100) == said
+    assert [one.name for one in store.reader.now(agents.members, second.space)] == ["alice"]
+    alice = store.reader.now(agents.members, second.space)[0].key
     assert alice == inline_key("alice", second.space), "its sessions, budget and approvals are found by that"
-    assert [row.text for row in house.reader.now(messages.inbox, alice, second.space)] == ["@alice go"]
-    assert house.reader.now(voting.in_space, second.space) == ()
-    assert house.reader.now(run_outcomes.last_reply, second.run, None).seq == 0
+    assert [row.text for row in store.reader.now(messages.inbox, alice, second.space)] == ["@alice go"]
+    assert store.reader.now(voting.in_space, second.space) == ()
+    assert store.reader.now(run_outcomes.last_reply, second.run, None).seq == 0
 
 
-async def test_what_an_earlier_run_left_is_read_by_its_own_number(house: House) -> None:
+async def test_what_an_earlier_run_left_is_read_by_its_own_number(store: Store) -> None:
     """And of an earlier one nothing changes when the next begins."""
-    first = await begin(house, "alice", kickoff="@alice one")
-    await end(house, first)
-    before = house.reader.now(messages.of_run, first.run)
-    await begin(house, "alice", kickoff="@alice two")
-    assert house.reader.now(messages.of_run, first.run) == before
-    kept = house.reader.now(messages.page, messages.ChannelFilter(first.space, first.run), 10)
+    first = await begin(store, "alice", kickoff="@alice one")
+    await end(store, first)
+    before = store.reader.now(messages.of_run, first.run)
+    await begin(store, "alice", kickoff="@alice two")
+    assert store.reader.now(messages.of_run, first.run) == before
+    kept = store.reader.now(messages.page, messages.ChannelFilter(first.space, first.run), 10)
     assert (kept.messages, kept.total, kept.next) == (before, len(before), None)
-    assert [row.id for row in house.reader.now(workflows.runs)] == [first.run + 1, first.run]
+    assert [row.id for row in store.reader.now(workflows.runs)] == [first.run + 1, first.run]
 
 
-async def test_a_run_that_continues_goes_on_in_the_space_before(house: House) -> None:
+async def test_a_run_that_continues_goes_on_in_the_space_before(store: Store) -> None:
     """Members keep their keys, and with them their budgets and their programs' sessions."""
-    first = await begin(house, "alice", kickoff="@alice one")
-    await end(house, first)
-    second = await begin(house, "alice", continues=True, kickoff="@alice two")
+    first = await begin(store, "alice", kickoff="@alice one")
+    await end(store, first)
+    second = await begin(store, "alice", continues=True, kickoff="@alice two")
     assert (second.space, second.run) == (first.space, first.run + 1)
-    said = [one.text for one in house.reader.now(messages.channel, second.space) if one.kind == "kickoff"]
+    said = [one.text for one in store.reader.now(messages.channel, second.space) if one.kind == "kickoff"]
     assert said == ["@alice one", "@alice two"]
-    only = house.reader.now(messages.page, messages.ChannelFilter(second.space, second.run), 10).messages
+    only = store.reader.now(messages.page, messages.ChannelFilter(second.space, second.run), 10).messages
     assert [one.text for one in only if one.kind == "kickoff"] == ["@alice two"]
 
 
-async def test_only_what_was_bound_is_gone_on_with_by_being_bound(house: House) -> None:
+async def test_only_what_was_bound_is_gone_on_with_by_being_bound(store: Store) -> None:
     """workspace.bind takes up what an earlier bound run left, not what one left that promised nothing."""
-    loose = await begin(house, "alice")
-    await end(house, loose)
-    first = await begin(house, "alice", bound=True, mirror="data")
-    await end(house, first)
-    second = await begin(house, "alice", bound=True, mirror="data")
+    loose = await begin(store, "alice")
+    await end(store, loose)
+    first = await begin(store, "alice", bound=True, mirror="data")
+    await end(store, first)
+    second = await begin(store, "alice", bound=True, mirror="data")
     assert loose.space != first.space == second.space
 
 
-async def test_one_name_and_tag_runs_once_at_a_time(house: House) -> None:
+async def test_one_name_and_tag_runs_once_at_a_time(store: Store) -> None:
     """The second start is refused, as a rule and as an index."""
-    first = await begin(house, "alice")
+    first = await begin(store, "alice")
     with pytest.raises(Refused, match="review:main is already running"):
-        await begin(house, "alice")
+        await begin(store, "alice")
     with pytest.raises(Refused, match="review:main is already running"):
-        await begin(house, "alice", continues=True)
-    running = house.reader.now(workflows.running)
+        await begin(store, "alice", continues=True)
+    running = store.reader.now(workflows.running)
     assert [one.id for one in running] == [first.run]
 
 
-async def test_work_of_an_earlier_run_is_never_done_in_the_next(house: House) -> None:
+async def test_work_of_an_earlier_run_is_never_done_in_the_next(store: Store) -> None:
     """What failed in run 1 cannot be tried again in run 2, where others are at work."""
-    first = await begin(house, "alice")
-    (lost,) = (await house.said(first.space, "@alice one")).instruction_ids
-    await house.take(lost)
-    await house.writer.commit(close, lost, 1, status="failed", cause="invalid")
-    await end(house, first)
-    await begin(house, "alice")
+    first = await begin(store, "alice")
+    (lost,) = (await store.said(first.space, "@alice one")).instruction_ids
+    await store.take(lost)
+    await store.writer.commit(close, lost, 1, status="failed", cause="invalid")
+    await end(store, first)
+    await begin(store, "alice")
     with pytest.raises(Refused, match="alice is in no workflow review:main now"):
-        await house.writer.commit(retry, lost)
+        await store.writer.commit(retry, lost)
 
 
-async def test_a_number_is_never_given_twice(house: House) -> None:
+async def test_a_number_is_never_given_twice(store: Store) -> None:
     """Also when the row of the newest run is gone."""
-    first = await begin(house, "alice")
-    await end(house, first)
-    await house.writer.commit(sweep_runs, [first.space], house.clock.now_ms + 1)
-    assert (await begin(house, "alice")).run == first.run + 1
+    first = await begin(store, "alice")
+    await end(store, first)
+    await store.writer.commit(sweep_runs, [first.space], store.clock.now_ms + 1)
+    assert (await begin(store, "alice")).run == first.run + 1
 
 
-async def test_agents_of_runs_that_have_ended_are_shown_where_they_are_asked_for(house: House) -> None:
+async def test_agents_of_runs_that_have_ended_are_shown_where_they_are_asked_for(store: Store) -> None:
     """``ps -a``: they are in the table no more, and can be looked at all the same."""
-    space = await house.workflow("helper")
-    await house.writer.commit(stop_workflow, space, "cancelled", 130, "enough")
-    now_ms = house.clock.now_ms
-    assert [one.shown.name for one in await house.reader.read(agents.ps, now_ms)] == []
-    assert [one.shown.name for one in await house.reader.read(agents.ps, now_ms, ended=True)] == ["helper"]
+    space = await store.workflow("helper")
+    await store.writer.commit(stop_workflow, space, "cancelled", 130, "enough")
+    now_ms = store.clock.now_ms
+    assert [one.shown.name for one in await store.reader.read(agents.ps, now_ms)] == []
+    assert [one.shown.name for one in await store.reader.read(agents.ps, now_ms, ended=True)] == ["helper"]

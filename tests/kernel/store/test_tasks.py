@@ -10,7 +10,7 @@ from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.rows import Page
-from kernel.store.transitions import tasks
+from kernel.store.transitions import task_plans, tasks
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.requeue import Requeue, requeue
@@ -23,7 +23,7 @@ from protocol.message import USER
 from protocol.names import InstructionId
 from protocol.tasks import TaskInfo, TaskSpec
 from protocol.voting import Option
-from tests.kernel.store.hall import SPACE, Hall, asked
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.task_graphs import trial
 
@@ -32,54 +32,54 @@ CRASH = Requeue(status="queued", outcome="crash", cause="crash", charge="crash")
 
 
 class Board:
-    """The tasks of a hall, and short ways to act on them."""
+    """The tasks of a workspace, and short ways to act on them."""
 
-    def __init__(self, hall: Hall) -> None:
-        self.hall = hall
+    def __init__(self, workspace: BusyWorkspace) -> None:
+        self.workspace = workspace
 
     def plan(self, *specs: TaskSpec, who: str = USER, key: str | None = None) -> dict[str, str]:
-        return self.hall.commit(tasks.plan, SPACE, specs, author=self.hall.author(who), call_key=key).ids
+        return self.workspace.commit(task_plans.plan, SPACE, specs, author=self.workspace.author(who), call_key=key).ids
 
     def claim(self, who: str, name: str) -> TaskInfo:
-        return self.hall.commit(tasks.claim, SPACE, name, author=self.hall.author(who)).task
+        return self.workspace.commit(tasks.claim, SPACE, name, author=self.workspace.author(who)).task
 
     def done(self, who: str, name: str, result: str = "") -> tasks.Changed:
-        return self.hall.commit(tasks.finish, SPACE, name, result, author=self.hall.author(who))
+        return self.workspace.commit(tasks.finish, SPACE, name, result, author=self.workspace.author(who))
 
     def fail(self, who: str, name: str) -> tasks.Changed:
-        return self.hall.commit(tasks.fail, SPACE, name, "it broke", author=self.hall.author(who))
+        return self.workspace.commit(tasks.fail, SPACE, name, "it broke", author=self.workspace.author(who))
 
     def end_work(self, who: str) -> None:
         """Its instruction ends well, and it begins with the next."""
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
-        self.hall.commit(close, author.instruction, author.epoch, status="done", text="done with it")
-        self.hall.take_all()
+        self.workspace.commit(close, author.instruction, author.epoch, status="done", text="done with it")
+        self.workspace.take_all()
 
     def hand_over(self, who: str, done: str) -> None:
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
-        self.hall.commit(write_handover, Handover(done=done, next="the rest"), author)
+        self.workspace.commit(write_handover, Handover(done=done, next="the rest"), author)
 
     def given(self, who: str) -> str | None:
         """The words that it begins with of who was at its task before."""
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
-        found = handed_over(self.hall.database.writer(), author.instruction)
+        found = handed_over(self.workspace.database.writer(), author.instruction)
         return None if found is None else found.done
 
     def left_with(self, name: str) -> str | None:
-        found = left_with(self.hall.database.writer(), SPACE, self[name].id)
+        found = left_with(self.workspace.database.writer(), SPACE, self[name].id)
         return None if found is None else found.done
 
     def crash(self, who: str) -> InstructionId:
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
-        self.hall.commit(requeue, author.instruction, author.epoch, CRASH)
+        self.workspace.commit(requeue, author.instruction, author.epoch, CRASH)
         return author.instruction
 
     def __getitem__(self, name: str) -> TaskInfo:
-        found = store_tasks.find(self.hall.database.writer(), SPACE, name)
+        found = store_tasks.find(self.workspace.database.writer(), SPACE, name)
         assert found is not None, name
         return store_tasks.info(found)
 
@@ -93,23 +93,23 @@ class Board:
         return self[name].instruction
 
     def states(self) -> dict[str, str]:
-        found = store_tasks.listed(self.hall.database.writer(), SPACE, Page())
+        found = store_tasks.listed(self.workspace.database.writer(), SPACE, Page())
         return {one.key or one.id: one.state for one in found.tasks}
 
     def said(self) -> list[str]:
-        return [str(text) for (text,) in self.hall.database.writer().execute(SAID, (SPACE,))]
+        return [str(text) for (text,) in self.workspace.database.writer().execute(SAID, (SPACE,))]
 
     def needs(self) -> dict[str, Need]:
-        found = needs(snapshot(self.hall.database.writer(), self.hall.now_ms))
+        found = needs(snapshot(self.workspace.database.writer(), self.workspace.now_ms))
         return {one.id: one for one in found if one.kind == "task"}
 
 
 @pytest.fixture
 def board() -> Iterator[Board]:
     database = open_migrated(MEMORY)
-    hall = Hall(database)
-    hall.begin()
-    yield Board(hall)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    yield Board(workspace)
     database.close()
 
 
@@ -154,9 +154,9 @@ def test_a_plan_with_a_circle_or_an_unknown_name_stores_nothing(board: Board) ->
     assert board.states() == {}
     board.plan(*CHAIN)
     board.claim("bob", "a")
-    bob = board.hall.author("bob")
+    bob = board.workspace.author("bob")
     part = (TaskSpec(key="p", title="Part", needs=("b",)),)
-    caught = refused(lambda: board.hall.commit(tasks.split, SPACE, "a", part, author=bob))
+    caught = refused(lambda: board.workspace.commit(task_plans.split, SPACE, "a", part, author=bob))
     assert "p" in caught.text and "t1" in caught.text and "t2" in caught.text
     assert board.states() == {"a": "claimed", "b": "open"}
 
@@ -171,10 +171,10 @@ def test_a_dead_attempt_holds_nothing_and_takes_it_again_unless_another_was_fast
     assert board.states() == {"a": "ready", "b": "ready"}
     assert board.holder("a") is None
     board.claim("carol", "a")
-    board.hall.take_all()
+    board.workspace.take_all()
     assert (board.holder("a"), board.holder("b")) == ("carol", "bob")
     board.done("bob", "b")
-    board.hall.restart()
+    board.workspace.restart()
     assert board.holder("a") == "carol"
     board.done("carol", "a")
 
@@ -184,12 +184,12 @@ def test_an_attempt_that_only_waits_keeps_what_it_holds(board: Board) -> None:
     """The one that goes on with its work holds it then, and the one before no more."""
     board.plan(TaskSpec(key="a", title="A"))
     board.claim("bob", "a")
-    before = board.hall.author("bob")
+    before = board.workspace.author("bob")
     assert before is not None
-    board.hall.commit(requeue, before.instruction, before.epoch, Requeue(status="yielded", outcome="yielded"))
+    board.workspace.commit(requeue, before.instruction, before.epoch, Requeue(status="yielded", outcome="yielded"))
     assert board.holder("a") == "bob"
-    board.hall.take_all()
-    caught = refused(lambda: board.hall.commit(tasks.finish, SPACE, "a", author=before))
+    board.workspace.take_all()
+    caught = refused(lambda: board.workspace.commit(tasks.finish, SPACE, "a", author=before))
     assert caught.code == "stale_attempt"
     assert board.done("bob", "a").task.state == "done"
 
@@ -222,13 +222,13 @@ def test_a_hand_over_reaches_whoever_takes_up_the_task_next(board: Board) -> Non
     assert board.given("bob") is None
     board.hand_over("bob", "half")
     assert board.left_with("a") is None, "it is his own"
-    before = board.hall.author("bob")
+    before = board.workspace.author("bob")
     board.end_work("bob")
-    assert board.hall.author("bob") != before
+    assert board.workspace.author("bob") != before
     assert board.holder("a") == "bob"
     assert (board.given("bob"), board.given("carol")) == ("half", None)
     board.end_work("bob")
-    board.hall.commit(tasks.assign_tasks, SPACE, {"a": "carol"}, "p1")
+    board.workspace.commit(tasks.assign_tasks, SPACE, {"a": "carol"}, "p1")
     board.end_work("carol")
     while board.holder("a") != "carol":
         board.end_work("carol")
@@ -263,12 +263,12 @@ def test_what_needs_a_failed_task_is_held_goes_on_or_is_cancelled(board: Board, 
 def test_one_that_nobody_claims_needs_a_person_after_a_while_unless_somebody_is_at_work(board: Board) -> None:
     """Who is at work may claim it yet."""
     board.plan(TaskSpec(key="a", title="A"))
-    board.hall.now_ms += 61_000
+    board.workspace.now_ms += 61_000
     assert board.needs() == {}
     for who in ("alice", "bob", "carol"):
-        author = board.hall.author(who)
+        author = board.workspace.author(who)
         assert author is not None
-        board.hall.commit(close, author.instruction, author.epoch, status="done", text="")
+        board.workspace.commit(close, author.instruction, author.epoch, status="done", text="")
     assert list(board.needs()) == ["t1"]
 
 
@@ -277,9 +277,9 @@ def test_a_split_task_waits_for_its_parts_and_is_ready_again_after_them(board: B
     """Whatever needs it waits for all of them."""
     board.plan(*CHAIN)
     board.claim("bob", "a")
-    bob = board.hall.author("bob")
+    bob = board.workspace.author("bob")
     parts = (TaskSpec(key="p", title="P"), TaskSpec(key="q", title="Q", needs=("p",)))
-    board.hall.commit(tasks.split, SPACE, "a", parts, author=bob)
+    board.workspace.commit(task_plans.split, SPACE, "a", parts, author=bob)
     assert board.states() == {"a": "open", "b": "open", "p": "ready", "q": "open"}
     assert board["p"].parent == "t1"
     for name in ("p", "q", "a", "b"):
@@ -325,11 +325,11 @@ def test_the_task_that_was_worked_on_is_where_another_was_found(board: Board) ->
 def test_a_person_who_ends_a_task_takes_back_the_work_that_nobody_has_begun(board: Board) -> None:
     """Of one that is claimed its agent learns when it says done."""
     board.plan(TaskSpec(key="a", title="A", for_="bob"))
-    changed = board.hall.commit(tasks.cancel_task, SPACE, "a")
+    changed = board.workspace.commit(tasks.cancel_task, SPACE, "a")
     assert changed.withdrawn == board.work_of("a")
     board.plan(TaskSpec(key="b", title="B"))
     board.claim("bob", "b")
-    assert board.hall.commit(tasks.cancel_task, SPACE, "b").withdrawn is None
+    assert board.workspace.commit(tasks.cancel_task, SPACE, "b").withdrawn is None
     assert refused(lambda: board.done("bob", "b")).text == "t2 is cancelled"
 
 
@@ -341,12 +341,12 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
         asked("assignment"), binding=True, options=(Option(id="a"), Option(id="t2")), id="who"
     )
     wrong = msgspec.structs.replace(terms, options=(Option(id="a"), Option(id="t9")), id="other")
-    assert "an assignment of tasks" in str(refused(lambda: board.hall.create("alice", wrong)).hint)
-    board.hall.create("alice", terms)
-    board.hall.vote("bob", "who", "t2")
-    board.hall.vote("carol", "who", "a")
+    assert "an assignment of tasks" in str(refused(lambda: board.workspace.create("alice", wrong)).hint)
+    board.workspace.create("alice", terms)
+    board.workspace.vote("bob", "who", "t2")
+    board.workspace.vote("carol", "who", "a")
     assert board.whose("a") is None
-    board.hall.vote("alice", "who", "a")
+    board.workspace.vote("alice", "who", "a")
     assert (board.whose("a"), board.whose("b")) == ("carol", "bob")
     assert board.said()[-2] == "system: [TASKS] given by the vote who: t1 to carol, t2 to bob"
     assert board.work_of("a") is not None
@@ -356,10 +356,10 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
 def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
     """Neither what was planned nor what a request was answered."""
     board.plan(TaskSpec(key="secretkey", title="secrettitle", text="secrettext", check="secretcheck"))
-    board.hall.commit(stop_workflow, SPACE, "stopped", 0)
-    board.hall.commit(clear, SPACE)
-    assert store_tasks.listed(board.hall.database.writer(), SPACE, Page()).total == 0
-    dump = "".join(str(row) for row in board.hall.database.writer().execute("SELECT * FROM events"))
+    board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
+    board.workspace.commit(clear, SPACE)
+    assert store_tasks.listed(board.workspace.database.writer(), SPACE, Page()).total == 0
+    dump = "".join(str(row) for row in board.workspace.database.writer().execute("SELECT * FROM events"))
     assert "secret" not in dump + "".join(board.said())
 
 
@@ -367,7 +367,7 @@ def test_a_stopped_workflow_gives_nothing_out_and_needs_nobody(board: Board) -> 
     """Its tasks stay as they stand."""
     board.plan(TaskSpec(key="a", title="A"), TaskSpec(key="b", title="B", for_="bob"))
     board.claim("carol", "a")
-    board.hall.commit(stop_workflow, SPACE, "stopped", 0)
+    board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
     assert board.states() == {"a": "ready", "b": "ready"}
     assert board.needs() == {}
     assert refused(lambda: board.plan(*CHAIN)).code == "workflow_not_running"

@@ -8,7 +8,7 @@ from kernel.store.transitions.journal import journal
 from protocol.api.instructions import EntryInfo, EntryList
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Json, Shown, ToolCall
-from tests.kernel.store.house import House
+from tests.kernel.store.running_store import Store
 from tests.kernel.store.test_threads import left, take_up, usage
 
 
@@ -24,29 +24,29 @@ def result(k: int, made: ToolCall, text: str = "ok") -> Entry:
     return Entry(k=k, kind="tool", text=text, call_id=made.id, name=made.name, duration_ms=7)
 
 
-def read(house: House, instruction: str, after: int = 0, limit: int = 100) -> EntryList:
-    found = entries.transcript(house.database.writer(), instruction, after, limit)
+def read(store: Store, instruction: str, after: int = 0, limit: int = 100) -> EntryList:
+    found = entries.transcript(store.database.writer(), instruction, after, limit)
     assert found is not None
     return found
 
 
-def paged(house: House, instruction: str, limit: int) -> list[EntryInfo]:
+def paged(store: Store, instruction: str, limit: int) -> list[EntryInfo]:
     """All entries, so many at a time."""
     found: list[EntryInfo] = []
-    page = read(house, instruction, limit=limit)
+    page = read(store, instruction, limit=limit)
     while True:
         assert len(page.entries) <= limit
         found += page.entries
         if page.next is None:
             return found
-        page = read(house, instruction, int(page.next), limit)
+        page = read(store, instruction, int(page.next), limit)
 
 
 @pytest.mark.promise("P31")
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
-async def test_each_result_stands_with_the_arguments_of_its_call_on_whatever_page(house: House, limit: int) -> None:
+async def test_each_result_stands_with_the_arguments_of_its_call_on_whatever_page(store: Store, limit: int) -> None:
     """Providers repeat ids, so the place counts; programs run several calls at once, so the id does."""
-    await house.agents("alice")
+    await store.agents("alice")
     one, two = call("same", "bash", command="ls"), call("same", "bash", command="pwd")
     slow, fast = call("a", "mcp__own__add", a=1), call("b", "read", path="x")
     made = (
@@ -55,8 +55,8 @@ async def test_each_result_stands_with_the_arguments_of_its_call_on_whatever_pag
         reply(4, slow, fast), result(5, fast, "text"), result(6, slow, "2"),
         reply(7, text="done"),
     )  # fmt: skip
-    instruction = await left(house, "go", *made, status="done", cause=None)
-    shown = paged(house, instruction, limit)
+    instruction = await left(store, "go", *made, status="done", cause=None)
+    shown = paged(store, instruction, limit)
     assert [(one.n, one.kind, one.tool, one.input, one.output) for one in shown if one.kind == "tool"] == [
         (2, "tool", "bash", {"command": "ls"}, "here"),
         (3, "tool", "bash", {"command": "pwd"}, "/"),
@@ -67,27 +67,27 @@ async def test_each_result_stands_with_the_arguments_of_its_call_on_whatever_pag
     assert [one.text for one in shown if one.kind == "reply"] == ["look", "", "done"]
     assert {one.attempt for one in shown} == {1}
     assert (shown[0].duration_ms, shown[1].duration_ms) == (40, 7)
-    assert sum(one.usage.input_tokens for one in shown if one.usage) == usage(house, instruction) == 30
-    assert read(house, instruction).total == len(shown)
+    assert sum(one.usage.input_tokens for one in shown if one.usage) == usage(store, instruction) == 30
+    assert read(store, instruction).total == len(shown)
 
 
-async def test_arguments_that_are_no_object_are_shown_as_one(house: House) -> None:
+async def test_arguments_that_are_no_object_are_shown_as_one(store: Store) -> None:
     """contracts 4: input is an object, whatever a model gave."""
-    await house.agents("alice")
+    await store.agents("alice")
     odd = ToolCall(id="a", name="bash", args=Json(b'"rm"'))
-    instruction = await left(house, "go", reply(0, odd), result(1, odd))
-    assert read(house, instruction).entries[1].input == {"arguments": "rm"}
+    instruction = await left(store, "go", reply(0, odd), result(1, odd))
+    assert read(store, instruction).entries[1].input == {"arguments": "rm"}
 
 
 @pytest.mark.promise("P31")
-async def test_what_is_hidden_is_shown_nowhere(house: House) -> None:
+async def test_what_is_hidden_is_shown_nowhere(store: Store) -> None:
     """What holds a secret has a form without it, in text and arguments."""
-    await house.agents("alice")
+    await store.agents("alice")
     told, hidden = call("a", "bash", command="echo sesame"), call("a", "bash", command="echo [KEY]")
     asked = msgspec.structs.replace(reply(0, told, text="sesame"), shown=Shown(text="[KEY]", calls=(hidden,)))
     got = msgspec.structs.replace(result(1, told, "sesame"), shown=Shown(text="[KEY]"))
-    instruction = await left(house, "go", asked, got)
-    page = read(house, instruction)
+    instruction = await left(store, "go", asked, got)
+    page = read(store, instruction)
     assert b"sesame" not in msgspec.json.encode(page)
     assert (page.entries[0].text, page.entries[1].input, page.entries[1].output) == (
         "[KEY]",
@@ -96,26 +96,26 @@ async def test_what_is_hidden_is_shown_nowhere(house: House) -> None:
     )
 
 
-async def test_a_page_ends_where_it_is_long_enough(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_ends_where_it_is_long_enough(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel that gives a thousand large results at once would need all of them in memory."""
     monkeypatch.setattr(entries, "TRANSCRIPT_BYTES", 50_000)
-    await house.agents("alice")
+    await store.agents("alice")
     asked = call("a", "bash", command="cat")
     made = [entry for k in range(0, 20, 2) for entry in (reply(k, asked), result(k + 1, asked, "x" * 30_000))]
-    instruction = await left(house, "go", *made)
-    first = read(house, instruction)
+    instruction = await left(store, "go", *made)
+    first = read(store, instruction)
     assert (len(first.entries), first.next) == (4, "4")
-    assert [one.n for one in paged(house, instruction, 100)] == list(range(1, 21))
+    assert [one.n for one in paged(store, instruction, 100)] == list(range(1, 21))
 
 
-async def test_nobody_else_s_work_is_shown_and_no_instruction_is_none(house: House) -> None:
+async def test_nobody_else_s_work_is_shown_and_no_instruction_is_none(store: Store) -> None:
     """What a thread took over from another instruction is told and paid for there."""
-    await house.agents("alice")
-    await left(house, "count", reply(0, text="one"))
-    leased = await take_up(house, "continue")
+    await store.agents("alice")
+    await left(store, "count", reply(0, text="one"))
+    leased = await take_up(store, "continue")
     assert leased.entries == 2, "it has the reply, and what was said then"
-    await house.writer.commit(journal, leased.instruction, leased.epoch, reply(2, text="two"))
-    shown = read(house, leased.instruction).entries
+    await store.writer.commit(journal, leased.instruction, leased.epoch, reply(2, text="two"))
+    shown = read(store, leased.instruction).entries
     assert [one.text for one in shown] == ["two"]
-    assert sum(one.usage.input_tokens for one in shown if one.usage) == usage(house, leased.instruction) == 10
-    assert entries.transcript(house.database.writer(), "i99", 0, 10) is None
+    assert sum(one.usage.input_tokens for one in shown if one.usage) == usage(store, leased.instruction) == 10
+    assert entries.transcript(store.database.writer(), "i99", 0, 10) is None

@@ -16,7 +16,7 @@ from kernel.store.transitions.close import close
 from kernel.store.transitions.journal import journal
 from protocol.instruction import LARGEST, Usage
 from protocol.ipc import Entry
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 MANY = """
 INSERT INTO instructions (agent, name, space, run, lane, state, message, hops, enqueued_ms)
@@ -25,19 +25,19 @@ VALUES (?, 'alice', ?, ?, 0, 'done', 1, 0, 1)
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with open_house(str(tmp_path / "store.db")) as opened:
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    async with open_store(str(tmp_path / "store.db")) as opened:
         await opened.agents("alice")
         yield opened
 
 
 async def work(
-    house: House, space: str, model: str, status: Literal["done", "failed"], spent: Usage, *, resumed: str = ""
+    store: Store, space: str, model: str, status: Literal["done", "failed"], spent: Usage, *, resumed: str = ""
 ) -> None:
     """Something is said to bob or alice there, who takes a second for one step with ``model``."""
     to = ("bob",) if space == "review:main" else ()
-    (instruction,) = (await house.said(space, "work", to=to)).instruction_ids
-    await house.take(instruction)
+    (instruction,) = (await store.said(space, "work", to=to)).instruction_ids
+    await store.take(instruction)
 
     def done(tx: Transaction) -> None:
         started(tx, instruction, 1, Beginning(pid=1, backend="sdk", model=model, manifest=("prompt",)))
@@ -46,20 +46,20 @@ async def work(
         journal(tx, instruction, 1, Entry(k=0, kind="reply", usage=spent))
         close(tx, instruction, 1, status=status, text="", cause=None if status == "done" else "invalid")
 
-    house.clock.now_ms += 1000
-    await house.writer.commit(done)
+    store.clock.now_ms += 1000
+    await store.writer.commit(done)
 
 
-async def test_the_same_work_is_counted_by_agent_by_workspace_and_by_model(house: House) -> None:
+async def test_the_same_work_is_counted_by_agent_by_workspace_and_by_model(store: Store) -> None:
     """An unknown price is told as such and never as 0; what was never begun has no model."""
-    await house.workflow("bob")
+    await store.workflow("bob")
     priced, unpriced = Usage(input_tokens=10, output_tokens=1, cost_usd=0.5), Usage(input_tokens=3, cache_read_tokens=7)
-    await work(house, "dm:alice", "a/one", "done", priced)
-    await work(house, "dm:alice", "b/two", "failed", unpriced)
-    await work(house, "review:main", "c/gone", "done", priced, resumed="a/one")
-    await work(house, "dm:alice", "", "done", Usage())
-    await house.said("dm:alice", "later")
-    found = house.reader.now(spending.report)
+    await work(store, "dm:alice", "a/one", "done", priced)
+    await work(store, "dm:alice", "b/two", "failed", unpriced)
+    await work(store, "review:main", "c/gone", "done", priced, resumed="a/one")
+    await work(store, "dm:alice", "", "done", Usage())
+    await store.said("dm:alice", "later")
+    found = store.reader.now(spending.report)
     alice, bob = found.rows
     assert (alice.key, bob.key) == ("alice", "bob@review:main")
     assert (alice.instructions, alice.failures, alice.steps, alice.unpriced) == (4, 1, 3, 1)
@@ -74,14 +74,14 @@ async def test_the_same_work_is_counted_by_agent_by_workspace_and_by_model(house
     assert (found.total.instructions, found.total.steps, found.total.usage.cost_usd) == (5, 4, 1.0)
 
 
-async def test_time_is_what_attempts_worked(house: House) -> None:
+async def test_time_is_what_attempts_worked(store: Store) -> None:
     """Not what the work waited."""
-    (instruction,) = (await house.said("dm:alice", "work")).instruction_ids
-    house.clock.now_ms += 60_000
-    await house.take(instruction)
-    house.clock.now_ms += 1_500
-    await house.writer.commit(close, instruction, 1, status="done", text="")
-    assert house.reader.now(spending.report).total.worked_seconds == 1.5
+    (instruction,) = (await store.said("dm:alice", "work")).instruction_ids
+    store.clock.now_ms += 60_000
+    await store.take(instruction)
+    store.clock.now_ms += 1_500
+    await store.writer.commit(close, instruction, 1, status="done", text="")
+    assert store.reader.now(spending.report).total.worked_seconds == 1.5
 
 
 @pytest.mark.parametrize(
@@ -95,43 +95,43 @@ async def test_time_is_what_attempts_worked(house: House) -> None:
     ],
     ids=str,
 )
-async def test_a_target_is_all_that_is_counted(house: House, asked: dict[str, Any], keys: list[str]) -> None:
+async def test_a_target_is_all_that_is_counted(store: Store, asked: dict[str, Any], keys: list[str]) -> None:
     """contracts 2: alice, @review, bob@review."""
-    await house.workflow("bob")
-    await work(house, "dm:alice", "a/one", "done", Usage())
-    await work(house, "review:main", "a/one", "done", Usage())
-    found = house.reader.now(spending.report, **asked)
+    await store.workflow("bob")
+    await work(store, "dm:alice", "a/one", "done", Usage())
+    await work(store, "review:main", "a/one", "done", Usage())
+    found = store.reader.now(spending.report, **asked)
     assert [row.key for row in found.rows] == keys
     assert found.total.instructions == len(keys)
 
 
 @pytest.mark.promise("P9")
-async def test_thousands_of_workspaces_are_counted_in_one_pass(house: House) -> None:
+async def test_thousands_of_workspaces_are_counted_in_one_pass(store: Store) -> None:
     """A name for each run of a CI; what took a second for each thousand of them kept the kernel from its work."""
 
     def many(tx: Transaction) -> None:
         rows = [(f"alice@ci:{n}", f"ci:{n}", n) for n in range(10_000)]
         tx.conn.executemany(MANY, rows)
 
-    await house.writer.commit(many)
+    await store.writer.commit(many)
     began = time.process_time()
-    found = house.reader.now(spending.report)
+    found = store.reader.now(spending.report)
     assert time.process_time() - began < 1.5
     assert (len(found.rows), len(found.workflows), found.total.instructions) == (10_000, 10_000, 10_000)
 
 
 @pytest.mark.promise("P10")
-async def test_the_largest_numbers_add_up_to_the_largest(house: House) -> None:
+async def test_the_largest_numbers_add_up_to_the_largest(store: Store) -> None:
     """What one worker claims breaks no sum: of its instruction, its agent, its run, or of all of them."""
-    await house.workflow("bob")
+    await store.workflow("bob")
     most = Usage(input_tokens=LARGEST, output_tokens=LARGEST, cache_read_tokens=LARGEST, cost_usd=float(LARGEST))
     for _ in range(3):
-        await work(house, "review:main", "a/one", "done", most)
-    report = house.reader.now(spending.report)
+        await work(store, "review:main", "a/one", "done", most)
+    report = store.reader.now(spending.report)
     assert report.total.usage == most
     assert report.rows[0].usage == most
-    assert house.reader.now(counts, 1).usage == most
-    assert house.reader.now(of_agent, "bob@review:main", 0).tokens == LARGEST
-    money = house.reader.now(of_run, 1)
+    assert store.reader.now(counts, 1).usage == most
+    assert store.reader.now(of_agent, "bob@review:main", 0).tokens == LARGEST
+    money = store.reader.now(of_run, 1)
     assert money is not None
     assert (money.spent_tokens, money.spent_usd) == (LARGEST, float(LARGEST))

@@ -10,24 +10,24 @@ import pytest
 from kernel.store import voting
 from kernel.store.database import open_database
 from protocol.voting import BallotInfo
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace, asked
 from tests.kernel.store.faulty_disk import FaultyDisk
-from tests.kernel.store.hall import SPACE, Hall, asked
 
 pytestmark = pytest.mark.promise("P24")
 
-Step = Callable[[Hall], object]
+Step = Callable[[BusyWorkspace], object]
 
 STEPS: Final[tuple[Step, ...]] = (
-    lambda hall: hall.create("alice", asked("decision", "abc", tie_breaker="creator-decides"), "a.0"),
-    lambda hall: hall.vote("bob", "p1", "b", "b.0"),
-    lambda hall: hall.vote("carol", "p1", "c", "c.0"),
-    lambda hall: hall.vote("alice", "p1", "a", "a.1"),
-    lambda hall: hall.vote("alice", "p1", "c", "a.2"),
-    lambda hall: hall.create("bob", asked(name="late", seconds=5), "b.1"),
-    lambda hall: hall.vote("carol", "late", "a", "c.1"),
-    lambda hall: hall.create("carol", asked("approval"), "c.2"),
-    lambda hall: hall.cancel("carol", "p2", "c.3"),
-    lambda hall: hall.advance(6),
+    lambda workspace: workspace.create("alice", asked("decision", "abc", tie_breaker="creator-decides"), "a.0"),
+    lambda workspace: workspace.vote("bob", "p1", "b", "b.0"),
+    lambda workspace: workspace.vote("carol", "p1", "c", "c.0"),
+    lambda workspace: workspace.vote("alice", "p1", "a", "a.1"),
+    lambda workspace: workspace.vote("alice", "p1", "c", "a.2"),
+    lambda workspace: workspace.create("bob", asked(name="late", seconds=5), "b.1"),
+    lambda workspace: workspace.vote("carol", "late", "a", "c.1"),
+    lambda workspace: workspace.create("carol", asked("approval"), "c.2"),
+    lambda workspace: workspace.cancel("carol", "p2", "c.3"),
+    lambda workspace: workspace.advance(6),
 )
 """What happens, one commit each; every call has a key, as a worker gives it."""
 
@@ -50,9 +50,9 @@ def disk_of_its_own() -> FaultyDisk:
     return disk
 
 
-def outcome(hall: Hall) -> list[tuple[object, ...]]:
+def outcome(workspace: BusyWorkspace) -> list[tuple[object, ...]]:
     """All that came of the votes, but for the times."""
-    return [_timeless(one) for one in voting.in_space(hall.database.writer(), SPACE)]
+    return [_timeless(one) for one in voting.in_space(workspace.database.writer(), SPACE)]
 
 
 def _timeless(one: BallotInfo) -> tuple[object, ...]:
@@ -60,10 +60,10 @@ def _timeless(one: BallotInfo) -> tuple[object, ...]:
     return (one.id, one.type, one.creator, one.state, one.winner, one.why, one.ended_by, votes)
 
 
-def play(hall: Hall, answers: list[object]) -> None:
+def play(workspace: BusyWorkspace, answers: list[object]) -> None:
     """Every step, in order; what was answered is noted down."""
     for step in STEPS:
-        answer = step(hall)
+        answer = step(workspace)
         answers.append(answer)
 
 
@@ -72,22 +72,22 @@ def played_again(folder: Path, told: list[object]) -> Iterable[str]:
     disk = disk_of_its_own()
     database = open_database(str(folder / "store.db"), disk.name)
     try:
-        hall = Hall(database, life=1)
+        workspace = BusyWorkspace(database, life=1)
         conn = database.writer()
         if conn.execute("PRAGMA integrity_check").get != "ok":
             yield "the file is torn"
         halves = conn.execute(HALVES).fetchone()
         if halves is not None and any(halves):
             yield f"done by half: {halves}"
-        hall.restart()
+        workspace.restart()
         answers: list[object] = []
-        play(hall, answers)
+        play(workspace, answers)
         if answers[: len(told)] != told:
             yield "a call that had been answered was answered otherwise"
         if twice := conn.execute(TWICE).fetchall():
             yield f"told twice: {twice}"
-        if outcome(hall) != FINAL:
-            yield f"it came out otherwise: {outcome(hall)}"
+        if outcome(workspace) != FINAL:
+            yield f"it came out otherwise: {outcome(workspace)}"
     finally:
         database.close()
 
@@ -110,13 +110,13 @@ def test_a_kernel_may_die_at_any_write_of_a_vote(tmp_path: Path) -> None:
     answers: list[object] = []
     (tmp_path / "now").mkdir()
     database = open_database(str(tmp_path / "now" / "store.db"), disk.name)
-    hall = Hall(database)
-    hall.begin()
+    workspace = BusyWorkspace(database)
+    workspace.begin()
     killed: list[tuple[int, dict[str, bytes]]] = []
     disk.cuts.clear()
     disk.on_write = lambda: killed.append((len(answers), _files(tmp_path / "now")))
-    play(hall, answers)
-    assert outcome(hall) == FINAL
+    play(workspace, answers)
+    assert outcome(workspace) == FINAL
     disk.on_write = lambda: None
     assert (len(killed) > 100, len(disk.cuts) >= len(STEPS)) == (True, True)
     faults: list[str] = []
@@ -144,10 +144,10 @@ def test_the_judge_sees_what_is_done_by_half(tmp_path: Path) -> None:
     """A trial that finds nothing wrong in a store without a vote that was told proves nothing."""
     disk = disk_of_its_own()
     database = open_database(str(tmp_path / "store.db"), disk.name)
-    hall = Hall(database)
-    hall.begin()
+    workspace = BusyWorkspace(database)
+    workspace.begin()
     answers: list[object] = []
-    play(hall, answers)
+    play(workspace, answers)
     conn = database.writer()
     conn.execute("DELETE FROM votes WHERE voter = 'bob'").fetchall()
     database.close()

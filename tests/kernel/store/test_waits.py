@@ -10,7 +10,7 @@ import kernel.store
 from kernel.store import waits
 from kernel.store.transitions.lease import lease
 from kernel.store.transitions.requeue import Requeue, requeue
-from tests.kernel.store.house import House, token_hash
+from tests.kernel.store.running_store import Store, token_hash
 
 STORE = Path(kernel.store.__path__[0])
 ASSIGNMENT = re.compile(r"\b(waits_for|wait_key|hold_key|hold_reason) = |\{wait\}|\{no_wait\}")
@@ -33,15 +33,15 @@ def test_waits_alone_writes_for_what_and_by_whom_work_is_kept_back() -> None:
 
 
 @pytest.mark.promise("P3")
-async def test_what_waits_is_not_leased_until_it_is_woken(house: House) -> None:
+async def test_what_waits_is_not_leased_until_it_is_woken(store: Store) -> None:
     """Neither by an agent that is free, nor twice once it is ready."""
-    await house.agents("alice")
-    await house.said("dm:alice", "x")
-    await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "x")
+    await store.take("i1")
     waiting = Requeue(status="waiting", outcome="quota", waits_for="quota", wait_key="anthropic#aa")
-    await house.writer.commit(requeue, "i1", 1, waiting)
-    assert await house.writer.commit(lease, "i1", token_hash("i1", 2)) is None
-    await house.writer.commit(waits.wake, [1])
-    house.clock.now_ms += 1
-    assert (await house.take("i1")).epoch == 2
-    assert await house.writer.commit(lease, "i1", token_hash("i1", 3)) is None
+    await store.writer.commit(requeue, "i1", 1, waiting)
+    assert await store.writer.commit(lease, "i1", token_hash("i1", 2)) is None
+    await store.writer.commit(waits.wake, [1])
+    store.clock.now_ms += 1
+    assert (await store.take("i1")).epoch == 2
+    assert await store.writer.commit(lease, "i1", token_hash("i1", 3)) is None

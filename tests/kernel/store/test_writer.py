@@ -22,7 +22,7 @@ from kernel.store.transitions.append import append
 from kernel.store.writer import Writer
 from protocol.errors import Refused
 from protocol.events import Event
-from tests.kernel.store.house import House
+from tests.kernel.store.running_store import Store
 
 HELLO = Draft(kind="said", space="dm:alice", sender="user", text="hello")
 
@@ -49,11 +49,11 @@ class Gate:
         self._open.set()
 
 
-async def together(house: House, jobs: Sequence[Callable[[], Awaitable[object]]]) -> None:
+async def together(store: Store, jobs: Sequence[Callable[[], Awaitable[object]]]) -> None:
     """Run ``jobs`` in one group."""
     gate = Gate()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(house.writer.commit, gate)
+        nursery.start_soon(store.writer.commit, gate)
         await gate.entered()
         async with trio.open_nursery() as inner:
             for job in jobs:
@@ -62,64 +62,64 @@ async def together(house: House, jobs: Sequence[Callable[[], Awaitable[object]]]
             gate.release()
 
 
-async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(house: House) -> None:
+async def test_what_nobody_waits_for_shares_the_next_commit_and_needs_none(store: Store) -> None:
     """It is handed in first, so it is committed first; alone, it is committed soon."""
     order: list[str] = []
-    house.listeners.append(lambda events: order.append(" ".join(event.type for event in events)))
+    store.listeners.append(lambda events: order.append(" ".join(event.type for event in events)))
 
     def tell(tx: Transaction, kind: str) -> None:
         tx.emit(kind, data={"level": "info", "text": ""})
 
     async def tell_soon() -> None:
-        await house.writer.commit_soon(tell, "worker.log")
+        await store.writer.commit_soon(tell, "worker.log")
 
     async with trio.open_nursery() as nursery:
-        house.writer.soon_seconds = 60.0
+        store.writer.soon_seconds = 60.0
         nursery.start_soon(tell_soon)
         await trio.testing.wait_all_tasks_blocked()
-        await house.writer.commit(tell, "kernel.stopping")
+        await store.writer.commit(tell, "kernel.stopping")
     assert order == ["worker.log kernel.stopping"]
-    house.writer.soon_seconds = 0.01
+    store.writer.soon_seconds = 0.01
     await tell_soon()
     assert order[1:] == ["worker.log"]
 
 
 async def test_what_nobody_waits_for_is_not_left_behind_when_the_writer_falls_asleep(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It comes at any moment around that, and a writer that slept on with it would do so for ten minutes."""
     monkeypatch.setattr(writer, "SOON_SECONDS", 0.002)
     monkeypatch.setattr(writer, "PLACE_SECONDS", 600.0)
     with trio.fail_after(60):
         for step in range(200):
-            await house.writer.commit(nothing)
+            await store.writer.commit(nothing)
             for _ in range(step):
                 await trio.lowlevel.checkpoint()
-            await house.writer.commit_soon(nothing)
+            await store.writer.commit_soon(nothing)
 
 
-async def test_jobs_that_wait_together_share_one_commit(house: House) -> None:
+async def test_jobs_that_wait_together_share_one_commit(store: Store) -> None:
     """Group commit."""
-    await house.agents("alice")
+    await store.agents("alice")
     frames: list[int] = []
 
     def committed(_conn: apsw.Connection, _name: str, pages: int) -> int:
         frames.append(pages)
         return apsw.SQLITE_OK
 
-    house.database.writer().set_wal_hook(committed)
+    store.database.writer().set_wal_hook(committed)
 
     async def say() -> None:
-        await house.said("dm:alice", "hello")
+        await store.said("dm:alice", "hello")
 
-    await together(house, [say] * 20)
+    await together(store, [say] * 20)
     assert len(frames) == 1
-    assert house.reader.now(messages.newest_seq) == 20
+    assert store.reader.now(messages.newest_seq) == 20
 
 
-async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
+async def test_a_job_that_fails_in_a_group_harms_no_other(store: Store) -> None:
     """A savepoint per job; nothing of the failed one is kept or told."""
-    await house.agents("alice")
+    await store.agents("alice")
 
     def broken(tx: Transaction) -> None:
         append(tx, HELLO)
@@ -127,24 +127,24 @@ async def test_a_job_that_fails_in_a_group_harms_no_other(house: House) -> None:
 
     async def bad() -> None:
         with pytest.raises(ZeroDivisionError):
-            await house.writer.commit(broken)
+            await store.writer.commit(broken)
 
     async def refused() -> None:
         with pytest.raises(Refused):
-            await house.said("dm:nobody", "hi")
+            await store.said("dm:nobody", "hi")
 
     async def good() -> None:
-        await house.said("dm:alice", "good")
+        await store.said("dm:alice", "good")
 
-    await together(house, [bad, good, refused, good, bad])
-    assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["good", "good"]
-    kept = house.reader.now(feed.since, 0)
-    assert [one.seq for one in kept] == [one.seq for one in house.told]
+    await together(store, [bad, good, refused, good, bad])
+    assert [one.text for one in store.reader.now(messages.channel, "dm:alice")] == ["good", "good"]
+    kept = store.reader.now(feed.since, 0)
+    assert [one.seq for one in kept] == [one.seq for one in store.told]
 
 
-async def test_jobs_run_again_only_where_one_of_their_group_failed(house: House) -> None:
+async def test_jobs_run_again_only_where_one_of_their_group_failed(store: Store) -> None:
     """A group is run without savepoints first; each answer is of the run that was kept."""
-    await house.agents("alice")
+    await store.agents("alice")
     runs: list[str] = []
 
     def counted(tx: Transaction, name: str) -> int:
@@ -155,65 +155,65 @@ async def test_jobs_run_again_only_where_one_of_their_group_failed(house: House)
 
     async def bad() -> None:
         with pytest.raises(ZeroDivisionError):
-            await house.writer.commit(counted, "bad")
+            await store.writer.commit(counted, "bad")
 
     async def good() -> None:
-        assert await house.writer.commit(counted, "good") == 1
+        assert await store.writer.commit(counted, "good") == 1
 
     await bad()
     assert runs == ["bad"]
-    await together(house, [bad, good])
+    await together(store, [bad, good])
     assert sorted(runs[1:]) in (["bad", "bad", "good"], ["bad", "bad", "good", "good"])
-    assert [one.seq for one in house.reader.now(messages.channel, "dm:alice")] == [1]
+    assert [one.seq for one in store.reader.now(messages.channel, "dm:alice")] == [1]
 
 
-async def test_events_are_published_after_the_commit_and_before_the_answer(house: House) -> None:
+async def test_events_are_published_after_the_commit_and_before_the_answer(store: Store) -> None:
     """Nothing outside the database changes before COMMIT."""
-    await house.agents("alice")
+    await store.agents("alice")
     order: list[str] = []
 
     def see(told: Sequence[Event]) -> None:
-        stored = house.reader.now(feed.event_range).newest
+        stored = store.reader.now(feed.event_range).newest
         order.append(f"published, stored {stored >= (told[-1].seq or 0)}")
 
-    house.listeners.append(see)
-    await house.said("dm:alice", "hello")
+    store.listeners.append(see)
+    await store.said("dm:alice", "hello")
     order.append("answered")
     assert order == ["published, stored True", "answered"]
 
 
 @pytest.mark.promise("SF03")
-async def test_a_full_disk_refuses_and_recovers(house: House) -> None:
+async def test_a_full_disk_refuses_and_recovers(store: Store) -> None:
     """Not accepted, reads fine, recovers by itself; those that still fit are accepted."""
-    await house.agents("alice")
-    await house.said("dm:alice", "before")
-    conn = house.database.writer()
+    await store.agents("alice")
+    await store.said("dm:alice", "before")
+    conn = store.database.writer()
     pages = conn.execute("PRAGMA page_count").get
     conn.execute(f"PRAGMA max_page_count = {pages + 2}").fetchall()
 
     async def too_much() -> None:
         with pytest.raises(Refused) as caught:
-            await house.said("dm:alice", "x" * 200_000)
+            await store.said("dm:alice", "x" * 200_000)
         assert caught.value.code == "storage_full"
 
     async def small() -> None:
-        await house.said("dm:alice", "small")
+        await store.said("dm:alice", "small")
 
-    await together(house, [small, too_much, small])
-    assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["before", "small", "small"]
+    await together(store, [small, too_much, small])
+    assert [one.text for one in store.reader.now(messages.channel, "dm:alice")] == ["before", "small", "small"]
     conn.execute("PRAGMA max_page_count = 1000000").fetchall()
-    await house.said("dm:alice", "x" * 200_000)
-    assert [one.seq for one in house.reader.now(feed.since, 0)] == [one.seq for one in house.told]
+    await store.said("dm:alice", "x" * 200_000)
+    assert [one.seq for one in store.reader.now(feed.since, 0)] == [one.seq for one in store.told]
 
 
 @pytest.mark.promise("SF03")
 async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says that it cannot until it can, also where something small would still find room."""
     room = [False]
-    monkeypatch.setattr(house.database, "has_room", lambda: room[0])
-    writer = Writer(database=house.database, clock_ms=house.clock, publish=lambda _events: None)
+    monkeypatch.setattr(store.database, "has_room", lambda: room[0])
+    writer = Writer(database=store.database, clock_ms=store.clock, publish=lambda _events: None)
 
     def too_large(tx: Transaction) -> None:
         tx.conn.execute("PRAGMA max_page_count = 1").fetchall()
@@ -233,29 +233,29 @@ async def test_whether_it_can_write_is_known_and_found_out_again_without_a_write
 
 
 @pytest.mark.promise("HF21")
-async def test_who_gives_up_waiting_does_not_undo_the_commit(house: House) -> None:
+async def test_who_gives_up_waiting_does_not_undo_the_commit(store: Store) -> None:
     """Fully committed or absent."""
-    await house.agents("alice")
+    await store.agents("alice")
     gate = Gate()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(house.writer.commit, gate)
+        nursery.start_soon(store.writer.commit, gate)
         await gate.entered()
         async with trio.open_nursery() as impatient:
-            impatient.start_soon(house.said, "dm:alice", "still said")
+            impatient.start_soon(store.said, "dm:alice", "still said")
             await trio.testing.wait_all_tasks_blocked()
             impatient.cancel_scope.cancel()
         gate.release()
-    await house.writer.commit(lambda _tx: None)
-    assert [one.text for one in house.reader.now(messages.channel, "dm:alice")] == ["still said"]
+    await store.writer.commit(lambda _tx: None)
+    assert [one.text for one in store.reader.now(messages.channel, "dm:alice")] == ["still said"]
 
 
 async def test_a_full_queue_refuses_after_a_while(
-    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+    store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A bounded queue in front; when it is full callers wait, then get 503."""
     monkeypatch.setattr("kernel.store.writer.ADMISSION_SECONDS", 0.01)
     database = open_database(str(tmp_path_factory.mktemp("full") / "store.db"))
-    writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None, capacity=1)
+    writer = Writer(database=database, clock_ms=store.clock, publish=lambda _events: None, capacity=1)
     gate = Gate()
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
@@ -271,25 +271,25 @@ async def test_a_full_queue_refuses_after_a_while(
 
 
 @pytest.mark.promise("SF11")
-async def test_a_lock_held_by_another_process_is_busy_not_fatal(house: House) -> None:
+async def test_a_lock_held_by_another_process_is_busy_not_fatal(store: Store) -> None:
     """A lock held by another process is busy not fatal."""
-    await house.agents("alice")
-    house.database.writer().set_busy_timeout(1)
-    other = apsw.Connection(house.database.path)
+    await store.agents("alice")
+    store.database.writer().set_busy_timeout(1)
+    other = apsw.Connection(store.database.path)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(Refused) as caught:
-        await house.said("dm:alice", "hello")
+        await store.said("dm:alice", "hello")
     assert caught.value.code == "busy"
     other.execute("ROLLBACK")
     other.close()
-    await house.said("dm:alice", "hello")
+    await store.said("dm:alice", "hello")
 
 
 @pytest.mark.promise("SF04")
-async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(house: House) -> None:
+async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(store: Store) -> None:
     """No ack, no second try; whoever waits is told."""
     database = open_database(":memory:")
-    writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None)
+    writer = Writer(database=database, clock_ms=store.clock, publish=lambda _events: None)
 
     def broken(_tx: Transaction) -> None:
         raise apsw.IOError("disk I/O error")
@@ -311,10 +311,10 @@ async def test_a_disk_that_fails_stops_the_writer_and_answers_everybody(house: H
 
 
 @pytest.mark.promise("SF03")
-async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(house: House) -> None:
+async def test_a_disk_that_fails_after_it_was_full_answers_everybody_once(store: Store) -> None:
     """Each caller has exactly one answer."""
     database = open_database(":memory:")
-    writer = Writer(database=database, clock_ms=house.clock, publish=lambda _events: None)
+    writer = Writer(database=database, clock_ms=store.clock, publish=lambda _events: None)
     gate = Gate()
     answers: list[str] = []
 

@@ -7,7 +7,7 @@ import pytest
 
 from kernel.store.transaction import Transaction
 from protocol.errors import Refused
-from tests.kernel.store.house import House
+from tests.kernel.store.running_store import Store
 
 
 class Payload:
@@ -15,7 +15,7 @@ class Payload:
 
 
 @pytest.mark.promise("IF15", "HF18")
-async def test_what_a_refused_job_was_given_is_gone_with_its_answer(house: House) -> None:
+async def test_what_a_refused_job_was_given_is_gone_with_its_answer(store: Store) -> None:
     """Job, answer, error and traceback must be no cycle: each held a body of up to four megabytes."""
 
     def refuse(_tx: Transaction, payload: Payload) -> None:
@@ -24,15 +24,15 @@ async def test_what_a_refused_job_was_given_is_gone_with_its_answer(house: House
     async def attempt() -> weakref.ref[Payload]:
         payload = Payload()
         with pytest.raises(Refused):
-            await house.writer.commit(refuse, payload)
+            await store.writer.commit(refuse, payload)
         return weakref.ref(payload)
 
-    await house.writer.commit(lambda _tx: None)
+    await store.writer.commit(lambda _tx: None)
     gc.collect()
     gc.disable()
     try:
         left = await attempt()
-        await house.writer.commit(lambda _tx: None)  # the writer's thread has let go of the group before
+        await store.writer.commit(lambda _tx: None)  # the writer's thread has let go of the group before
         assert left() is None
     finally:
         gc.enable()

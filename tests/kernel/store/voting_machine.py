@@ -20,7 +20,7 @@ from kernel.store.transitions.voting import Proposed, Voted
 from protocol.errors import Refused
 from protocol.message import USER
 from protocol.voting import BallotInfo
-from tests.kernel.store.hall import MEMBERS, SPACE, STARVATION_MS, Hall, asked
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, STARVATION_MS, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
 
 RUN: Final = "SELECT max(id) FROM workflows"
@@ -53,7 +53,7 @@ class VotingMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.database = self.open()
-        self.hall = Hall(self.database)
+        self.workspace = BusyWorkspace(self.database)
         self.papers: list[Paper] = []
         self.calls: list[tuple[str, str, tuple[str, ...], Proposed | Voted]] = []
         """What was answered: to whom, in which work, and for what."""
@@ -68,7 +68,7 @@ class VotingMachine(RuleBasedStateMachine):
 
     @initialize()
     def begin(self) -> None:
-        self.hall.begin()
+        self.workspace.begin()
         for who in ("alice", USER):
             self.create(who, "decision", "plurality", None, "creator-decides", 3600.0)
 
@@ -82,7 +82,7 @@ class VotingMachine(RuleBasedStateMachine):
 
     def work(self, who: str) -> str:
         """The instruction that a member is at."""
-        author = self.hall.author(who)
+        author = self.workspace.author(who)
         assert author is not None
         return author.instruction
 
@@ -117,7 +117,7 @@ class VotingMachine(RuleBasedStateMachine):
         if len(self.mine("open")) >= 16:
             return
         key = f"c{len(self.calls)}"
-        put = self.hall.create(who, what, key)
+        put = self.workspace.create(who, what, key)
         info = put.ballot
         counting = ProposalState(
             type=info.type,
@@ -125,7 +125,7 @@ class VotingMachine(RuleBasedStateMachine):
             options=tuple(one.id for one in info.options),
             electors=frozenset(MEMBERS),
             quorum=quorum or len(MEMBERS),
-            deadline_ms=self.hall.now_ms + round(seconds * 1000),
+            deadline_ms=self.workspace.now_ms + round(seconds * 1000),
             tie_breaker=info.resolution.tie_breaker,
             seed=f"{SPACE}/{self.run}/{info.id}",
         )
@@ -145,14 +145,14 @@ class VotingMachine(RuleBasedStateMachine):
         options = (*one.counting.options, "nonsense")
         chosen = options[choice % len(options)]
         key = f"v{len(self.calls)}"
-        stands = tally(one.counting, one.votes, self.hall.now_ms)
+        stands = tally(one.counting, one.votes, self.workspace.now_ms)
         tied = stands.tied if isinstance(stands, Undecided) and one.state == "open" else ()
         breaks = who == one.creator and who in one.votes and chosen in tied
-        in_time = one.state == "open" and self.hall.now_ms < one.counting.deadline_ms
+        in_time = one.state == "open" and self.workspace.now_ms < one.counting.deadline_ms
         same = one.votes.get(who) == chosen and not breaks
         may = in_time and chosen in one.counting.options and (who not in one.votes or breaks)
         try:
-            voted = self.hall.vote(who, one.name, chosen, key)
+            voted = self.workspace.vote(who, one.name, chosen, key)
         except Refused:
             assert not may and not same, (who, one, chosen)
             return
@@ -167,7 +167,7 @@ class VotingMachine(RuleBasedStateMachine):
             one.state, one.winner = "resolved", chosen
         else:
             one.votes[who] = chosen
-            self.settle(one, tally(one.counting, one.votes, self.hall.now_ms))
+            self.settle(one, tally(one.counting, one.votes, self.workspace.now_ms))
 
     @precondition(lambda self: any(one.votes for one in self.mine("open")))
     @rule(number=picks, choice=st.integers(0, 3))
@@ -185,10 +185,10 @@ class VotingMachine(RuleBasedStateMachine):
         if work != self.work(who):
             return
         if isinstance(answer, Proposed):
-            assert self.hall.create(who, asked(), words[0]) == answer
+            assert self.workspace.create(who, asked(), words[0]) == answer
         else:
             key, name, choice = words
-            assert self.hall.vote(who, name, choice, key) == answer
+            assert self.workspace.vote(who, name, choice, key) == answer
 
     @precondition(lambda self: self.mine("open"))
     @rule(who=people, paper=picks)
@@ -196,7 +196,7 @@ class VotingMachine(RuleBasedStateMachine):
         """Somebody takes one back, who may or may not."""
         one = self.mine("open")[paper % len(self.mine("open"))]
         try:
-            self.hall.cancel(who, one.name)
+            self.workspace.cancel(who, one.name)
         except Refused:
             assert who not in (one.creator, USER)
             return
@@ -206,16 +206,16 @@ class VotingMachine(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from((0.5, 10.0, 60.0)))
     def advance(self, seconds: float) -> None:
         """Time passes, and the alarm comes."""
-        self.hall.advance(seconds)
+        self.workspace.advance(seconds)
         self.expire()
 
     @rule(seconds=st.sampled_from((0.0, 5.0, 90.0)))
     def restart(self, seconds: float) -> None:
         """The kernel is away for a while; the next one takes over."""
-        self.hall.now_ms += round(seconds * 1000)
+        self.workspace.now_ms += round(seconds * 1000)
         self.reopen()
-        self.hall.restart()
-        self.hall.advance(0)
+        self.workspace.restart()
+        self.workspace.advance(0)
         self.expire()
 
     def reopen(self) -> None:
@@ -223,8 +223,8 @@ class VotingMachine(RuleBasedStateMachine):
 
     def expire(self) -> None:
         for one in self.mine("open"):
-            if one.counting.deadline_ms <= self.hall.now_ms:
-                self.settle(one, tally(one.counting, one.votes, self.hall.now_ms))
+            if one.counting.deadline_ms <= self.workspace.now_ms:
+                self.settle(one, tally(one.counting, one.votes, self.workspace.now_ms))
 
     @precondition(lambda self: len(self.papers) % 5 == 4)
     @rule()
@@ -232,8 +232,8 @@ class VotingMachine(RuleBasedStateMachine):
         """The workflow ends, and is started again."""
         for one in self.mine("open"):
             one.state = "cancelled"
-        self.hall.commit(stop_workflow, SPACE, "stopped", 0)
-        self.hall.begin()
+        self.workspace.commit(stop_workflow, SPACE, "stopped", 0)
+        self.workspace.begin()
 
     # -- what always holds -------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from kernel.workflows import tree_commits
 from kernel.workflows.branches import Branches, Tip
 from kernel.workflows.repository import Repository, unlock
 from protocol.errors import Refused
-from tests.kernel.workflows.git_ground import Ground, at, ground_in, made, planned, repository
+from tests.kernel.workflows.git_project import GitProject, at, ground_in, made, planned, repository
 
 pytestmark = pytest.mark.promise("P32")
 
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.promise("P32")
 class Team:
     """Two agents in trees of their own."""
 
-    def __init__(self, ground: Ground, git: Repository, coder: Worktree, tester: Worktree) -> None:
-        self.ground = ground
+    def __init__(self, git_project: GitProject, git: Repository, coder: Worktree, tester: Worktree) -> None:
+        self.git_project = git_project
         self.git = git
         self.branches = Branches(git)
         self.coder = coder
@@ -29,37 +29,37 @@ class Team:
     async def commits(self, tree: Worktree, **files: str) -> Tip:
         """``tree``'s agent writes files, which are committed."""
         for name, text in files.items():
-            self.ground.write(f"{name}.txt", text, tree)
+            self.git_project.write(f"{name}.txt", text, tree)
         return await self.branches.commit(tree, None, f"work of {tree.name}", tree.name)
 
     def tip(self, tree: Worktree) -> str:
-        return self.ground.git("rev-parse", tree.branch)
+        return self.git_project.git("rev-parse", tree.branch)
 
     def status(self, tree: Worktree) -> str:
-        return self.ground.git("status", "--porcelain", cwd=at(tree))
+        return self.git_project.git("status", "--porcelain", cwd=at(tree))
 
 
 @asynccontextmanager
 async def team(folder: Path) -> AsyncGenerator[Team]:
-    ground = ground_in(folder)
-    async with repository(ground) as git:
+    git_project = ground_in(folder)
+    async with repository(git_project) as git:
         base = await git.base()
         coder = await made(git, planned(base, git, "coder"))
         tester = await made(git, planned(base, git, "tester"))
-        yield Team(ground, git, coder, tester)
+        yield Team(git_project, git, coder, tester)
 
 
 async def test_what_is_not_committed_is_committed_once_and_ignored_files_are_not(tmp_path: Path) -> None:
     """A deleted file, a new one, a changed one; leftovers of a build and repositories inside stay out of it."""
     async with team(tmp_path) as us:
-        us.ground.write(".gitignore", "build/\n", us.coder)
-        us.ground.write("build/leftover", "x", us.coder)
-        us.ground.write("strange \n name.txt", "x", us.coder)
-        us.ground.git("init", "--quiet", "inner", cwd=at(us.coder))
+        us.git_project.write(".gitignore", "build/\n", us.coder)
+        us.git_project.write("build/leftover", "x", us.coder)
+        us.git_project.write("strange \n name.txt", "x", us.coder)
+        us.git_project.git("init", "--quiet", "inner", cwd=at(us.coder))
         at(us.coder, "a.txt").unlink()
         tip = await us.commits(us.coder, new="1\n")
         assert (tip.made, tip.ahead, tip.commit) == (True, 1, us.tip(us.coder))
-        files = us.ground.git("ls-tree", "-rz", "--name-only", tip.commit).split("\0")
+        files = us.git_project.git("ls-tree", "-rz", "--name-only", tip.commit).split("\0")
         assert files == [".gitignore", "new.txt", "strange \n name.txt", ""]
         again = await us.branches.commit(us.coder, None, "again", "coder")
         assert (again.made, again.commit) == (False, tip.commit)
@@ -98,8 +98,8 @@ async def test_a_branch_that_others_move_before_ours_does_is_left_where_they_hav
             take_over(writable)
             tree = writable.tree
             words = ("commit-tree", "-m", f"moved {tree.name}", "-p", tree.branch, f"{tree.branch}^{{tree}}")
-            theirs.append(us.ground.git(*words))
-            us.ground.git("update-ref", f"refs/heads/{tree.branch}", theirs[-1])
+            theirs.append(us.git_project.git(*words))
+            us.git_project.git("update-ref", f"refs/heads/{tree.branch}", theirs[-1])
 
         monkeypatch.setattr(tree_commits, "take_over", moves_between)
         with pytest.raises(Refused, match="git update-ref failed"):
@@ -107,7 +107,7 @@ async def test_a_branch_that_others_move_before_ours_does_is_left_where_they_hav
         assert (us.tip(us.coder), at(us.coder, "a.txt").read_text()) == (theirs[0], "two\n")
         monkeypatch.undo()
         tip = await us.branches.commit(us.coder, None, "work", "coder")
-        assert (us.ground.git("rev-parse", f"{tip.commit}^"), us.status(us.coder)) == (theirs[0], "")
+        assert (us.git_project.git("rev-parse", f"{tip.commit}^"), us.status(us.coder)) == (theirs[0], "")
         monkeypatch.setattr(tree_commits, "take_over", moves_between)
         with pytest.raises(Refused, match="git update-ref failed"):
             await us.branches.follow(us.tester, None, us.coder)
@@ -124,12 +124,12 @@ async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
     """Changed files that the colleague has in the same way are no work of its own: an interrupted try goes on."""
     async with team(tmp_path) as us:
         coder = await us.commits(us.coder, a="two\n", b="new\n")
-        us.ground.write("b.txt", "new\n", us.tester)
+        us.git_project.write("b.txt", "new\n", us.tester)
         followed = await us.branches.follow(us.tester, None, us.coder)
         assert (followed.commit, us.status(us.tester)) == (coder.commit, "")
         for tree in (us.coder, us.tester):  # neither goes because the other has the same
             assert await us.git.losses(tree) == "commits that are on no other branch: 1"
-        us.ground.write("b.txt", "mine\n", us.tester)
+        us.git_project.write("b.txt", "mine\n", us.tester)
         third = await us.commits(us.coder, b="newer\n")
         with pytest.raises(Refused, match=r"not committed would be lost: 'b\.txt'"):
             await us.branches.follow(us.tester, None, us.coder)
@@ -143,18 +143,18 @@ async def test_a_tree_follows_a_colleague_unless_it_has_work_of_its_own(
 async def test_what_git_ignores_in_a_tree_is_not_written_over_by_a_colleague(tmp_path: Path) -> None:
     """As files that ``.worktreeinclude`` names. Moved away, or the same as the colleague's, it keeps nobody."""
     async with team(tmp_path) as us:
-        us.ground.write(".gitignore", "own.txt\n", us.tester)
+        us.git_project.write(".gitignore", "own.txt\n", us.tester)
         await us.branches.commit(us.tester, None, "ignore", "tester")
         await us.branches.follow(us.coder, None, us.tester)
-        us.ground.write("own.txt", "the coder's\n", us.coder)
-        us.ground.git("add", "--force", "own.txt", cwd=at(us.coder))
+        us.git_project.write("own.txt", "the coder's\n", us.coder)
+        us.git_project.git("add", "--force", "own.txt", cwd=at(us.coder))
         coder = await us.commits(us.coder)
-        us.ground.write("own.txt", "SECRET\n", us.tester)
+        us.git_project.write("own.txt", "SECRET\n", us.tester)
         head = us.tip(us.tester)
         with pytest.raises(Refused, match=r"git ignores would be lost.*'own\.txt'"):
             await us.branches.follow(us.tester, None, us.coder)
         assert (at(us.tester, "own.txt").read_text(), us.tip(us.tester)) == ("SECRET\n", head)
-        us.ground.write("own.txt", "the coder's\n", us.tester)
+        us.git_project.write("own.txt", "the coder's\n", us.tester)
         await us.branches.follow(us.tester, None, us.coder)
         assert us.tip(us.tester) == coder.commit
 
@@ -168,7 +168,7 @@ async def test_a_merge_takes_both_sides_or_names_the_files_and_changes_nothing(t
         await us.commits(us.coder, b="theirs again\n")
         await us.commits(us.tester, c="mine\n")
         both = await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")
-        assert us.ground.git("rev-list", "--count", "--merges", both.commit) == "1"
+        assert us.git_project.git("rev-list", "--count", "--merges", both.commit) == "1"
         assert at(us.tester, "b.txt").read_text() + at(us.tester, "c.txt").read_text() == "theirs again\nmine\n"
         assert us.status(us.tester) == ""
         assert (await us.branches.take(us.tester, None, us.coder, "merge", "take", "tester")).commit == both.commit
@@ -185,15 +185,15 @@ async def test_a_reset_keeps_what_it_leaves_and_the_tree_stays_for_it(tmp_path: 
     async with team(tmp_path) as us:
         coder = await us.commits(us.coder, a="theirs\n")
         await us.commits(us.tester, a="mine\n")
-        us.ground.write("d.txt", "not committed\n", us.tester)
+        us.git_project.write("d.txt", "not committed\n", us.tester)
         tip = await us.branches.take(us.tester, None, us.coder, "reset", "left", "tester")
         assert (tip.commit, at(us.tester, "a.txt").read_text()) == (coder.commit, "theirs\n")
         assert not at(us.tester, "d.txt").exists()
-        assert us.ground.git("show", f"{tip.left}:d.txt") == "not committed"
-        assert us.ground.git("show", f"{tip.left}~1:a.txt") == "mine"
+        assert us.git_project.git("show", f"{tip.left}:d.txt") == "not committed"
+        assert us.git_project.git("show", f"{tip.left}~1:a.txt") == "mine"
         assert await us.git.losses(us.tester) == "commits that are on no other branch: 3"
         await us.git.remove(us.tester, force=True)
-        assert us.ground.git("for-each-ref", "refs/awk") == ""
+        assert us.git_project.git("for-each-ref", "refs/awk") == ""
         assert us.tip(us.coder) == coder.commit
 
 
@@ -203,10 +203,10 @@ async def test_nothing_is_committed_over_what_is_half_done(tmp_path: Path, scrip
     """Another branch is checked out, or a merge has conflicts: it is said, and left to who began it."""
     async with team(tmp_path) as us:
         await us.commits(us.coder, a="theirs\n")
-        us.ground.git("branch", "theirs", us.coder.branch)
+        us.git_project.git("branch", "theirs", us.coder.branch)
         mine = await us.commits(us.tester, a="mine\n")
-        us.ground.try_git("-C", us.tester.path, "-c", "user.name=a", "-c", "user.email=a@b", *script.split()[1:])
-        us.ground.write("e.txt", "x", us.tester)
+        us.git_project.try_git("-C", us.tester.path, "-c", "user.name=a", "-c", "user.email=a@b", *script.split()[1:])
+        us.git_project.write("e.txt", "x", us.tester)
         with pytest.raises(Refused, match=r"is checked out in|is under way in"):
             await us.branches.commit(us.tester, None, "work", "tester")
         assert us.tip(us.tester) == mine.commit

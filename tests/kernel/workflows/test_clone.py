@@ -24,7 +24,7 @@ from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.repository import Repository, unlock
 from protocol.errors import Refused
 from protocol.ipc import Sandbox
-from tests.kernel.workflows.git_ground import Ground, at, ground_in, launched, planned, repository
+from tests.kernel.workflows.git_project import GitProject, at, ground_in, launched, planned, repository
 
 BWRAP = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
 pytestmark = [
@@ -37,7 +37,7 @@ pytestmark = [
 class Confined:
     """A tree with a clone, and its agent."""
 
-    ground: Ground
+    git_project: GitProject
     git: Repository
     tree: Worktree
 
@@ -47,8 +47,8 @@ class Confined:
             private_bytes=1 << 20,
             program=BWRAP or "",
             writable=(self.tree.path, clone_of(self.tree)),
-            readable=(str(self.ground.root), *shared_objects(self.tree)),
-            hidden=(str(self.ground.folder / "trees"),),
+            readable=(str(self.git_project.root), *shared_objects(self.tree)),
+            hidden=(str(self.git_project.folder / "trees"),),
             instead={f"{self.tree.path}/.git": link_of(self.tree)},
         )
 
@@ -59,7 +59,7 @@ class Confined:
         done = subprocess.run(
             ("/bin/sh", "-ec", script),
             cwd=self.tree.path,
-            env={**self.ground.environ, **env, **who, "BRANCH": f"refs/heads/{self.tree.branch}"},
+            env={**self.git_project.environ, **env, **who, "BRANCH": f"refs/heads/{self.tree.branch}"},
             capture_output=True,
             text=True,
             check=True,
@@ -67,7 +67,7 @@ class Confined:
         return done.stdout.strip()
 
     def branch(self) -> str:
-        return self.ground.git("rev-parse", self.tree.branch)
+        return self.git_project.git("rev-parse", self.tree.branch)
 
 
 @asynccontextmanager
@@ -77,11 +77,11 @@ async def confined(folder: Path) -> AsyncGenerator[Confined]:
 
 
 async def confined_in(folder: Path, launcher: Launcher) -> Confined:
-    ground = ground_in(folder)
-    git = ground.repository(launcher)
+    git_project = ground_in(folder)
+    git = git_project.repository(launcher)
     tree = planned(await git.base(), git)
     return Confined(
-        ground, git, msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree, confined=True))
+        git_project, git, msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree, confined=True))
     )
 
 
@@ -99,14 +99,14 @@ async def test_commits_come_back_as_often_as_they_are_looked_for(tmp_path: Path)
             one.do(script)
             await one.git.changes(one.tree, box=one.box)
             assert one.branch() == one.do("git rev-parse HEAD")
-            assert one.ground.git("status", "--porcelain", cwd=at(one.tree)) == ""
+            assert one.git_project.git("status", "--porcelain", cwd=at(one.tree)) == ""
         assert one.branch() == one.tree.base
-        assert one.ground.git("fsck", "--strict", "--no-dangling") == ""
+        assert one.git_project.git("fsck", "--strict", "--no-dangling") == ""
         assert await one.git.losses(one.tree, box=one.box) is None
         await one.git.remove(one.tree, box=one.box)
         assert not has_clone(one.tree)
         assert list(one.git.place.iterdir()) == []
-        assert one.ground.git("branch", "--list", "awk/*") == ""
+        assert one.git_project.git("branch", "--list", "awk/*") == ""
 
 
 async def test_work_that_does_not_come_back_keeps_the_tree(tmp_path: Path) -> None:
@@ -152,19 +152,19 @@ async def test_what_is_no_sound_branch_is_not_taken(
                     await one.git.losses(one.tree, box=one.box)
                 assert caught.value.code == "setup_failed"
                 assert one.branch() == one.tree.base
-                assert one.ground.git("fsck", "--strict", "--no-dangling") == ""
+                assert one.git_project.git("fsck", "--strict", "--no-dangling") == ""
 
 
 async def test_an_agent_that_is_confined_later_goes_on_in_a_clone(tmp_path: Path) -> None:
     """Its file was edited: what is in the tree stays, and the branch is the same."""
-    ground = ground_in(tmp_path)
-    async with repository(ground) as git:
+    git_project = ground_in(tmp_path)
+    async with repository(git_project) as git:
         tree = planned(await git.base(), git)
         tree = msgspec.structs.replace(tree, state="made", git_dir=await git.add(tree))
-        ground.write("n.txt", "1\n", tree)
-        ground.commit(tree)
+        git_project.write("n.txt", "1\n", tree)
+        git_project.commit(tree)
         await git.confine(tree)
-        one = Confined(ground, git, tree)
+        one = Confined(git_project, git, tree)
         assert one.do("git log -1 --format=%s; git status --porcelain") == "work"
         one.do("echo 2 > n.txt; git commit -qam more")
         assert len((await git.changes(tree, box=one.box)).commits) == 2
@@ -214,8 +214,8 @@ async def test_a_git_that_is_cancelled_leaves_no_lock_on_a_branch_and_takes_nobo
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: bool
 ) -> None:
     """git was killed between its lock and its end; the lock of another one holds another commit."""
-    ground = ground_in(tmp_path)
-    lock, tip = ground.root / ".git/refs/heads/main.lock", ground.git("rev-parse", "main")
+    git_project = ground_in(tmp_path)
+    lock, tip = git_project.root / ".git/refs/heads/main.lock", git_project.git("rev-parse", "main")
     begun = trio.Event()
 
     async def hangs(*_: object, **__: object) -> None:
@@ -224,8 +224,8 @@ async def test_a_git_that_is_cancelled_leaves_no_lock_on_a_branch_and_takes_nobo
         await trio.sleep_forever()
 
     async with launched(tmp_path) as launcher:
-        git = ProjectGit(tmp_path / "views", launcher=launcher, environ=ground.environ, own_bin=frozenset())
-        async with git.view(GitDirectory(str(ground.root / ".git"), str(ground.root / ".git"), "")) as view:
+        git = ProjectGit(tmp_path / "views", launcher=launcher, environ=git_project.environ, own_bin=frozenset())
+        async with git.view(GitDirectory(str(git_project.root / ".git"), str(git_project.root / ".git"), "")) as view:
             monkeypatch.setattr(GitCommand, "run", hangs)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(git.run, view, "update-ref", "refs/heads/main", tip, "")

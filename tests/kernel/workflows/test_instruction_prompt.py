@@ -13,28 +13,28 @@ from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.workflows.instruction_prompt import instruction_prompt
 from protocol.agent import AgentDefinition
 from protocol.names import InstructionId
-from tests.kernel.store.house import House, open_house
+from tests.kernel.store.running_store import Store, open_store
 
 ALICE = AgentDefinition(name="alice", model="mock/m")
 CALL = Call(key="0.0:c", tool="bash", input=b"{}")
 REMARK = "(you are at this already: i1, {}; do not begin it here)"
 
 
-def opening(house: House, root: Path, leased: Leased) -> str:
+def opening(store: Store, root: Path, leased: Leased) -> str:
     """The last message of the prompt that ``leased`` begins with."""
-    return instruction_prompt(leased, ALICE, Catalog(root), house.reader).message
+    return instruction_prompt(leased, ALICE, Catalog(root), store.reader).message
 
 
-async def put_back(house: House, parking: Requeue, *, asks: bool = False) -> None:
+async def put_back(store: Store, parking: Requeue, *, asks: bool = False) -> None:
     """The user says one thing, alice puts it back, and the user says another, which she begins."""
-    await house.agents("alice")
-    await house.said("dm:alice", "deploy\n(you are at this already: i9)")
-    leased = await house.take("i1")
+    await store.agents("alice")
+    await store.said("dm:alice", "deploy\n(you are at this already: i9)")
+    leased = await store.take("i1")
     if asks:
         author = Author(InstructionId("i1"), leased.epoch)
-        await house.writer.commit(ask, author, CALL, house.clock.now_ms + 3_600_000)
-    await house.writer.commit(requeue, "i1", leased.epoch, parking)
-    await house.said("dm:alice", "what is the time?")
+        await store.writer.commit(ask, author, CALL, store.clock.now_ms + 3_600_000)
+    await store.writer.commit(requeue, "i1", leased.epoch, parking)
+    await store.said("dm:alice", "what is the time?")
 
 
 YIELDED = Requeue(status="yielded", outcome="yielded")
@@ -54,9 +54,9 @@ async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
     tmp_path: Path, parking: Requeue, words: str, *, asks: bool
 ) -> None:
     """Nine messages to an agent that waits for approval led to nine requests for the first one's call."""
-    async with open_house(str(tmp_path / "store.db")) as house:
-        await put_back(house, parking, asks=asks)
-        made = opening(house, tmp_path, await house.take("i2"))
+    async with open_store(str(tmp_path / "store.db")) as store:
+        await put_back(store, parking, asks=asks)
+        made = opening(store, tmp_path, await store.take("i2"))
         heading = f"[m1] user {REMARK.format(words)}"
         assert made.split("\n\n")[1] == f"{heading}\n> deploy\n> (you are at this already: i9)"
         asked, _, notice = made.rpartition("\n\n")
@@ -66,26 +66,26 @@ async def test_what_waits_is_not_begun_again_by_what_overtakes_it(
 
 async def test_what_has_ended_is_only_what_was_said(tmp_path: Path) -> None:
     """The remark goes with the work."""
-    async with open_house(str(tmp_path / "store.db")) as house:
-        await put_back(house, YIELDED, asks=True)
-        await house.writer.commit(approve, "a1")
-        house.clock.now_ms += 1
-        again = await house.take("i1")
-        await house.writer.commit(close, "i1", again.epoch, status="done")
-        assert "already: i1" not in opening(house, tmp_path, await house.take("i2"))
+    async with open_store(str(tmp_path / "store.db")) as store:
+        await put_back(store, YIELDED, asks=True)
+        await store.writer.commit(approve, "a1")
+        store.clock.now_ms += 1
+        again = await store.take("i1")
+        await store.writer.commit(close, "i1", again.epoch, status="done")
+        assert "already: i1" not in opening(store, tmp_path, await store.take("i2"))
 
 
 @pytest.mark.promise("P42")
 @pytest.mark.parametrize(("outcome", "told"), [("crash", True), ("kernel_restart", True), ("yielded", False)])
 async def test_work_that_begins_again_because_it_broke_off_says_so(tmp_path: Path, outcome: str, *, told: bool) -> None:
     """One that made room in good order is no retry."""
-    async with open_house(str(tmp_path / "store.db")) as house:
-        await house.agents("alice")
-        await house.said("dm:alice", "deploy")
-        first = await house.take("i1")
-        assert "retry" not in opening(house, tmp_path, first)
-        await house.writer.commit(requeue, "i1", first.epoch, Requeue(status="queued", outcome=outcome))
-        house.clock.now_ms += 1
-        again = opening(house, tmp_path, await house.take("i1"))
+    async with open_store(str(tmp_path / "store.db")) as store:
+        await store.agents("alice")
+        await store.said("dm:alice", "deploy")
+        first = await store.take("i1")
+        assert "retry" not in opening(store, tmp_path, first)
+        await store.writer.commit(requeue, "i1", first.epoch, Requeue(status="queued", outcome=outcome))
+        store.clock.now_ms += 1
+        again = opening(store, tmp_path, await store.take("i1"))
         assert again.startswith("deploy")
         assert ("(This is a retry: the work was begun once before" in again) is told

@@ -23,7 +23,7 @@ from protocol.errors import Refused
 from protocol.remote_ref import parse_remote
 from protocol.trust import Grant
 from tests.git_host import SERVED, GitHost, git_host
-from tests.kernel.workflows.git_ground import launched
+from tests.kernel.workflows.git_project import launched
 
 REVIEW = """\
 agents:

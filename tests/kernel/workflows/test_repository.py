@@ -13,39 +13,39 @@ from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.repository import INCLUDE, Changed, Repository
 from kernel.workflows.worktrees import copy_included
 from protocol.errors import Refused
-from tests.kernel.workflows.git_ground import Ground, at, ground_in, launched, made, planned, repository
+from tests.kernel.workflows.git_project import GitProject, at, ground_in, launched, made, planned, repository
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
+def git_project(tmp_path: Path) -> GitProject:
     return ground_in(tmp_path)
 
 
-async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_agent(ground: Ground) -> None:
+async def test_a_tree_is_measured_with_what_is_new_and_changes_nothing_for_its_agent(git_project: GitProject) -> None:
     """Branch and tree of its own; committed, uncommitted and new lines; the agent's index is not touched."""
-    async with repository(ground) as git:
-        ground.write("a.txt", "dirty\n")
+    async with repository(git_project) as git:
+        git_project.write("a.txt", "dirty\n")
         base = await git.base()
-        assert (base.commit, base.folder, base.changed) == (ground.git("rev-parse", "HEAD"), "", 1)
+        assert (base.commit, base.folder, base.changed) == (git_project.git("rev-parse", "HEAD"), "", 1)
         tree = await made(git, planned(base, git))
         assert at(tree, "a.txt").read_text() == "one\n"
-        ground.write("b.txt", "1\n2\n", tree)
-        ground.commit(tree)
-        ground.write("a.txt", "two\n", tree)
-        ground.write("näw file", "3\n", tree)
-        before = ground.git("status", "--porcelain", "-z", cwd=at(tree))
+        git_project.write("b.txt", "1\n2\n", tree)
+        git_project.commit(tree)
+        git_project.write("a.txt", "two\n", tree)
+        git_project.write("näw file", "3\n", tree)
+        before = git_project.git("status", "--porcelain", "-z", cwd=at(tree))
         changes = await git.changes(tree, patch=True)
         assert changes.files == (Changed("a.txt", 1, 1), Changed("b.txt", 2, 0), Changed("näw file", 1, 0))
         assert [subject for _, subject in changes.commits] == ["work"]
         assert "+two\n" in changes.patch
         assert "+3\n" in changes.patch
-        assert ground.git("status", "--porcelain", "-z", cwd=at(tree)) == before
+        assert git_project.git("status", "--porcelain", "-z", cwd=at(tree)) == before
         assert await git.losses(tree) == "changed or new files that are not committed: 2"
         assert list(git.place.glob(".index*")) == []
 
 
 async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(
-    ground: Ground, monkeypatch: pytest.MonkeyPatch
+    git_project: GitProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is the same for the project, its refs and every tree; what it says now is what counts."""
     asked: list[str] = []
@@ -56,45 +56,45 @@ async def test_settings_are_read_once_for_all_trees_and_anew_when_they_change(
         return await said(self, view, *words, **more)
 
     monkeypatch.setattr(ProjectGit, "said", counted)
-    async with repository(ground) as git:
+    async with repository(git_project) as git:
         tree = await made(git, planned(await git.base(), git))
         assert await git.losses(tree) is None
         await git.remove(tree)
         assert asked.count("config") == 1
-        ground.git("config", "core.worktree", str(ground.folder))
+        git_project.git("config", "core.worktree", str(git_project.folder))
         with pytest.raises(Refused, match=r"core\.worktree"):
             await git.base()
     assert asked.count("config") == 2
 
 
-async def test_what_would_be_lost_keeps_a_tree_and_what_would_not_goes_with_its_branch(ground: Ground) -> None:
+async def test_what_would_be_lost_keeps_a_tree_and_what_would_not_goes_with_its_branch(git_project: GitProject) -> None:
     """Unpushed commits keep it; merged ones do not; ignored files go with it; an unmerged branch stays."""
-    async with repository(ground) as git:
-        ground.write(".gitignore", "*.log\n")
-        ground.commit()
+    async with repository(git_project) as git:
+        git_project.write(".gitignore", "*.log\n")
+        git_project.commit()
         tree = await made(git, planned(await git.base(), git))
-        ground.write("b.txt", "1\n", tree)
-        ground.write("x.log", "noise\n", tree)
-        ground.commit(tree)
+        git_project.write("b.txt", "1\n", tree)
+        git_project.write("x.log", "noise\n", tree)
+        git_project.commit(tree)
         assert await git.losses(tree) == "commits that are on no other branch: 1"
-        ground.git("merge", "--quiet", tree.branch)
+        git_project.git("merge", "--quiet", tree.branch)
         assert await git.losses(tree) is None
         await git.remove(tree)
         assert not git.place.joinpath("review").exists()
-        assert ground.git("branch", "--list", "awk/*") == ""
-        assert "worktrees" not in ground.git("worktree", "list")
+        assert git_project.git("branch", "--list", "awk/*") == ""
+        assert "worktrees" not in git_project.git("worktree", "list")
         other = await made(git, planned(await git.base(), git, "bob"))
-        ground.write("c.txt", "1\n", other)
-        ground.commit(other)
+        git_project.write("c.txt", "1\n", other)
+        git_project.commit(other)
         await git.remove(other)
-        assert ground.git("branch", "--list", "awk/*", "--format=%(refname:short)") == other.branch
+        assert git_project.git("branch", "--list", "awk/*", "--format=%(refname:short)") == other.branch
 
 
-async def test_a_changed_tree_is_not_removed_whoever_asks(ground: Ground) -> None:
+async def test_a_changed_tree_is_not_removed_whoever_asks(git_project: GitProject) -> None:
     """claude-code 70456 and kin: git itself has the last word, and it is never overruled."""
-    async with repository(ground) as git:
+    async with repository(git_project) as git:
         tree = await made(git, planned(await git.base(), git))
-        ground.write("new.txt", "1\n", tree)
+        git_project.write("new.txt", "1\n", tree)
         with pytest.raises(Refused, match="contains modified or untracked files"):
             await git.remove(tree)
         assert at(tree, "new.txt").exists()
@@ -106,24 +106,24 @@ async def test_what_an_interrupted_try_left_is_made_anew(tmp_path: Path, subtest
     async with launched(tmp_path) as launcher:
         for left in ("lock", "branch", "half", "locked", "folder", "whole"):
             with subtests.test(left):
-                ground = ground_in(tmp_path / left)
-                git = ground.repository(launcher)
+                git_project = ground_in(tmp_path / left)
+                git = git_project.repository(launcher)
                 tree = planned(await git.base(), git)
-                await leave(left, ground, git, tree)
+                await leave(left, git_project, git, tree)
                 again = await made(git, tree)
                 assert at(tree, "a.txt").read_text() == "one\n"
                 assert await git.losses(again) is None
-                assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 2
+                assert git_project.git("worktree", "list", "--porcelain").count("worktree ") == 2
 
 
-async def leave(left: str, ground: Ground, git: Repository, tree: Worktree) -> None:
+async def leave(left: str, git_project: GitProject, git: Repository, tree: Worktree) -> None:
     """Do what a try does that is killed."""
     if left == "lock":
-        lock = ground.root / ".git/refs/heads" / f"{tree.branch}.lock"
+        lock = git_project.root / ".git/refs/heads" / f"{tree.branch}.lock"
         lock.parent.mkdir(parents=True)
         lock.touch()
     elif left == "branch":
-        ground.git("branch", tree.branch)
+        git_project.git("branch", tree.branch)
     elif left == "folder":
         at(tree).mkdir(parents=True)
         at(tree, "half").write_text("x")
@@ -143,106 +143,108 @@ async def test_a_removal_that_was_interrupted_goes_on(tmp_path: Path, subtests: 
     async with launched(tmp_path) as launcher:
         for gone in (("a.txt",), ("a.txt", ".git"), (".git",)):
             with subtests.test(str(gone)):
-                ground = ground_in(tmp_path / "-".join(gone))
-                git = ground.repository(launcher)
+                git_project = ground_in(tmp_path / "-".join(gone))
+                git = git_project.repository(launcher)
                 tree = msgspec.structs.replace(await made(git, planned(await git.base(), git)), state="removing")
                 for name in gone:
                     at(tree, name).unlink()
-                ground.write("mine.txt", "1\n", tree)
+                git_project.write("mine.txt", "1\n", tree)
                 assert await git.losses(tree) == "changed or new files that are not committed: 1"
                 at(tree, "mine.txt").unlink()
                 assert await git.losses(tree) is None
                 await git.remove(tree)
-                assert ground.git("worktree", "list", "--porcelain").count("worktree ") == 1
+                assert git_project.git("worktree", "list", "--porcelain").count("worktree ") == 1
                 assert not at(tree).exists()
 
 
-async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(ground: Ground) -> None:
+async def test_a_tree_that_somebody_deleted_comes_back_with_its_commits(git_project: GitProject) -> None:
     """vibe-kanban 1571: a vanished tree is no running one."""
-    async with repository(ground) as git:
+    async with repository(git_project) as git:
         tree = await made(git, planned(await git.base(), git))
-        ground.write("b.txt", "1\n", tree)
-        ground.commit(tree)
+        git_project.write("b.txt", "1\n", tree)
+        git_project.commit(tree)
         shutil.rmtree(at(tree))
         await git.add(tree)
         assert at(tree, "b.txt").exists()
 
 
-async def test_a_branch_of_somebody_else_is_not_taken(ground: Ground) -> None:
+async def test_a_branch_of_somebody_else_is_not_taken(git_project: GitProject) -> None:
     """A name in use is said, not forced."""
-    async with repository(ground) as git:
+    async with repository(git_project) as git:
         base = await git.base()
         tree = planned(base, git)
-        ground.git("checkout", "--quiet", "-b", tree.branch)
-        with pytest.raises(Refused, match=f"{tree.branch} is checked out in {ground.root}"):
+        git_project.git("checkout", "--quiet", "-b", tree.branch)
+        with pytest.raises(Refused, match=f"{tree.branch} is checked out in {git_project.root}"):
             await git.add(tree)
-        ground.write("b.txt", "1\n")
-        ground.commit()
-        ground.git("checkout", "--quiet", "main")
+        git_project.write("b.txt", "1\n")
+        git_project.commit()
+        git_project.git("checkout", "--quiet", "main")
         with pytest.raises(Refused, match=f"there is a branch {tree.branch} already"):
             await git.add(tree)
 
 
 @pytest.mark.promise("P28")
-async def test_nothing_that_the_repository_brings_along_is_run(ground: Ground) -> None:
+async def test_nothing_that_the_repository_brings_along_is_run(git_project: GitProject) -> None:
     """Hooks, filters, monitors, diffs of its own configuration; not even by way of a forged .git."""
-    canary = ground.folder / "pwned"
+    canary = git_project.folder / "pwned"
     evil = f"touch {canary}; cat"
-    hook = ground.root / ".git/hooks/post-checkout"
+    hook = git_project.root / ".git/hooks/post-checkout"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch {canary}\n")
     hook.chmod(0o755)
-    ground.write(".gitattributes", "*.txt filter=evil diff=evil\n")
-    ground.git("add", "--all")
-    ground.git("commit", "--quiet", "-m", "evil")
+    git_project.write(".gitattributes", "*.txt filter=evil diff=evil\n")
+    git_project.git("add", "--all")
+    git_project.git("commit", "--quiet", "-m", "evil")
     for name in ("filter.evil.smudge", "filter.evil.clean", "core.fsmonitor", "diff.external", "diff.evil.textconv"):
-        ground.git("config", name, evil)
-    ground.git("config", "filter.evil.required", "true")
-    async with repository(ground) as git:
+        git_project.git("config", name, evil)
+    git_project.git("config", "filter.evil.required", "true")
+    async with repository(git_project) as git:
         tree = await made(git, planned(await git.base(), git))
-        ground.write("a.txt", "two\n", tree)
-        ground.write("n.txt", "three\n", tree)
-        at(tree, ".git").write_text(f"gitdir: {ground.folder}/elsewhere\n")
+        git_project.write("a.txt", "two\n", tree)
+        git_project.write("n.txt", "three\n", tree)
+        at(tree, ".git").write_text(f"gitdir: {git_project.folder}/elsewhere\n")
         assert len((await git.changes(tree, patch=True)).files) == 2
         assert await git.losses(tree) == "changed or new files that are not committed: 2"
     assert not canary.exists()
 
 
-async def test_files_that_are_named_and_ignored_come_along_and_through_no_link(ground: Ground, tmp_path: Path) -> None:
+async def test_files_that_are_named_and_ignored_come_along_and_through_no_link(
+    git_project: GitProject, tmp_path: Path
+) -> None:
     """.worktreeinclude: what git does not carry; agent-deck and claude-squad PR 270."""
-    ground.write(".gitignore", ".env\nconf/\nbuild/\n")
-    ground.write(INCLUDE, ".env\nconf/*.json\nuntracked.txt\n")
-    ground.commit()
+    git_project.write(".gitignore", ".env\nconf/\nbuild/\n")
+    git_project.write(INCLUDE, ".env\nconf/*.json\nuntracked.txt\n")
+    git_project.commit()
     for path in (".env", "conf/a.json", "conf/b.txt", "build/out", "untracked.txt"):
-        ground.write(path, "secret\n")
-    (ground.root / ".env").chmod(0o600)
-    async with repository(ground) as git:
+        git_project.write(path, "secret\n")
+    (git_project.root / ".env").chmod(0o600)
+    async with repository(git_project) as git:
         names = await git.included()
         assert names == (".env", "conf/a.json")
         tree = await made(git, planned(await git.base(), git))
-        copy_included(names, ground.root, tree)
+        copy_included(names, git_project.root, tree)
         assert at(tree, "conf/a.json").read_text() == "secret\n"
         assert at(tree, ".env").stat().st_mode & 0o777 == 0o600
         assert await git.losses(tree) is None
         other = await made(git, planned(await git.base(), git, "bob"))
         at(other, "conf").symlink_to(tmp_path)
         with pytest.raises(Refused, match="cannot be copied"):
-            copy_included(names, ground.root, other)
+            copy_included(names, git_project.root, other)
         assert not (tmp_path / "a.json").exists()
 
 
-async def test_a_project_within_a_repository_keeps_its_place(ground: Ground) -> None:
+async def test_a_project_within_a_repository_keeps_its_place(git_project: GitProject) -> None:
     """claude-squad 141: agents work in the same folder of their tree."""
-    ground.write("packages/app/x", "1\n")
-    ground.commit()
-    async with launched(ground.folder) as launcher:
-        git = ground.repository(launcher, ground.root / "packages/app")
+    git_project.write("packages/app/x", "1\n")
+    git_project.commit()
+    async with launched(git_project.folder) as launcher:
+        git = git_project.repository(launcher, git_project.root / "packages/app")
         base = await git.base()
         assert base.folder == "packages/app"
         assert (await made(git, planned(base, git))).cwd.endswith("/alice/packages/app")
-        (ground.root / "loose").mkdir()
+        (git_project.root / "loose").mkdir()
         with pytest.raises(Refused, match="loose is not in the repository"):
-            await ground.repository(launcher, ground.root / "loose").base()
+            await git_project.repository(launcher, git_project.root / "loose").base()
 
 
 async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, subtests: pytest.Subtests) -> None:
@@ -251,10 +253,10 @@ async def test_where_there_can_be_no_tree_that_is_said(tmp_path: Path, subtests:
     async with launched(tmp_path) as launcher:
         for what, why in reasons.items():
             with subtests.test(what):
-                ground = Ground(tmp_path / what)
-                ground.root.mkdir(parents=True)
+                git_project = GitProject(tmp_path / what)
+                git_project.root.mkdir(parents=True)
                 if what != "none":
-                    ground.git("init", "--quiet", *(["--bare"] if what == "bare" else []))
+                    git_project.git("init", "--quiet", *(["--bare"] if what == "bare" else []))
                 with pytest.raises(Refused, match=why) as caught:
-                    await ground.repository(launcher).base()
+                    await git_project.repository(launcher).base()
                 assert caught.value.code == "bad_definition"

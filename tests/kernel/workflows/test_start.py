@@ -22,8 +22,8 @@ from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.budget import RunBudget
 from protocol.errors import Refused
-from tests.kernel.store.house import House, open_house
-from tests.kernel.workflows.git_ground import launched
+from tests.kernel.store.running_store import Store, open_store
+from tests.kernel.workflows.git_project import launched
 
 MOCK = "backend: mock, mock: [{text: x}]"
 REVIEW = f"""\
@@ -72,33 +72,33 @@ def refusal(catalog: Catalog, what: RunRequest | None = None) -> Refused:
 class Stage:
     """A store and a launcher that run."""
 
-    house: House
+    store: Store
     launcher: Launcher
 
     async def start(self, prepared: Prepared, repository: Repository | None = None) -> StartedRun:
         environ = {"PATH": "/usr/bin:/bin", "CANARY": "secret"}
-        house = self.house
+        store = self.store
         return await start(
             prepared,
             launcher=self.launcher,
-            writer=house.writer,
+            writer=store.writer,
             environ=environ,
-            now_ms=lambda: house.clock.now_ms,
+            now_ms=lambda: store.clock.now_ms,
             repository=repository,
         )
 
     async def refused(self, prepared: Prepared) -> Refused:
         with pytest.raises(Refused) as caught:
             await self.start(prepared)
-        assert self.house.reader.now(workflows.running) == ()
-        assert self.house.reader.now(messages.channel, prepared.place, 10) == ()
+        assert self.store.reader.now(workflows.running) == ()
+        assert self.store.reader.now(messages.channel, prepared.place, 10) == ()
         return caught.value
 
 
 @asynccontextmanager
 async def stage(tmp_path: Path) -> AsyncGenerator[Stage]:
-    async with open_house(":memory:") as house, launched(tmp_path) as launcher:
-        yield Stage(house, launcher)
+    async with open_store(":memory:") as store, launched(tmp_path) as launcher:
+        yield Stage(store, launcher)
 
 
 @pytest.mark.promise("CF16", "P19")
@@ -107,11 +107,11 @@ async def test_a_started_workflow_has_its_members_and_its_kickoff(catalog: Catal
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog, asked("--who", '$(id) @bob "x"', tag="t1")))
         assert (started.space, started.place) == ("review:t1#1", "review:t1")
-        [record] = on.house.reader.now(workflows.running)
+        [record] = on.store.reader.now(workflows.running)
         assert (record.name, record.mode, record.file) == ("review", "run", ".workflows/review.yaml")
-        assert record.deadline_ms == on.house.clock.now_ms + 7_200_000
+        assert record.deadline_ms == on.store.clock.now_ms + 7_200_000
         kickoff = next(
-            said for said in on.house.reader.now(messages.channel, started.space, 10) if said.kind == "kickoff"
+            said for said in on.store.reader.now(messages.channel, started.space, 10) if said.kind == "kickoff"
         )
         assert kickoff.text == '@alice in t1 for $(id) @bob "x": @bob [$(id) @bob "x"]\n'
         assert kickoff.to == ("alice",)
@@ -126,7 +126,7 @@ async def test_a_member_is_its_file_as_it_is_now_with_the_overrides_of_the_workf
         started = await on.start(checked(catalog))
 
         def now(key: str, space: str) -> tuple[str, int, int]:
-            definition = definition_for(key, space, catalog, on.house.reader)
+            definition = definition_for(key, space, catalog, on.store.reader)
             return definition.name, definition.max_steps, definition.max_tokens
 
         (catalog.root / ".agents" / "alice.yaml").write_text(f"{{{MOCK}, max_tokens: 99}}")
@@ -168,7 +168,7 @@ async def test_a_step_sees_the_project_and_little_else(catalog: Catalog, tmp_pat
     write(catalog, STEP + "{shell: 'pwd; cat; echo ${CANARY:-none}', as: out}")
     async with stage(tmp_path) as on:
         started = await on.start(checked(catalog))
-        said = on.house.reader.now(messages.channel, started.space, 10)
+        said = on.store.reader.now(messages.channel, started.space, 10)
     assert said[-1].text == f"@alice\n```out\n{catalog.root}\nnone\n```"
 
 
@@ -278,7 +278,7 @@ async def test_of_two_budgets_the_stricter_holds(
         begun = await on.start(
             checked(catalog, RunRequest(trust=True, max_tokens=flags.tokens, max_cost_usd=flags.usd))
         )
-        money = on.house.reader.now(spending.of_run, begun.run)
+        money = on.store.reader.now(spending.of_run, begun.run)
         assert money is not None
         assert RunBudget(tokens=money.budget_tokens, usd=money.budget_usd) == holds
 
@@ -288,9 +288,9 @@ async def test_what_was_started_has_a_wall_time_only_if_its_file_says_so(catalog
     write(catalog, "agents: {alice: {ref: alice}}\nlimits: {wall_time: 1m}\n")
     async with stage(tmp_path) as on:
         begun = await on.start(prepare(catalog, StartRequest(workflow="review"), environ={}))
-        money = on.house.reader.now(spending.of_run, begun.run)
+        money = on.store.reader.now(spending.of_run, begun.run)
         assert money is not None
-        assert (money.wall_time_ms, money.deadline_ms) == (60_000, on.house.clock.now_ms + 60_000)
+        assert (money.wall_time_ms, money.deadline_ms) == (60_000, on.store.clock.now_ms + 60_000)
 
 
 def test_a_budget_in_usd_is_refused_where_no_price_is_known(catalog: Catalog) -> None:
@@ -327,7 +327,7 @@ async def test_the_folder_of_the_workspace_is_there_for_whoever_is_told_of_it(ca
         (catalog.root / ".workspace/review/t2").symlink_to(tmp_path)
         with pytest.raises(Refused, match=r"workspace/review/t2 cannot be made"):
             await on.start(checked(catalog, asked(tag="t2")))
-        assert [record.tag for record in on.house.reader.now(workflows.running)] == ["t1"]
+        assert [record.tag for record in on.store.reader.now(workflows.running)] == ["t1"]
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ async def test_without_a_workspace_a_kickoff_is_for_those_it_names_or_for_all(
     write(catalog, f"agents: {{alice: {{ref: alice}}, bob: {{{MOCK}}}}}\nworkspace: false\nkickoff: {kickoff}\n")
     async with stage(tmp_path) as on:
         begun = await on.start(checked(catalog))
-        (said,) = (one for one in on.house.reader.now(messages.channel, begun.space) if one.kind == "kickoff")
+        (said,) = (one for one in on.store.reader.now(messages.channel, begun.space) if one.kind == "kickoff")
         assert said.to == woken
 
 
@@ -388,14 +388,14 @@ async def test_working_trees_are_planned_with_the_start_from_one_commit(catalog:
         (catalog.root / ".agents/alice.yaml").write_text(f"{{{MOCK}, max_tokens: 9}}")
         in_git(catalog, "branch", "awk/review/r1/bob")
         started = await on.start(checked(catalog), repository)
-        trees = on.house.reader.now(worktrees.of_run, started.run)
+        trees = on.store.reader.now(worktrees.of_run, started.run)
         assert [(tree.agent, tree.branch, tree.state) for tree in trees] == [
             ("alice", "awk/review/r1/alice", "planned"),
             ("bob@review:main#1", "awk/review/r1/bob.2", "planned"),
         ]
         assert {tree.base for tree in trees} == {in_git(catalog, "rev-parse", "HEAD")}
         notes = [
-            said.text for said in on.house.reader.now(messages.channel, started.space, 10) if said.kind == "system"
+            said.text for said in on.store.reader.now(messages.channel, started.space, 10) if said.kind == "system"
         ]
         assert [note.endswith("changed files that are not committed stay behind: 1") for note in notes] == [True]
 

@@ -26,7 +26,7 @@ RECORD = bool(os.environ.get("AGENT_WORKER_TEST_RECORD"))
 
 
 @dataclass
-class Bed:
+class ScenarioRun:
     """One scenario of one subject. ``entries`` are what is durable so far."""
 
     subject: Subject
@@ -134,16 +134,16 @@ class Bed:
 
 
 @asynccontextmanager
-async def made(subject: Subject, where: Where, scenario: str, folder: Path) -> AsyncGenerator[Bed]:
-    """A bed with everything in it but a script."""
+async def made(subject: Subject, where: Where, scenario: str, folder: Path) -> AsyncGenerator[ScenarioRun]:
+    """A run with everything in it but a script."""
     for name in ("project", "session", "home"):
         (folder / name).mkdir(mode=0o700)
     async with fake_daemon() as daemon:
-        bed = Bed(subject, where, scenario, folder, daemon)
+        run = ScenarioRun(subject, where, scenario, folder, daemon)
         try:
-            yield bed
+            yield run
         finally:
-            bed.close()
+            run.close()
 
 
 def when(kind: str, then: Callable[[Entry], Any]) -> Answer:

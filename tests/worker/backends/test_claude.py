@@ -233,14 +233,14 @@ def test_a_key_that_is_refused_is_not_tried_for_minutes(tmp_path: Path) -> None:
 async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
     """Project and HOME are as they were; its shells see no key, and find none on the disk."""
     look = f"env > seen; grep -rl 'sk-se[c]ret' {tmp_path}/run* {tmp_path}/session > found; true"
-    async with made(CLAUDE, "real", "trace", tmp_path) as bed:
-        bed.script(Shell(look), Tell("hello"), Reply("done"))
-        assert (await bed.attempt()).result.text == "done"
-        assert bed.requests[-1].headers["x-api-key"] == "sk-secret"
-    seen = (bed.cwd / "seen").read_text()
+    async with made(CLAUDE, "real", "trace", tmp_path) as run:
+        run.script(Shell(look), Tell("hello"), Reply("done"))
+        assert (await run.attempt()).result.text == "done"
+        assert run.requests[-1].headers["x-api-key"] == "sk-secret"
+    seen = (run.cwd / "seen").read_text()
     assert "sk-secret" not in seen and "ANTHROPIC" not in seen and "XDG_" not in seen
-    assert (bed.cwd / "found").read_text() == ""
-    assert sorted(path.name for path in bed.cwd.iterdir()) == ["found", "seen"]
+    assert (run.cwd / "found").read_text() == ""
+    assert sorted(path.name for path in run.cwd.iterdir()) == ["found", "seen"]
     assert list((tmp_path / "home").iterdir()) == []
 
 
@@ -248,11 +248,11 @@ async def test_the_real_one_leaves_no_trace_outside(tmp_path: Path) -> None:
 @pytest.mark.skipif(CLIS is None, reason="AGENT_WORKER_TEST_CLIS")
 async def test_the_real_one_stops_at_its_own_count_of_this_run_alone(tmp_path: Path) -> None:
     """What its session cost before counts for nothing; of 0.0001 USD a call, two are too much."""
-    async with made(CLAUDE, "real", "fence", tmp_path) as bed:
-        bed.script(otherwise=Tell("again"))
-        before = await bed.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
+    async with made(CLAUDE, "real", "fence", tmp_path) as run:
+        run.script(otherwise=Tell("again"))
+        before = await run.attempt(limits=Limits(max_steps=2, tool_seconds=20.0, idle_seconds=20.0))
         assert (before.result.status, before.result.cause) == ("incomplete", "max_steps")
-        attempt = await bed.attempt(budget_usd=0.00015)
+        attempt = await run.attempt(budget_usd=0.00015)
         assert (attempt.result.status, attempt.result.cause) == ("incomplete", "budget")
         assert len([entry for entry in attempt.entries if entry.kind == "reply"]) == 2
 
@@ -261,16 +261,16 @@ async def test_the_real_one_stops_at_its_own_count_of_this_run_alone(tmp_path: P
 @pytest.mark.parametrize("granted", [True, False])
 async def test_the_real_one_asks_through_daemon_mcp(tmp_path: Path, granted: bool) -> None:
     """What may change something is asked about; what was refused does not happen."""
-    async with made(CLAUDE, "real", "asks", tmp_path) as bed:
-        bed.daemon.grants = granted
-        bed.script(Shell("touch asked"), Reply("done"))
-        attempt = await bed.attempt(approval="ask", limits=Limits(tool_seconds=20.0, idle_seconds=20.0))
+    async with made(CLAUDE, "real", "asks", tmp_path) as run:
+        run.daemon.grants = granted
+        run.script(Shell("touch asked"), Reply("done"))
+        attempt = await run.attempt(approval="ask", limits=Limits(tool_seconds=20.0, idle_seconds=20.0))
         assert attempt.result.text == "done"
-        assert [one["tool_name"] for one in bed.daemon.asked] == ["Bash"]
-        offered = {tool["name"] for request in bed.requests for tool in request.body.get("tools", ())}
+        assert [one["tool_name"] for one in run.daemon.asked] == ["Bash"]
+        offered = {tool["name"] for request in run.requests for tool in request.body.get("tools", ())}
         assert "mcp__daemon__channel_send" in offered
         assert "mcp__daemon__auth_request" not in offered
-    assert (bed.cwd / "asked").exists() == granted
+    assert (run.cwd / "asked").exists() == granted
 
 
 @pytest.mark.promise("P19")

@@ -65,9 +65,9 @@ async def test_a_backend_keeps_its_contract(
     monkeypatch.setattr(daemon_mcp, "RETRY_SECONDS", (0.0,))
     monkeypatch.setattr(process, "LEAVE_SECONDS", process.LEAVE_SECONDS if where == "real" else 0.3)
     lacking = pytest.raises(AssertionError) if scenario.name in subject.lacks else contextlib.nullcontext()
-    async with made(subject, where, scenario.name, tmp_path) as bed:
+    async with made(subject, where, scenario.name, tmp_path) as run:
         with lacking:
-            await scenario.by(subject)(bed)
+            await scenario.by(subject)(run)
 
 
 @pytest.mark.parametrize("subject", SUBJECTS, ids=lambda subject: subject.name)

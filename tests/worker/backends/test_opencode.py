@@ -266,11 +266,11 @@ async def test_the_real_one_is_not_waited_for_where_its_provider_says_an_hour(
 ) -> None:
     """A Retry-After is a matter of the kernel's, whose breaker counts it; nobody sits it out with a worker."""
     monkeypatch.setattr(opencode_stream, "PAUSE_SECONDS", 2.0)
-    async with made(OPENCODE, "real", "hour", tmp_path) as bed:
-        bed.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "3600"}))
-        attempt = await bed.attempt()
+    async with made(OPENCODE, "real", "hour", tmp_path) as run:
+        run.script(otherwise=Refuse(429, "rate_limit_error", headers={"retry-after": "3600"}))
+        attempt = await run.attempt()
         assert (attempt.error.cause, "not today" in attempt.error.text) == ("rate_limited", True)
-        assert len(bed.requests) == 1
+        assert len(run.requests) == 1
 
 
 def test_it_is_connected_once_the_bridge_has_listed_its_tools(tmp_path: Path) -> None:

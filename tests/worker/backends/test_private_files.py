@@ -15,7 +15,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.worker.backends.scenario import Bed, made
+from tests.worker.backends.scenario import ScenarioRun, made
 from tests.worker.backends.subject import ProgramSubject, Reply, Shell
 from tests.worker.backends.subject_codex import CODEX
 from tests.worker.backends.subject_opencode import OPENCODE
@@ -53,10 +53,10 @@ def digest(*folders: Path) -> str:
     return found.hexdigest()
 
 
-async def shell(bed: Bed, command: str) -> str:
+async def shell(run: ScenarioRun, command: str) -> str:
     """What ``command`` gives in the program's own shell."""
-    bed.script(Shell(command), Reply("done"))
-    attempt = await bed.attempt()
+    run.script(Shell(command), Reply("done"))
+    attempt = await run.attempt()
     assert attempt.result.text == "done"
     (tool,) = (entry for entry in attempt.entries if entry.kind == "tool")
     return tool.text
@@ -66,10 +66,10 @@ async def shell(bed: Bed, command: str) -> str:
 @pytest.mark.parametrize("subject", PROGRAMS)
 async def test_its_shells_see_neither_key_nor_token(subject: ProgramSubject, tmp_path: Path) -> None:
     """A variable that was let through for them is there, ours are not."""
-    async with made(subject, "real", "private", tmp_path) as bed:
-        bed.daemon.token = "canary-token"
-        seen = await shell(bed, "env")
-        argv = repr(bed.words()[-1].argv)
+    async with made(subject, "real", "private", tmp_path) as run:
+        run.daemon.token = "canary-token"
+        seen = await shell(run, "env")
+        argv = repr(run.words()[-1].argv)
     assert "PATH=" in seen
     for secret in ("sk-secret", "canary-token"):
         assert secret not in seen
@@ -81,17 +81,17 @@ async def test_nobody_but_its_agent_instructs_it_and_nothing_of_the_users_change
     subject: ProgramSubject, tmp_path: Path
 ) -> None:
     """Instructions of a repository need trust; HOME and project stay as they are."""
-    async with made(subject, "real", "private", tmp_path) as bed:
-        folders = bed.cwd, bed.folder / "home"
+    async with made(subject, "real", "private", tmp_path) as run:
+        folders = run.cwd, run.folder / "home"
         for folder in folders:
             instruct(folder)
         for command in (["init", "-q"], ["add", "."], [*ME, "commit", "-q", "-m", "first"]):
-            await trio.run_process(["git", *command], cwd=bed.cwd, env={"PATH": os.defpath})
+            await trio.run_process(["git", *command], cwd=run.cwd, env={"PATH": os.defpath})
         before = digest(*folders)
-        bed.script(Reply("done"))
-        assert (await bed.attempt()).result.text == "done"
+        run.script(Reply("done"))
+        assert (await run.attempt()).result.text == "done"
         assert digest(*folders) == before
-        asked = json.dumps([request.body for request in bed.requests])
+        asked = json.dumps([request.body for request in run.requests])
     assert "You are Alice, the canary." in asked
     assert STRANGER not in asked
 
@@ -104,9 +104,9 @@ async def test_three_at_once_in_one_project_do_not_meet(subject: ProgramSubject,
     async def one(name: str) -> None:
         folder = tmp_path / name
         folder.mkdir()
-        async with made(subject, "real", "private", folder) as bed:
-            bed.script(Reply(name))
-            ended.append((await bed.attempt(cwd=str(tmp_path))).result.text)
+        async with made(subject, "real", "private", folder) as run:
+            run.script(Reply(name))
+            ended.append((await run.attempt(cwd=str(tmp_path))).result.text)
 
     async with trio.open_nursery() as nursery:
         for name in ("a", "b", "c"):

@@ -31,7 +31,7 @@ TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY na
 
 
 @dataclass(frozen=True)
-class Ground:
+class ProjectFolder:
     """A project folder, what its environment holds, and a store to copy."""
 
     root: Path
@@ -58,8 +58,8 @@ class Ground:
 class _Copy(Database):
     """A database in memory whose schema is there from the beginning. Closed, it waits for another world."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, project_folder: ProjectFolder) -> None:
+        self._ground = project_folder
         self._unused: list[apsw.Connection] = []
         super().__init__(MEMORY)
 
@@ -93,7 +93,7 @@ class _Copy(Database):
         self._unused = list(self._readers)
 
 
-def lay(root: Path, agents: Mapping[str, str] | None = None) -> Ground:
+def lay(root: Path, agents: Mapping[str, str] | None = None) -> ProjectFolder:
     """Make the project in ``root`` and the template. ``agents``: files by name, the usual ones where it is None."""
     files = agents or {name: FILE.format(provider=PROVIDER_OF[name]) for name in AGENTS}
     (root / ".agents").mkdir(parents=True)
@@ -106,7 +106,7 @@ def lay(root: Path, agents: Mapping[str, str] | None = None) -> Ground:
     put_agents(transaction, [_spec(name) for name in files])
     append(transaction, _team(tuple(files)))
     template.writer().execute("COMMIT")
-    return Ground(root, tuple(files), catalog, template, ENVIRON)
+    return ProjectFolder(root, tuple(files), catalog, template, ENVIRON)
 
 
 def _spec(name: str) -> AgentSpec:

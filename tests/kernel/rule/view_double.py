@@ -13,7 +13,7 @@ SPACE = "review:main"
 
 
 @dataclass
-class Stage:
+class ViewDouble:
     """Members of ``review:main``, agents, and everything that was recorded."""
 
     members: dict[str, str] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from protocol.events import Event
 from protocol.message import USER
 from protocol.names import InstructionId, inline_key, instruction_id
 from protocol.voting import BallotInfo, BallotType, Method, Option, ProposalTerms, Resolution, TieBreaker
-from tests.kernel.store.house import START_MS, member, token_hash
+from tests.kernel.store.running_store import START_MS, member, token_hash
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def asked(
     )
 
 
-class Hall:
+class BusyWorkspace:
     """``review:main`` with its members, each held by an attempt."""
 
     def __init__(self, database: Database, life: int = 0) -> None:

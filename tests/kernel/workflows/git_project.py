@@ -17,7 +17,7 @@ from kernel.workflows.repository import Base, Repository
 
 
 @dataclass
-class Ground:
+class GitProject:
     """A project in a repository, and a place for trees."""
 
     folder: Path
@@ -67,9 +67,9 @@ class Ground:
         self.git("commit", "--quiet", "-m", "work", cwd=cwd)
 
 
-def ground_in(folder: Path) -> Ground:
+def ground_in(folder: Path) -> GitProject:
     """A repository with one commit."""
-    made = Ground(folder)
+    made = GitProject(folder)
     made.root.mkdir(parents=True)
     made.git("init", "--quiet", "--initial-branch=main", "--template=")
     made.write("a.txt", "one\n")
@@ -90,10 +90,10 @@ async def launched(folder: Path) -> AsyncGenerator[Launcher]:
 
 
 @asynccontextmanager
-async def repository(ground: Ground) -> AsyncGenerator[Repository]:
+async def repository(git_project: GitProject) -> AsyncGenerator[Repository]:
     """The kernel's way to the repository, with a launcher of its own."""
-    async with launched(ground.folder) as launcher:
-        yield ground.repository(launcher)
+    async with launched(git_project.folder) as launcher:
+        yield git_project.repository(launcher)
 
 
 def at(tree: Worktree, name: str = ".") -> Path:

@@ -35,7 +35,7 @@ class Clock:
 
 
 @dataclass
-class House:
+class Store:
     """A running store."""
 
     database: Database
@@ -90,7 +90,7 @@ def token_hash(instruction: str, salt: int = 0) -> bytes:
 
 
 @asynccontextmanager
-async def open_house(path: str, *, capacity: int = 1024) -> AsyncGenerator[House]:
+async def open_store(path: str, *, capacity: int = 1024) -> AsyncGenerator[Store]:
     """A store on ``path`` that runs until the block ends."""
     database = open_migrated(path)
     feed = Feed()
@@ -108,7 +108,7 @@ async def open_house(path: str, *, capacity: int = 1024) -> AsyncGenerator[House
         with trio.fail_after(PATIENCE_SECONDS):
             async with trio.open_nursery() as nursery:
                 await nursery.start(writer.run)
-                yield House(database, writer, reader, feed, clock, told, listeners)
+                yield Store(database, writer, reader, feed, clock, told, listeners)
                 writer.close()
     finally:
         database.close()

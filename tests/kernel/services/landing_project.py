@@ -36,7 +36,7 @@ from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.ipc import Sandbox
 from protocol.names import AgentKey, AgentName, SpaceId, attempt_id, inline_key, instruction_id
 from tests.kernel.store.migrated import open_migrated
-from tests.kernel.workflows.git_ground import Ground
+from tests.kernel.workflows.git_project import GitProject
 
 NOW_MS = 1_790_000_000_000
 BRANCH = "awk/team/main/"
@@ -47,7 +47,7 @@ class Died(BaseException):
 
 
 @dataclass
-class Fate:
+class Interference:
     """What happens at points of a landing: somebody acts, or the kernel dies at the n-th of all."""
 
     dies_at: str = ""
@@ -77,43 +77,43 @@ _release = checkout_move.release
 
 
 @dataclass
-class LandingGround:
+class LandingProject:
     """A repository, a store, and the queue as it is after the last start of a kernel."""
 
-    ground: Ground
+    git_project: GitProject
     launcher: Launcher
     writer: Writer
     reader: Reader
     feed: Feed
-    fate: Fate = field(default_factory=Fate)
+    interference: Interference = field(default_factory=Interference)
     runs: int = 0
 
     def git(self) -> ProjectGit:
         """The kernel's git, in the folder that landings have."""
-        place = self.ground.folder / "trees" / service.PLACE
-        return ProjectGit(place, launcher=self.launcher, environ=self.ground.environ, own_bin=frozenset())
+        place = self.git_project.folder / "trees" / service.PLACE
+        return ProjectGit(place, launcher=self.launcher, environ=self.git_project.environ, own_bin=frozenset())
 
     def trees(self) -> Worktrees:
         """The trees' service; the sandbox of a confined agent is named after its tree, and nothing is run in it."""
         return Worktrees(
-            root=self.ground.root,
-            repository=self.ground.repository(self.launcher),
+            root=self.git_project.root,
+            repository=self.git_project.repository(self.launcher),
             reader=self.reader,
             writer=self.writer,
             feed=self.feed,
             launcher=self.launcher,
-            environ=self.ground.environ,
+            environ=self.git_project.environ,
             own_bin=frozenset(),
             confine=lambda tree: Sandbox(program=tree.name, private_bytes=1),
         )
 
     def kernel(self) -> Landings:
         """The queue's service, as a kernel has it that has just started."""
-        environ = self.ground.environ
+        environ = self.git_project.environ
         return Landings(
-            root=self.ground.root,
+            root=self.git_project.root,
             git=self.git(),
-            repository=self.ground.repository(self.launcher),
+            repository=self.git_project.repository(self.launcher),
             box=partial(self.trees().box, gone=True),
             reader=self.reader,
             writer=self.writer,
@@ -151,11 +151,11 @@ class LandingGround:
                 for name in names
             ),
         )
-        repository = str(self.ground.root / ".git")
-        commit = self.ground.git("rev-parse", base)
+        repository = str(self.git_project.root / ".git")
+        commit = self.git_project.git("rev-parse", base)
         trees = tuple(
             PlannedTree(
-                name, repository, commit, BRANCH + name, str(self.ground.folder / "trees/team" / tag / name), ""
+                name, repository, commit, BRANCH + name, str(self.git_project.folder / "trees/team" / tag / name), ""
             )
             for name in names
         )
@@ -183,7 +183,7 @@ class LandingGround:
                 if await kernel.run_once() == service.FOREVER_SECONDS:
                     return
             except Died:
-                self.fate.dead, self.fate.dies_at = False, ""
+                self.interference.dead, self.interference.dies_at = False, ""
                 kernel = self.kernel()
 
     async def land(self, run: int, asked: MergeRequest | None = None) -> MergeInfo:
@@ -200,30 +200,30 @@ class LandingGround:
 
     def branch(self, name: str, files: dict[str, bytes | None], base: str = "main") -> str:
         """Commit ``files`` (None: removed) onto ``base`` as the branch of ``name``; nothing is checked out."""
-        return commit(self.ground, f"refs/heads/{BRANCH}{name}", files, base)
+        return commit(self.git_project, f"refs/heads/{BRANCH}{name}", files, base)
 
     def refs(self) -> dict[str, str]:
         """All refs and where they are."""
-        listed = self.ground.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
+        listed = self.git_project.git("for-each-ref", "--format=%(refname) %(objectname)").splitlines()
         return {name: where for name, _, where in (row.partition(" ") for row in listed)}
 
     def read(self, name: str, commit: str = "main") -> str:
         """A file of a commit."""
-        return self.ground.git("show", f"{commit}:{name}")
+        return self.git_project.git("show", f"{commit}:{name}")
 
 
-def commit(ground: Ground, ref: str, files: dict[str, bytes | None], base: str, message: str = "work") -> str:
+def commit(git_project: GitProject, ref: str, files: dict[str, bytes | None], base: str, message: str = "work") -> str:
     """Commit ``files`` onto ``base`` and have ``ref`` be that; no filter and no checkout has a part in it."""
     rows = [f"commit {ref}\ncommitter u <u@localhost> 1790000000 +0000\ndata {len(message)}\n{message}\n".encode()]
-    rows.append(f"from {ground.git('rev-parse', base)}\n".encode())
+    rows.append(f"from {git_project.git('rev-parse', base)}\n".encode())
     for name, content in files.items():
         quoted = '"' + "".join(f"\\{byte:03o}" for byte in os.fsencode(name)) + '"'
         if content is None:
             rows.append(f"D {quoted}\n".encode())
         else:
             rows.append(f"M 100644 inline {quoted}\ndata {len(content)}\n".encode() + content + b"\n")
-    ground.give(b"".join(rows), "fast-import", "--quiet", "--force")
-    return ground.git("rev-parse", ref)
+    git_project.give(b"".join(rows), "fast-import", "--quiet", "--force")
+    return git_project.git("rev-parse", ref)
 
 
 def attempt_of(tree: Worktree) -> Leased:
@@ -236,26 +236,30 @@ def attempt_of(tree: Worktree) -> Leased:
 
 
 @asynccontextmanager
-async def landing_ground(ground: Ground, launcher: Launcher, fate: Fate) -> AsyncGenerator[LandingGround]:
-    """A store over ``ground``, whose fault points are those of ``fate``."""
+async def landing_ground(
+    git_project: GitProject, launcher: Launcher, interference: Interference
+) -> AsyncGenerator[LandingProject]:
+    """A store over ``git_project``, whose fault points are those of ``interference``."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (checkout_move, service):
-            patch.setattr(module, "fault_point", fate.reached)
-            patch.setattr(module, "release", fate.release)
-        async with stored_ground(ground, launcher, fate=fate) as place:
+            patch.setattr(module, "fault_point", interference.reached)
+            patch.setattr(module, "release", interference.release)
+        async with stored_ground(git_project, launcher, interference=interference) as place:
             yield place
 
 
 @asynccontextmanager
 async def stored_ground(
-    ground: Ground, launcher: Launcher, store: str = ":memory:", fate: Fate | None = None
-) -> AsyncGenerator[LandingGround]:
-    """What is in the ``store`` over ``ground``."""
+    git_project: GitProject, launcher: Launcher, store: str = ":memory:", interference: Interference | None = None
+) -> AsyncGenerator[LandingProject]:
+    """What is in the ``store`` over ``git_project``."""
     database = open_migrated(store)
     feed = Feed()
     writer = Writer(database=database, clock_ms=lambda: NOW_MS, publish=feed.publish)
     async with trio.open_nursery() as nursery:
         await nursery.start(writer.run)
-        yield LandingGround(ground, launcher, writer, Reader(database=database), feed, fate or Fate())
+        yield LandingProject(
+            git_project, launcher, writer, Reader(database=database), feed, interference or Interference()
+        )
         writer.close()
     database.close()
