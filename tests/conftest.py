@@ -16,7 +16,7 @@ from tests.project import Project, empty_project
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# Six thousand tests and all that they import stay: to look through them for garbage takes a seventh of their collection.
+# Six thousand tests and all that they import stay: to look for garbage there takes a seventh of their collection.
 gc.disable()
 
 # A shell has what runs in its background ignore SIGINT, and nohup SIGHUP. Whatever we start would do so as well.
