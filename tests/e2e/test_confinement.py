@@ -85,9 +85,8 @@ def test_a_hostile_shell_in_a_sandbox_finds_no_way_to_the_admin_token(confining:
     assert "Bearer" not in stolen
     assert (project.root / "own.txt").read_text() == "own\n"
     assert not (project.root / ".agents/mallory.yaml").exists()
-    wait_until(lambda: not (project.root / ".envrc").exists())
-    made = {path.name for path in project.root.iterdir()} - {*before}
-    assert made <= {"own.txt", "stolen.txt", "link", "evil", ".git.old"}, "the rest is gone with the attempt"
+    its_own = {*before, "own.txt", "stolen.txt", "link", "evil", ".git.old"}
+    wait_until(lambda: {path.name for path in project.root.iterdir()} <= its_own)  # the rest goes with the attempt
 
 
 @pytest.mark.promise("P18", "XF19")
