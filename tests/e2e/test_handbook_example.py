@@ -40,11 +40,8 @@ def in_order(places: list[int]) -> bool:
     return places == sorted(places)
 
 
-@pytest.mark.promise("P38", "P39")
-def test_what_four_agents_elect_assign_suggest_and_vote_takes_effect(team: Project) -> None:
-    """Who owns, who does what, what is written, what is held; and run again with their votes turned, exit 8."""
-    code, report = run(team)
-    assert (code, report["status"], report["verdict"]) == (0, "done", "yes"), report
+def it_was_elected_assigned_suggested_and_held(team: Project, report: dict[str, Any]) -> None:
+    """A run of the example, by scripts or by other programs: each thing happened once, in its order."""
     steps = [
         place(report, "[RESOLVED:document-owner]"),
         place(report, "[DOC_OWNER] scribe owns the documents"),
@@ -81,6 +78,14 @@ def test_what_four_agents_elect_assign_suggest_and_vote_takes_effect(team: Proje
         "    t3 failed Measure it against the old one (@reviewer)",
         "      t4 open Draw what was measured (@scribe; waits for t3)",
     ]
+
+
+@pytest.mark.promise("P38", "P39")
+def test_what_four_agents_elect_assign_suggest_and_vote_takes_effect(team: Project) -> None:
+    """Who owns, who does what, what is written, what is held; and run again with their votes turned, exit 8."""
+    code, report = run(team)
+    assert (code, report["status"], report["verdict"]) == (0, "done", "yes"), report
+    it_was_elected_assigned_suggested_and_held(team, report)
 
     for file in (team.root / ".agents").glob("*.yaml"):
         file.write_text(file.read_text().replace("choice: 'yes'", "choice: 'no'"))
