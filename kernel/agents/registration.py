@@ -1,6 +1,7 @@
 """Makes the agents of ``.agents/`` known to the store: a name must be there before anything can be sent to it."""
 
 import logging
+from collections.abc import Collection
 from typing import Final, Literal
 
 import msgspec
@@ -31,20 +32,24 @@ async def register(catalog: Catalog, writer: Writer, reader: Reader, seconds: fl
     Raises BadDefinition only for the project file.
     """
     survey = await trio.to_thread.run_sync(catalog.survey, seconds)
-    await take_over(survey, writer, reader, over_ephemeral=True)
+    await take_over(survey, writer, reader, over=await made_at_run_time(reader))
     if survey.whole:
         await forget(catalog, writer, reader)
     return survey
 
 
-async def take_over(survey: AgentScan, writer: Writer, reader: Reader, *, over_ephemeral: bool = False) -> None:
+async def made_at_run_time(reader: Reader) -> frozenset[str]:
+    """The agents that have no file, as far as is known: at a start those of a kernel that died."""
+    return frozenset(one.key for one in await reader.read(agents.all) if one.origin == "ephemeral")
+
+
+async def take_over(survey: AgentScan, writer: Writer, reader: Reader, *, over: Collection[str] = frozenset()) -> None:
     """Store those definitions of ``survey`` that are not what is stored. Nobody is forgotten.
 
-    An agent made at run time stays what it is unless ``over_ephemeral``: whoever writes a file of its name says what
-    becomes of it.
+    An agent made at run time stays what it is unless it is one of ``over``: whoever writes a file of its name says
+    what becomes of it, and a kernel that died cannot be asked.
     """
-
-    specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over_ephemeral=over_ephemeral)
+    specs = await reader.read(agents.not_stored, map(file_spec, survey.loaded), over=over)
     for start in range(0, len(specs), AT_ONCE):
         await writer.commit(put_agents, specs[start : start + AT_ONCE])
 

@@ -18,7 +18,7 @@ from typing import Final
 import trio
 
 from kernel.agents.catalog import AGENTS, AgentScan, Catalog
-from kernel.agents.registration import forget, gone, register, take_over
+from kernel.agents.registration import forget, gone, made_at_run_time, register, take_over
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_broken
 from kernel.store.writer import Writer
@@ -128,6 +128,9 @@ class Reload:
         """Nobody was told of a change since."""
         self._unread = False
         """There were more files at the start than could be read then, and they are being read."""
+        self._left: frozenset[str] = frozenset()
+        """Agents that a kernel which died had made at run time: a file of such a name that is still unread says what
+        becomes of it, as one does that was read at the start."""
 
     async def start(self) -> AgentScan:
         """Register the agents before any work is begun: all of them, or as many as START_SECONDS allow.
@@ -136,6 +139,8 @@ class Reload:
         """
         scan = await register(self._catalog, self._writer, self._reader, START_SECONDS)
         self._unread = not scan.whole
+        if self._unread:
+            self._left = await made_at_run_time(self._reader)
         return scan
 
     async def current(self) -> Definitions | None:
@@ -182,7 +187,8 @@ class Reload:
         found = await self._look()
         self._found, self._sure, self._unread = found, True, False
         if found.scan is not None:
-            await take_over(found.scan, self._writer, self._reader)
+            await take_over(found.scan, self._writer, self._reader, over=self._left)
+            self._left = frozenset()
             # Agents whose files are gone: those that have work are kept until that has ended.
             if await gone(self._catalog, self._reader):
                 await self._sleep(GONE_SECONDS)

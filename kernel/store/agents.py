@@ -5,7 +5,7 @@ the restart policy in the commit that books the end (promise P13).
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal, cast
 
 import apsw
@@ -338,8 +338,8 @@ class _Shown(msgspec.Struct, frozen=True):
 _shown: Final = msgspec.json.Decoder(_Shown)
 
 
-def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over_ephemeral: bool) -> list[AgentSpec]:
-    """Those of ``specs``, which are of files, that are not what is stored; of agents made at run time only if asked.
+def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
+    """Those of ``specs``, which are of files, that are not what is stored; made at run time, only those in ``over``.
 
     Reads all agents: ask in a thread.
     """
@@ -348,7 +348,7 @@ def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over_epheme
     for spec in specs:
         old = stored.get(spec.key)
         differs = old is None or (old.definition, old.file) != (spec.definition, spec.file)
-        if old is None or (over_ephemeral and old.origin == "ephemeral") or (old.origin == "file" and differs):
+        if old is None or (spec.key in over and old.origin == "ephemeral") or (old.origin == "file" and differs):
             found.append(spec)
     return found
 

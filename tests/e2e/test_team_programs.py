@@ -1,6 +1,8 @@
 """The example of a team whose work is done by real programs, each with a scripted model that reads what came back."""
 
 import json
+import re
+import shutil
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager
 from itertools import count
@@ -10,6 +12,7 @@ from typing import Final
 import pytest
 
 from tests.e2e.engines import BY_NAME, Engine, environ
+from tests.e2e.test_handbook_example import EXAMPLE, it_was_elected_assigned_suggested_and_held
 from tests.e2e.test_team_example import BWRAP, CHECK, four_agents_did_their_part, git
 from tests.project import Project
 from tests.worker.scripted_api import Call, Move, Request, Say, ScriptedApi
@@ -196,3 +199,131 @@ def test_what_a_program_never_mends_is_not_voted_for_and_does_not_land(project: 
         refused = project.awk("merge", "@team", "--check", CHECK, env=env, seconds=240)
         assert (refused.code, "FAIL: test_centuries" in refused.out) == (1, True), refused.out
         assert git(project, "rev-parse", "main") == before
+
+
+Rules = tuple[tuple[str, Callable[[re.Match[str]], list[Say]]], ...]
+
+
+class Reader(ScriptedApi):
+    """A model that does, once, what each message says that it is shown, by its rules."""
+
+    def __init__(self, rules: Rules) -> None:
+        super().__init__()
+        self._rules = rules
+        self._done: set[str] = set()
+        self._left: list[Say] = []
+
+    def take(self, request: Request) -> Move:
+        """The next of what follows from the last messages."""
+        super().take(request)
+        if not self._left:
+            said = request.body.get("messages") or request.body["input"]
+            shown = json.dumps(said[-1]).rpartition("And now, for you:")[2]
+            moves: list[Say] = []
+            for pattern, follows in self._rules:
+                for match in re.finditer(pattern, shown):
+                    moves += follows(match) if match[0] not in self._done else ()
+                    self._done.add(match[0])
+            last = [move for move in moves if not move.calls] or [Say("So it is.")]
+            self._left = [*(move for move in moves if move.calls), *last]
+        return self._left.pop(0)
+
+
+def readers(engines: dict[str, Engine], choice: str) -> dict[str, Rules]:
+    """The scripts of the example, for whichever programs; all three vote ``choice`` in the end."""
+    roles = {name: Role(engine) for name, engine in engines.items()}
+
+    def calls(name: str, tool: str, /, **args: object) -> Callable[[re.Match[str]], list[Say]]:
+        """One call, whose texts may have a group of the match in them."""
+        return lambda match: [
+            roles[name].tool(
+                tool, **{key: match.expand(one) if isinstance(one, str) else one for key, one in args.items()}
+            )
+        ]
+
+    def vote(name: str, proposal: str, choice: str) -> tuple[str, Callable[[re.Match[str]], list[Say]]]:
+        return rf"\[PROPOSAL:{proposal}\]", calls(name, "team_vote", proposal=proposal, choice=choice)
+
+    coder, reviewer = roles["coder"], roles["reviewer"]
+    shares = {"id": "shares", "type": "assignment", "binding": True, "title": "Who does which?", "timeout_seconds": 600}
+    options = [{"id": "code"}, {"id": "measure"}]
+    quorum = {"resolution": {"type": "plurality", "quorum": 2}}
+    accept = {"id": "accept", "type": "approval", "binding": True, "title": "Is it good enough?"}
+    return {
+        "coordinator": (
+            vote("coordinator", "document-owner", "scribe"),
+            (
+                "@coordinator please",
+                calls("coordinator", "team_proposal_create", **shares, **quorum, options=options),
+            ),
+            ("@coordinator nothing was measured", calls("coordinator", "team_proposal_create", **accept)),
+        ),
+        "coder": (
+            vote("coder", "document-owner", "scribe"),
+            vote("coder", "shares", "code"),
+            (
+                r"\[TASK:(t\d+)\] Write",
+                lambda match: [
+                    coder.write("slug.py", SLUG),
+                    coder.tool("team_doc_suggest", suggestion=HANDBOOK, reason="what it does"),
+                    coder.tool("team_task_done", task=match[1], result="slug.py has slug(title)."),
+                ],
+            ),
+            vote("coder", "accept", choice),
+        ),
+        "reviewer": (
+            vote("reviewer", "document-owner", "scribe"),
+            vote("reviewer", "shares", "measure"),
+            (
+                r"\[TASK:(t\d+)\] Review",
+                lambda match: [
+                    reviewer.shell("cat slug.py"),
+                    reviewer.tool("team_doc_suggest", suggestion="It is the fastest there is.\n", reason="a guess"),
+                    reviewer.tool("team_task_done", task=match[1], result="It is right."),
+                ],
+            ),
+            (
+                r"\[TASK:(t\d+)\] Measure",
+                lambda match: [
+                    reviewer.tool("team_task_fail", task=match[1], reason="there is no old one"),
+                    Say("@coordinator nothing was measured, and the rest is done."),
+                ],
+            ),
+            vote("reviewer", "accept", choice),
+        ),
+        "scribe": (
+            vote("scribe", "document-owner", "scribe"),
+            (r"\[DOC_SUGGEST\] (s\d+) for [^:]*: what it", calls("scribe", "team_doc_accept", suggestion=r"\1")),
+            (r"\[DOC_SUGGEST\] (s\d+) for [^:]*: a guess", calls("scribe", "team_doc_reject", suggestion=r"\1")),
+            vote("scribe", "accept", choice),
+        ),
+    }
+
+
+SLUG: Final = 'def slug(title):\n    return "-".join(title.lower().split())\n'
+HANDBOOK: Final = "# Handbook\n\n## slug(title)\n\nSmall letters, with a dash between words.\n"
+OPENCODE: Final = BY_NAME["opencode"]
+TURNS: Final = {
+    "claude codes, codex reviews, opencode writes": (CLAUDE, CODEX, OPENCODE, CLAUDE, "yes"),
+    "codex codes, opencode reviews, claude writes": (CODEX, OPENCODE, CLAUDE, CODEX, "no"),
+    "opencode codes, claude reviews, codex writes": (OPENCODE, CLAUDE, CODEX, OPENCODE, "yes"),
+}
+
+
+@pytest.mark.skipif(any(one.missing for one in (CLAUDE, CODEX, OPENCODE)), reason="AGENT_WORKER_TEST_CLIS")
+@pytest.mark.promise("P38", "P39")
+@pytest.mark.long("tests/e2e/test_handbook_example.py")
+@pytest.mark.parametrize("turn", TURNS)
+def test_programs_elect_assign_suggest_and_vote_as_the_scripts_do(turn: str, project: Project, tmp_path: Path) -> None:
+    """Each program writes code, reviews it, and owns the documents once; the exit code follows their vote."""
+    *programs, choice = TURNS[turn]
+    engines = dict(zip(("coder", "reviewer", "scribe", "coordinator"), programs, strict=True))
+    shutil.copytree(EXAMPLE / ".workflows", project.root / ".workflows")
+    with ExitStack() as stack:
+        for name, rules in readers(engines, choice).items():
+            api = stack.enter_context(Reader(rules))
+            engines[name].agent(project, name, api, "approval: auto")
+        ran = project.awk("run", "handbook", "--trust", "--json", env=environ(tmp_path), seconds=280)
+    report = ran.json()
+    assert (ran.code, report["verdict"]) == ({"yes": 0, "no": 8}[choice], choice), ran.err + ran.out
+    it_was_elected_assigned_suggested_and_held(project, report)

@@ -102,7 +102,9 @@ def test_what_is_there_stays(cli: Cli) -> None:
     assert cli("init").out == ""
 
 
-@pytest.mark.parametrize(("name", "more"), [("review", set()), ("team", set()), ("verdict", {"notes.md"})])
+@pytest.mark.parametrize(
+    ("name", "more"), [("review", set()), ("team", set()), ("handbook", set()), ("verdict", {"notes.md"})]
+)
 def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> None:
     """One example, shipped twice: in the package, and for scripts/demo and whoever looks at the repository."""
     original = REPOSITORY / "examples" / name

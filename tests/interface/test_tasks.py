@@ -68,7 +68,7 @@ def test_one_is_shown_with_all_that_is_known_of_it(cli: Cli, kernel: KernelDoubl
         f"planned by: alice, {AT}",
     ]
     kernel.answers[f"GET {HERE}/t1"] = document(DONE)
-    assert cli("task", "show", "@review", "t1").out.endswith("\n\nIt works.\nReally.\n")
+    assert cli("task", "show", "@review", "t1").out.endswith("\n\n  It works.\n  Really.\n")
     shown = cli("task", "show", "@review", "t1", "--json").json()
     assert (next(iter(shown)), shown["schema"], shown["state"]) == ("schema", "awk/task/1", "done")
 

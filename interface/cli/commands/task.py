@@ -119,8 +119,8 @@ def task_lines(body: bytes, screen: Screen) -> list[str]:
     ]
     lines = [screen.style(one_line(f"{one.id}{key}: {one.title}"), "bold"), one_line(f"state: {one.state}")]
     lines += [one_line(f"{name}: {text}") for name, text in told if text]
-    for text in (one.text, one.result):
-        lines += ["", *escape(text).strip("\n").split("\n")] if text.strip() else []
+    for text in (one.text, one.result):  # indented: none of it looks like a line of ours
+        lines += ["", *(f"  {line}".rstrip() for line in escape(text).strip("\n").split("\n"))] if text.strip() else []
     return lines
 
 

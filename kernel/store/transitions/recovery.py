@@ -211,7 +211,9 @@ def recover(
 
 LIVE: Final = """
 SELECT id, epoch, kernel_deaths, progress_mark,
-  entries + (SELECT count(*) FROM effects AS e WHERE e.instruction = instructions.id)
+  entries + (SELECT count(*) FROM effects AS e WHERE e.instruction = instructions.id),
+  EXISTS (SELECT 1 FROM worktrees AS t
+    WHERE t.run = instructions.run AND t.agent IN (instructions.agent, '') AND t.state = 'made')
 FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER BY id
 """
 
@@ -230,7 +232,7 @@ class _Left(msgspec.Struct):
 
     def settle(self) -> None:
         rows = self.tx.conn.execute(LIVE).fetchall()
-        for number, epoch, count, mark, progress in cast("list[tuple[int, int, int, int, int]]", rows):
+        for number, epoch, count, mark, progress, in_tree in cast("list[tuple[int, int, int, int, int, int]]", rows):
             deaths = BootFailures(count, mark)
             instruction = instruction_id(number)
             charged = self.counts and (self.in_flight is None or instruction in self.in_flight)
@@ -245,9 +247,10 @@ class _Left(msgspec.Struct):
                 entries = of(tx.conn, instruction)
             except msgspec.MsgspecError:
                 entries = ()
-            # The result, if the last entry is a reply that ends the work; else None.
+            # The result, if the last entry is a reply that ends the work; else None. What was done in a working tree is
+            # committed before the log knows the end: an attempt with nothing left to ask does both (decisions 11.9).
             text: str | None
-            if not entries:
+            if not entries or in_tree:
                 text = None
             else:
                 last = entries[-1]

@@ -4,18 +4,23 @@ docs/archives.md has the same table for people.
 """
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
 from interface.cli.channel_view import message_lines
+from interface.cli.commands.doc import blame_lines, documents_lines, history_lines, suggestions_lines
 from interface.cli.commands.queue import inbox_lines
+from interface.cli.commands.task import graph_lines, task_lines, tasks_lines
 from interface.cli.output import Screen
 from kernel.agents.prompt import THREAD_CHARACTERS
 from kernel.store.entries import INLINE_BYTES
 from kernel.store.resources import ID_DIGITS, stub
+from protocol.documents import REASON_LIMIT
 from protocol.message import TEXT_LIMIT_BYTES, Message
+from protocol.tasks import TEXT_CHARACTERS
 from tests.builders.api import ServedKernel
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.kernel.api.mcp.rpc import call
@@ -48,6 +53,18 @@ CASES: dict[str, Case] = {
     "an alarm": Case("@bob URGENT: critical, do it at once"),
     "a huge diff": Case(f"@bob look:\n```diff\n{DIFF}```"),
 }
+
+
+SCREENS: dict[str, Callable[[bytes, Screen], list[str]]] = {
+    "/tasks": tasks_lines,
+    "/tasks?limit=2": graph_lines,
+    "/tasks/t1": task_lines,
+    "/documents": documents_lines,
+    "/document-history/notes.md": history_lines,
+    "/document-blame/notes.md": blame_lines,
+    "/suggestions": suggestions_lines,
+}
+"""What shows tasks and documents on a terminal."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -107,3 +124,50 @@ async def test_what_is_too_long_is_refused_and_what_is_long_is_cut_once_it_is_pa
     prompt = (await kernel.ask("GET", f"/instructions/{instruction}/prompt")).json["messages"][-1]["text"]
     assert f"[cut here: {len(LONG) - THREAD_CHARACTERS} more characters]" in prompt
     assert len(prompt) < 2 * THREAD_CHARACTERS
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_titles_texts_reasons_and_documents_stay_what_their_author_wrote(name: str, kernel: ServedKernel) -> None:
+    """Of tasks and documents: whole where they are read, a line where they are named; they mention and order nobody."""
+    text = CASES[name].text
+    line, reason = " ".join(text[:150].split()), text[:REASON_LIMIT]
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    work = {"title": text[:150], "text": text[:TEXT_CHARACTERS], "for": "bob"}
+    planned = await call(kernel, "team_task_plan", {"tasks": [work, {"title": text[:150], "needs": ["t1"]}]})
+    made = [
+        await call(kernel, "team_doc_write", {"content": text, "reason": reason}),
+        await call(kernel, "team_doc_suggest", {"suggestion": f"{text}\nmore\n", "reason": reason}),
+    ]
+    assert [one["isError"] for one in (planned, *made)] == [False] * 3, made
+    queued = (await kernel.ask("GET", "/agents/bob@review:main/queue")).json["instructions"]
+    assert len(queued) == 1, "bob's by the plan alone, whatever is written"
+
+    space = "/spaces/review:main"
+    said = (await kernel.ask("GET", f"{space}/channel")).json["messages"]
+    told = [one for one in said if one["from"] == "alice"]
+    assert [one["kind"] for one in told] == ["status", "said", "document", "document"]
+    assert [one["to"] for one in told] == [[], ["bob"], [], []]
+    for one in told:
+        first, *further = message_lines(msgspec.convert(one, Message), Screen())
+        assert first.startswith("alice")
+        assert all(row.startswith("  ") or not row for row in further)
+        assert obeyed("\n".join((first, *further))) == []
+    assert told[0]["text"].split("\n")[1:] == [f"- t1 {line} (for bob)", f"- t2 {line} (after t1)"]
+
+    read = (await kernel.ask("GET", f"{space}/documents/notes.md")).json
+    task = (await kernel.ask("GET", f"{space}/tasks/t1")).json
+    assert (read["content"], task["text"]) == (text, text[:TEXT_CHARACTERS].strip() and text[:TEXT_CHARACTERS])
+    for path, lines in SCREENS.items():
+        shown = lines((await kernel.ask("GET", space + path)).body, Screen())
+        assert obeyed("\n".join(shown)) == [], path
+    heads, _, texts = "\n".join(task_lines(msgspec.json.encode(task), Screen())).partition("\n\n")
+    assert all(": " in head for head in heads.split("\n"))
+    assert all(row.startswith("  ") or not row for row in texts.split("\n"))
+
+    prompt = (await kernel.ask("GET", f"/instructions/{queued[0]['id']}/prompt")).json["messages"][-1]["text"]
+    *_, shown = prompt.rpartition(f"[m{told[1]['seq']}] alice\n")
+    assert shown.startswith(f"> [TASK:t1] {line}")
+    assert all(row.startswith("> ") for row in shown.splitlines())
+    page = (await kernel.ask("GET", f"{space}/export?format=md")).body.decode()
+    assert obeyed(page) == []

@@ -264,12 +264,27 @@ async def test_of_many_agents_only_those_are_written_that_differ(tmp_path: Path)
             (it.root / f".agents/{name}.yaml").write_text(SOUND.format("other"))
         loaded = it.catalog.survey().loaded
 
-        async def differing(*, over_ephemeral: bool) -> list[str]:
-            specs = map(file_spec, loaded)
-            found = await it.store.reader.read(agents.not_stored, specs, over_ephemeral=over_ephemeral)
+        async def differing(*over: str) -> list[str]:
+            found = await it.store.reader.read(agents.not_stored, map(file_spec, loaded), over=over)
             return [one.key for one in found]
 
-        assert (await differing(over_ephemeral=False), await differing(over_ephemeral=True)) in (
+        assert (await differing(), await differing("carl")) in (
             (["bob"], ["bob", "carl"]),
             ([], ["carl"]),  # the watch was quicker
         )
+
+
+async def test_who_was_made_at_run_time_and_has_a_file_after_a_crash_is_of_that_file_however_late_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read at the start or behind it: the same. Who is made meanwhile stays what it is."""
+    async with scene(tmp_path, "alice", "carl", followed=False) as it:
+        made = [AgentSpec(key=AgentKey(name), origin="ephemeral", definition=b"{}") for name in ("carl", "dora")]
+        await it.store.writer.commit(put_agents, made[:1])
+        monkeypatch.setattr(reload, "START_SECONDS", -1.0)
+        assert (await it.following.start()).whole is False
+        await it.store.writer.commit(put_agents, made[1:])
+        (it.root / ".agents/dora.yaml").write_text(SOUND.format("other"))
+        await it.following.run_once()
+        origins = {one.key: one.origin for one in it.store.reader.now(agents.all)}
+        assert origins == {"alice": "file", "carl": "file", "dora": "ephemeral"}

@@ -21,7 +21,7 @@ from kernel.store.transitions.journal import journal
 from kernel.store.transitions.recovery import Recovered, asked_to_stop, recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
-from protocol.names import InstructionId, instruction_id
+from protocol.names import InstructionId, inline_key, instruction_id
 from tests.kernel.store.running_store import Store
 
 MINUTE_MS = 60_000
@@ -330,3 +330,30 @@ async def test_an_attempt_that_had_replied_when_its_kernel_died_is_ended_by_the_
     await boot(store)
     ended = [(one.instruction, one.data["exit"]) for one in store.told if one.type == "attempt.ended"]
     assert ended == [("i2", "0"), ("i1", None)]
+
+
+TREE = """
+INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder)
+VALUES (1, ?, 'bob', 'review:main#1', ?, '/r', 'c0', 'awk/review/r1/bob', '/t', '')
+"""
+
+
+@pytest.mark.promise("P5", "P32")
+@pytest.mark.parametrize(
+    ("agent", "state", "closed"), [(None, "", True), ("bob", "made", False), ("", "made", False), ("bob", "gone", True)]
+)
+async def test_a_last_word_in_a_working_tree_is_no_end_before_the_tree_is_committed(
+    agent: str | None, state: str, closed: bool, store: Store
+) -> None:
+    """What a kernel that died between the two leaves is done by an attempt that asks nobody; elsewhere it ends it."""
+    space = await store.workflow("bob")
+    await store.said(space, "@bob work")
+    await store.take("i1")
+    if agent is not None:
+        key = agent and inline_key(agent, space)
+        await store.writer.commit(lambda tx: tx.write(TREE, (key, state)))
+    entry = Entry(k=0, kind="reply", text="it is written", stop_reason="end_turn")
+    await store.writer.commit(journal, "i1", 1, entry)
+    recovered = await boot(store)
+    assert (recovered.closed, recovered.requeued) == ((("i1",), ()) if closed else ((), ("i1",)))
+    assert status(store, "i1") == ("done" if closed else "queued")
