@@ -438,7 +438,7 @@ def take(tx: Transaction, instruction: int, epoch: int, name: str) -> None:
     for row in of_instruction(tx.conn, instruction):
         if row.state == "claimed":
             tx.conn.execute(RENEW, (epoch, row.number))
-        elif claims_against(claims(tx.conn, row.space), row.files, name) is None:
+        elif not row.files or claims_against(claims(tx.conn, row.space), row.files, name) is None:
             make_step(tx, row, Change(step="claim", by=name, holder=name, instruction=instruction, epoch=epoch))
 
 

@@ -369,15 +369,15 @@ def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(b
     everything = store_tasks.listed(conn, SPACE, Page()).tasks
     assert {one.state for one in everything} == {"open", "ready", "claimed", "done", "failed", "cancelled"}
     for state in (None, *TRANSITIONS):
-        for name in (None, "alice", "bob", "carol"):
+        for who in (None, "alice", "bob", "carol"):
             wanted = [
-                one.id for one in everything if state in (None, one.state) and name in (None, one.for_, one.holder)
+                one.id for one in everything if state in (None, one.state) and who in (None, one.for_, one.holder)
             ]
-            found = store_tasks.listed(conn, SPACE, Page(2), state=state, name=name)
+            found = store_tasks.listed(conn, SPACE, Page(2), state=state, name=who)
             rest = Page(50, int(wanted[1][1:])) if len(wanted) > 2 else Page(50, 99)
-            more = store_tasks.listed(conn, SPACE, rest, state=state, name=name)
-            assert [one.id for one in (*found.tasks, *more.tasks)] == wanted, (state, name)
-            assert found.total == more.total == len(wanted), (state, name)
+            more = store_tasks.listed(conn, SPACE, rest, state=state, name=who)
+            assert [one.id for one in (*found.tasks, *more.tasks)] == wanted, (state, who)
+            assert found.total == more.total == len(wanted), (state, who)
 
 
 def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
