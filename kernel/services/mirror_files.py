@@ -114,7 +114,7 @@ class MirrorFiles:
                 with suppress(FileNotFoundError):
                     descriptor = open_folder(self._root, folder)
                     try:
-                        if stat.S_ISREG(os.stat(name, dir_fd=descriptor, follow_symlinks=False).st_mode):
+                        if _is_file(descriptor, name):
                             os.unlink(name, dir_fd=descriptor)
                     finally:
                         os.close(descriptor)
@@ -208,7 +208,7 @@ class DocumentFiles:
     def _look(self, descriptor: int, path: str, below: str, found: dict[str, DocumentFile], now: float) -> None:
         try:
             for name in sorted(os.listdir(descriptor)):
-                if name.startswith(".") and name.endswith(".old"):
+                if name.startswith(".") and name.endswith(".old") and _is_file(descriptor, name):
                     _restore(descriptor, name)  # left by a kernel that died while it replaced the file
             for name in sorted(os.listdir(descriptor)):
                 file = f"{below}{name}"
@@ -281,6 +281,10 @@ class DocumentFiles:
                 with suppress(FileNotFoundError):
                     os.unlink(left, dir_fd=descriptor)
             os.close(descriptor)
+
+
+def _is_file(folder: int, name: str) -> bool:
+    return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
 
 
 def _restore(folder: int, old: str) -> None:

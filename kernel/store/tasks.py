@@ -135,24 +135,54 @@ def by_number(conn: apsw.Connection, number: int) -> TaskRow:
     return found
 
 
-LISTED: Final = f"""
-{ROWS} WHERE t.space = :space AND t.n > :after AND (:state IS NULL OR t.state = :state)
+LISTED: Final = f"{ROWS} WHERE t.space = :space AND t.n > :after ORDER BY t.n LIMIT :limit"
+LISTED_IN_STATE: Final = f"""
+{ROWS} INDEXED BY tasks_state WHERE t.space = :space AND t.state = :state AND t.n > :after
   AND (:for IS NULL OR t.for_name = :for OR t.holder = :for) ORDER BY t.n LIMIT :limit
 """
-COUNT_LISTED: Final = """
-SELECT count(*) FROM tasks AS t WHERE t.space = :space AND (:state IS NULL OR t.state = :state)
-  AND (:for IS NULL OR t.for_name = :for OR t.holder = :for)
+LISTED_FOR: Final = f"""
+{ROWS} WHERE t.space = :space AND t.n > :after AND (t.for_name = :for OR t.holder = :for) ORDER BY t.n LIMIT :limit
+"""
+# They are numbered without a gap, and only removed all together.
+COUNT_ALL: Final = "SELECT coalesce(max(n), 0) FROM tasks WHERE space = :space"
+COUNT_IN_STATE: Final = """
+SELECT count(*) FROM tasks AS t INDEXED BY tasks_state WHERE t.space = :space AND t.state = :state
+"""
+COUNT_OTHER_STATES: Final = """
+SELECT count(*) FROM tasks AS t INDEXED BY tasks_state
+WHERE t.space = :space AND t.state IN ('open', 'ready', 'claimed', 'failed', 'cancelled')
+"""
+COUNT_FOR: Final = """
+SELECT count(*) FROM tasks AS t WHERE t.space = :space AND (t.for_name = :for OR t.holder = :for)
+"""
+COUNT_FOR_IN_STATE: Final = """
+SELECT count(*) FROM tasks AS t INDEXED BY tasks_state
+WHERE t.space = :space AND t.state = :state AND (t.for_name = :for OR t.holder = :for)
 """
 
 
 def listed(
     conn: apsw.Connection, space: str, page: Page, *, state: TaskState | None = None, name: str | None = None
 ) -> TaskList:
-    """A page of the tasks of ``space`` in the order of their numbers: those in ``state``, and for or of ``name``."""
+    """A page of the tasks of ``space`` in the order of their numbers: those in ``state``, and for or of ``name``.
+
+    However many are over, a page costs as much as it has; with ``name`` all of the space, or state, are looked at.
+    """
     values = {"space": space, "after": page.after or 0, "state": state, "for": name, "limit": page.limit + 1}
-    shown, following = page.cut(rows.all_(conn.execute(LISTED, values), LISTED, TaskRow, **_MADE), lambda row: row.id)
-    total = int(conn.execute(COUNT_LISTED, values).get)
-    return TaskList(tasks=tuple(map(info, shown)), total=total, next=following)
+    statement = LISTED_IN_STATE if state is not None else LISTED if name is None else LISTED_FOR
+    found = rows.all_(conn.execute(statement, values), statement, TaskRow, **_MADE)
+    shown, following = page.cut(found, lambda row: row.id)
+    return TaskList(tasks=tuple(map(info, shown)), total=_count(conn, values), next=following)
+
+
+def _count(conn: apsw.Connection, values: Mapping[str, Any]) -> int:
+    """Count what a list without a limit has. Most tasks are done, in the long run: those are not counted one by one."""
+    if values["for"] is not None:
+        return int(conn.execute(COUNT_FOR if values["state"] is None else COUNT_FOR_IN_STATE, values).get)
+    if values["state"] in (None, "done"):
+        others = int(conn.execute(COUNT_OTHER_STATES, values).get) if values["state"] else 0
+        return int(conn.execute(COUNT_ALL, values).get) - others
+    return int(conn.execute(COUNT_IN_STATE, values).get)
 
 
 def info(row: TaskRow) -> TaskInfo:
@@ -408,7 +438,7 @@ def take(tx: Transaction, instruction: int, epoch: int, name: str) -> None:
     for row in of_instruction(tx.conn, instruction):
         if row.state == "claimed":
             tx.conn.execute(RENEW, (epoch, row.number))
-        elif claims_against(claims(tx.conn, row.space), row.files, name) is None:
+        elif not row.files or claims_against(claims(tx.conn, row.space), row.files, name) is None:
             make_step(tx, row, Change(step="claim", by=name, holder=name, instruction=instruction, epoch=epoch))
 
 

@@ -1,8 +1,9 @@
 """The one writer: a thread that owns the writing connection, and group commit.
 
 Callers hand in jobs and get an answer only after COMMIT. Jobs that wait together share one transaction and one
-fsync. One that fails harms no other: then all of them are run anew, each in a savepoint of its own, for nearly always
-none does, and savepoints cost. So a job may run twice: it changes nothing but rows. The writer knows no more of it.
+fsync. One that fails harms no other. Most of those are refused before they change a row, with nothing to undo; else all
+are run anew, each in a savepoint of its own, for nearly always none fails, and savepoints cost. So a job may run twice:
+it changes nothing but rows. The writer knows no more of it.
 """
 
 import logging
@@ -332,6 +333,7 @@ class Writer:
 
     def _run_job(self, job: _Job, transaction: Transaction) -> None:
         """Run it as if it could not fail. Raises _JobFailed, with its answer, where the transaction must be undone."""
+        before = self._conn.total_changes()
         try:
             job.result = job.call(transaction, *job.args, **job.kwargs)
             job.failure = None
@@ -339,7 +341,8 @@ class Writer:
             raise
         except Exception as error:  # noqa: BLE001 - the wall between jobs: what one raises is its caller's
             job.failure = outcome.Error(error)
-            raise _JobFailed from None
+            if self._conn.total_changes() != before:
+                raise _JobFailed from None
 
     def _run_apart(self, job: _Job, transaction: Transaction) -> None:
         """Run it in a savepoint. If it fails, nothing of it is left but its answer."""

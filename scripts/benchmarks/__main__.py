@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from scripts.benchmarks import (
     agents,
+    collaboration,
     commands,
     fleet,
     http_rates,
@@ -30,6 +31,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "commands": commands.measure,
         "agents": agents.measure,
         "idle": idle.measure,
+        "collaboration": collaboration.measure,
         "landings": landings.measure,
         "scheduling": scheduling.measure,
         "prompts": prompts.measure,

@@ -52,7 +52,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
         raise Refused("forbidden", f"{row.id} is for {row.for_name}", "team_task_list shows what is ready for you")
     if row.state != "ready":
         raise Refused("conflict", _not_ready(row), "team_task_list with state ready shows what can be claimed")
-    met = claims_against(tasks.claims(tx.conn, space), row.files, who.name)
+    met = claims_against(tasks.claims(tx.conn, space), row.files, who.name) if row.files else None
     if met is not None:
         text = f"{row.id} changes files that {met.holder} holds with {met.id}: {', '.join(met.files)}"
         raise Refused("conflict", text, f"wait until {met.id} is over, or claim another one")

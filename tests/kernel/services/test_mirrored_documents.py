@@ -1,13 +1,11 @@
 """Documents in files: newest versions go out, what people write comes in, and nothing they wrote is overwritten."""
 
-import hashlib
 import os
-import shutil
-import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -16,11 +14,13 @@ from hypothesis import strategies as st
 from kernel.policy.documents import Change, file_fault
 from kernel.rule.draft import Draft, RunSpec
 from kernel.services.mirror_files import DocumentFiles
+from kernel.source import safe_paths
 from kernel.store import documents
 from kernel.store.rows import Page
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.documents import change
 from kernel.store.transitions.runs import start_run, stop_workflow
+from tests.kernel.services import document_paths
 from tests.kernel.services.test_mirror import FOLDER, MirroredProject, mirrored_project
 from tests.kernel.store.running_store import member
 
@@ -206,43 +206,47 @@ def test_no_name_of_a_document_is_a_file_outside(name: str) -> None:
 
 
 @pytest.mark.promise("P15")
-def test_a_folder_that_is_swapped_for_a_link_all_the_time_leads_nowhere(tmp_path: Path) -> None:
+def test_generated_names_and_links_lead_nowhere() -> None:
+    """Of documents and of what can be none; ``scripts/soak paths`` tries 50,000."""
+    assert document_paths.try_names(300, 1) > 50
+
+
+@pytest.mark.promise("P15")
+def test_a_folder_that_is_swapped_for_a_link_all_the_time_leads_nowhere() -> None:
     """AWK_TEST_RACES: how often; each part of a path is opened beneath the one before."""
-    outside, folder = tmp_path / "outside", tmp_path / "project/w/documents"
-    outside.mkdir()
-    (outside / "a.md").write_text("secret")
-    (folder / "below").mkdir(parents=True)
-    over = threading.Event()
+    assert document_paths.race(int(os.environ.get("AWK_TEST_RACES", "200"))), "it never got in: nothing was raced"
 
-    def swap() -> None:
-        below, aside = folder / "below", folder / "aside"
-        while not over.is_set():
-            shutil.rmtree(aside, ignore_errors=True)
-            for step in (
-                lambda: below.rename(aside),
-                lambda: below.symlink_to(outside),
-                below.unlink,
-                lambda: aside.rename(below),
-            ):
-                with suppress(OSError):  # the other side makes folders too
-                    step()
 
-    swapper = threading.Thread(target=swap)
-    swapper.start()
-    files = DocumentFiles(str(tmp_path / "project"), settle_seconds=0.0)
-    reached = 0
-    try:
-        for number in range(int(os.environ.get("AWK_TEST_RACES", "200"))):
-            with suppress(OSError):
-                reached += files.put("w", "below/b.md", f"text {number}", None)
-                seen = files.look("w", 0.0) or {}
-                assert all(one.text != "secret" for one in seen.values())
-                files.put("w", "below/b.md", None, hashlib.sha256(f"text {number}".encode()).digest())
-    finally:
-        over.set()
-        swapper.join()
-    assert reached, "it never got in: nothing was raced"
-    assert [(path.name, path.read_text()) for path in outside.iterdir()] == [("a.md", "secret")]
+def _parts(text: str) -> str:
+    return text
+
+
+_PLANTED: Final[dict[str, tuple[str, object, Callable[[], object]]]] = {
+    "links are followed": ("_FOLDER", os.O_RDONLY | os.O_DIRECTORY, lambda: document_paths.try_names(300, 1)),
+    "a swapped one is": ("_FOLDER", os.O_RDONLY | os.O_DIRECTORY, lambda: document_paths.race(100_000)),
+    "parents are allowed": ("plain_path", _parts, lambda: document_paths.try_names(2000, 1)),
+}
+
+
+@pytest.mark.parametrize("fault", _PLANTED)
+def test_what_leads_out_is_found(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trial that finds nothing proves nothing."""
+    name, wrong, trial = _PLANTED[fault]
+    monkeypatch.setattr(safe_paths, name, wrong)
+    with pytest.raises(AssertionError, match="outside"):
+        trial()
+
+
+async def test_a_hidden_folder_stops_nothing(tmp_path: Path) -> None:
+    """Not even one that is called like a file that we move aside."""
+    async with mirrored_project(tmp_path) as on:
+        space = await on.workflow()
+        await wrote(on, space, "one\n")
+        await look(on)
+        (on.root / IN / ".notes.md.old").mkdir()
+        (on.root / IN / "notes.md").write_text("two\n")
+        await look(on)
+        assert text(on, space) == "two\n"
 
 
 async def test_what_is_cleared_is_gone_from_the_files_too(tmp_path: Path) -> None:

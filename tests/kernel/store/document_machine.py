@@ -1,9 +1,11 @@
-"""Documents as a state machine: any history of writers, suggestions and restarts, against a plain model (promise P37).
+"""Documents as a state machine: any history of writers, suggestions and kills, against a plain model (promise P37).
 
 Every line that is ever written has a text of its own, and none moves. So the model merges by asking which lines are
 where, and knows nothing of how texts are compared.
 """
 
+import random
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
@@ -27,6 +29,10 @@ Text = tuple[str, ...]
 people = st.sampled_from((*MEMBERS, USER))
 files = st.sampled_from(FILES)
 picks = st.integers(0, 1_000_000)
+
+
+class Killed(BaseException):
+    """The kernel dies here."""
 
 
 @dataclass
@@ -89,6 +95,8 @@ class DocumentMachine(RuleBasedStateMachine):
         self.ideas: list[Idea] = []
         self.calls = 0
         self.lines = 0
+        self.checked: dict[str, int] = {}
+        """How many versions each document had when all of them were looked at."""
 
     def open(self) -> Database:
         """The store."""
@@ -225,8 +233,39 @@ class DocumentMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.workspace.restart()
 
+    @rule(who=people, file=files, pick=picks, statements=st.integers(0, 60))
+    def killed(self, who: str, file: str, pick: int, statements: int) -> None:
+        """The kernel dies in a commit, after so many of its statements or right before its end: it never was."""
+        text = "\n".join(self.edited(self.sheets[file].now or (), pick))
+        author, left = self.workspace.author(who), iter(range(statements, -1, -1))
+
+        def die_in_time(_cursor: object, sql: str, _values: object) -> bool:
+            if sql not in ("BEGIN IMMEDIATE", "ROLLBACK") and next(left, None) == 0:
+                raise Killed
+            return True
+
+        def write(*words: Any, **more: Any) -> None:
+            commits.change(*words, **more)
+            raise Killed
+
+        self.database.writer().exec_trace = die_in_time
+        try:
+            self.workspace.commit(
+                write, SPACE, file, Change("write", text), author=author, call_key=f"killed-{self.calls}"
+            )
+        except (Killed, Refused):
+            pass
+        finally:
+            self.database.writer().exec_trace = None
+        self.restart()
+
     @invariant()
     def every_version_is_as_the_model_says(self) -> None:
+        self.checked.clear()
+        self.check()
+
+    def check(self) -> None:
+        """Hold each document against the model, and its older versions if it has changed since they were looked at."""
         conn = self.database.writer()
         for file, sheet in self.sheets.items():
             document = documents.find(conn, SPACE, file)
@@ -237,12 +276,41 @@ class DocumentMachine(RuleBasedStateMachine):
                 len(sheet.versions) - 1,
                 None if sheet.now is None else "\n".join(sheet.now),
             )
+            if self.checked.get(file) == document.version:
+                continue
+            self.checked[file] = document.version
             texts = [tuple(documents.lines_at(conn, document, one)) for one in range(document.version + 1)]
             assert texts == [text or () for text in sheet.versions]
             history = documents.history(conn, SPACE, file, Page()).versions
             assert [row.version for row in history] == list(range(document.version, 0, -1))
             blamed = documents.blame_of(conn, SPACE, file).lines
             assert {one.text: (one.version, one.author) for one in blamed} == sheet.brought[-1]
+
+    def steps(self, chance: random.Random) -> list[Callable[[], None]]:
+        """Return one of each step that there is, with what it is about, for those who draw a history themselves."""
+        who, file, pick = chance.choice((*MEMBERS, USER)), chance.choice(FILES), chance.randrange(1_000_000)
+        back, maybe = chance.randrange(4), chance.random() < 0.5
+        return [
+            lambda: self.write(who=who, file=file, back=back if maybe else None, pick=pick),
+            lambda: self.write(who=who, file=file, back=back, pick=pick),
+            lambda: self.add(who=who, file=file),
+            lambda: self.delete(who=who, file=file, old=maybe),
+            lambda: self.suggest(who=who, file=file, back=back, pick=pick),
+            lambda: self.judge(who=who, pick=pick, takes=back > 0) if self.ideas else None,
+            lambda: self.elect(file=file, owner=chance.choice(MEMBERS)),
+            self.restart,
+            lambda: self.killed(who=who, file=file, pick=pick, statements=pick % 61),
+        ]
+
+    def play(self, chance: random.Random, most: int) -> int:
+        """One history of up to ``most`` steps, held against the model after each. Returns how many there were."""
+        self.begin()
+        count = chance.randint(1, most)
+        for _ in range(count):
+            chance.choice(self.steps(chance))()
+            self.check()
+        self.every_version_is_as_the_model_says()
+        return count
 
 
 class FileDocumentMachine(DocumentMachine):
@@ -262,6 +330,10 @@ class FileDocumentMachine(DocumentMachine):
         self.database = open_migrated(self.database.path)
         self.workspace.database = self.database
         self.workspace.restart()
+
+    def steps(self, chance: random.Random) -> list[Callable[[], None]]:
+        """One more."""
+        return [*super().steps(chance), self.reopen]
 
     def teardown(self) -> None:
         """Leave nothing behind."""

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from kernel.policy.needs import needs
+from kernel.policy.tasks import TRANSITIONS
 from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
@@ -351,6 +352,32 @@ def test_a_binding_assignment_gives_tasks_to_who_chose_them_first(board: Board) 
     assert board.said()[-2] == "system: [TASKS] given by the vote who: t1 to carol, t2 to bob"
     assert board.work_of("a") is not None
     assert refused(lambda: board.claim("alice", "a")).code == "forbidden"
+
+
+def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(board: Board) -> None:
+    """By state, by member, by both, and by the page."""
+    board.plan(*(TaskSpec(key=f"k{n}", title="t", for_="bob" if n == 3 else None) for n in range(8)))
+    board.plan(TaskSpec(key="later", title="t", needs=("k7",)), TaskSpec(key="own", title="t", for_="alice"))
+    board.plan(TaskSpec(key="lost", title="t"))
+    for name in ("k0", "k1", "k3", "own"):
+        board.workspace.commit(tasks.finish, SPACE, name)
+    board.claim("bob", "k2")
+    board.claim("alice", "k4")
+    board.fail("alice", "k4")
+    board.workspace.commit(tasks.cancel_task, SPACE, "lost")
+    conn = board.workspace.database.writer()
+    everything = store_tasks.listed(conn, SPACE, Page()).tasks
+    assert {one.state for one in everything} == {"open", "ready", "claimed", "done", "failed", "cancelled"}
+    for state in (None, *TRANSITIONS):
+        for who in (None, "alice", "bob", "carol"):
+            wanted = [
+                one.id for one in everything if state in (None, one.state) and who in (None, one.for_, one.holder)
+            ]
+            found = store_tasks.listed(conn, SPACE, Page(2), state=state, name=who)
+            rest = Page(50, int(wanted[1][1:])) if len(wanted) > 2 else Page(50, 99)
+            more = store_tasks.listed(conn, SPACE, rest, state=state, name=who)
+            assert [one.id for one in (*found.tasks, *more.tasks)] == wanted, (state, who)
+            assert found.total == more.total == len(wanted), (state, who)
 
 
 def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:

@@ -1,0 +1,278 @@
+"""Teams that share much: long logs, claims made at once, documents, and how soon others see what was said."""
+
+import hashlib
+import http.client
+import itertools
+import json
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from kernel.rule.draft import Draft
+from kernel.store import messages, tasks
+from kernel.store.rows import Page
+from kernel.store.transitions import task_plans
+from kernel.store.transitions.append import append
+from protocol.discovery import DATABASE
+from protocol.names import inline_key
+from protocol.tasks import PLANNED_AT_ONCE, TaskSpec
+from scripts.benchmarks import long_log
+from scripts.benchmarks.figure import Figure, p50, p99
+from scripts.benchmarks.running_kernel import MeasuredProject, running
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.migrated import open_migrated
+
+LOGS = (1_000, 1_000_000)
+DONE_SHARE = 10
+"""One task is done for so many messages."""
+WAITING = 50
+READS = 1000
+CLAIMERS = 20
+TASKS = 1000
+SPEAKERS = 50
+RATE = 200
+SECONDS = 10.0
+WRITES = 300
+TEAM = ".workflows/team.yaml"
+MEMBER = "backend: mock, mock: [ { sleep: 600 } ], limits: { messages: 1000000, bytes: 1GiB }"
+LIVE = """
+SELECT a.instruction, a.epoch, i.name FROM attempts AS a JOIN instructions AS i ON i.id = a.instruction
+WHERE a.ended_ms IS NULL
+"""
+SET_TOKEN = "UPDATE attempts SET token_hash = ? WHERE instruction = ? AND epoch = ?"
+MODERN = "2026-07-28"
+
+
+def measure() -> Iterator[Figure]:
+    """The store alone for the long log; a kernel and its MCP for the others."""
+    yield from _long_logs()
+    with _team(CLAIMERS) as team:
+        yield from _claims(team)
+    with _team(SPEAKERS) as team:
+        yield Figure(f"{SPEAKERS} agents, {RATE} messages/s, seen: p99", p99(_seen(team)), 250, "ms")
+    with _team(1) as team:
+        yield _document_write(team)
+
+
+def _long_logs() -> Iterator[Figure]:
+    """CPU of a call, as others share the machine: its p99 beside that with a short log."""
+    taken = [_reads(count) for count in LOGS]
+    for name, short in taken[0].items():
+        times = p99(taken[1][name]) / p99(short)
+        yield Figure(f"{name}, {LOGS[1]:,} messages, p99, times that of {LOGS[0]:,}", times, 1.5, "x")
+
+
+def _reads(count: int) -> dict[str, list[float]]:
+    """Milliseconds of CPU of the questions behind each tool."""
+    with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
+        database = open_migrated(str(Path(folder) / "log.db"))
+        workspace = BusyWorkspace(database)
+        workspace.begin()
+        long_log.fill(database.writer(), SPACE, count)
+        long_log.finish_tasks(database.writer(), SPACE, count // DONE_SHARE)
+        for number in range(WAITING):
+            workspace.commit(append, Draft(kind="said", space=SPACE, sender="user", text=f"do {number}", to=("bob",)))
+        workspace.commit(task_plans.plan, SPACE, [TaskSpec(title=f"part {number}") for number in range(WAITING)])
+        conn, bob = database.reader(), inline_key("bob", SPACE)
+
+        def inbox() -> None:
+            assert len(messages.inbox(conn, bob, SPACE, messages.DELIVERIES_LIMIT + 1)) >= WAITING
+            messages.count(conn, bob, SPACE)
+
+        questions: dict[str, Callable[[], object]] = {
+            "my_inbox": inbox,
+            "team_task_list": lambda: tasks.listed(conn, SPACE, Page(WAITING)),
+            "team_task_list of what is ready": lambda: tasks.listed(conn, SPACE, Page(WAITING), state="ready"),
+        }
+        taken = {name: _cpu_ms(question) for name, question in questions.items()}
+        database.close()
+        return taken
+
+
+def _cpu_ms(question: Callable[[], object]) -> list[float]:
+    taken: list[float] = []
+    for _ in range(READS):
+        begin = time.thread_time_ns()
+        question()
+        taken.append((time.thread_time_ns() - begin) / 1e6)
+    return taken
+
+
+class Team:
+    """A workflow whose members sleep while we call tools in their place."""
+
+    def __init__(self, measured: MeasuredProject, size: int) -> None:
+        self.measured = measured
+        self.names = [f"m{number}" for number in range(size)]
+        self._calls = itertools.count()
+
+    def take_places(self) -> None:
+        """Have every member at work, and its token be ours: only the hash is stored, so store another."""
+        admin = self.measured.connect()
+        for name in self.names:
+            sent = admin.call("POST", "/messages", {"to": f"{name}@team", "text": "sleep"})
+            self.measured.until_leased(sent["instruction_ids"][0])
+        connection = apsw.Connection(str(self.measured.project.state / DATABASE))
+        connection.set_busy_timeout(5000)
+        for number, epoch, member in connection.execute(LIVE).fetchall():
+            digest = hashlib.sha256(f"token of {member}".encode()).digest()
+            connection.execute(SET_TOKEN, (digest, number, epoch))
+        connection.close()
+
+    def tool(self, member: str, name: str) -> Callable[[dict[str, object]], dict[str, Any]]:
+        """Return what calls a tool as ``member`` on a connection of its own; the answer's result."""
+        headers = {"accept": "application/json, text/event-stream", "mcp-protocol-version": MODERN}
+        headers |= {"mcp-method": "tools/call", "mcp-name": name}
+        connection = self.measured.connect(f"token of {member}", **headers)
+
+        def call(arguments: dict[str, object]) -> dict[str, Any]:
+            number = next(self._calls)
+            meta = {
+                "io.modelcontextprotocol/protocolVersion": MODERN,
+                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+                "agent-worker/call": f"call-{number}",
+            }
+            params = {"name": name, "arguments": arguments, "_meta": meta}
+            body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+            result: dict[str, Any] = connection.call("POST", "/mcp", body)["result"]
+            return result
+
+        return call
+
+
+@contextmanager
+def _team(size: int) -> Generator[Team]:
+    members = "\n".join(f"  m{number}: {{ {MEMBER} }}" for number in range(size))
+    files = {TEAM: f"agents:\n{members}\n", ".agents.yaml": f"limits: {{ workers: {2 * size} }}\n"}
+    with running(files) as measured:
+        started = measured.project.awk("start", "team", "--trust")
+        assert started.code == 0, started.err
+        team = Team(measured, size)
+        team.take_places()
+        yield team
+
+
+def _together(actions: list[Callable[[], None]]) -> None:
+    """Run all at once, each in a thread. Raises the first failure."""
+    failures: list[Exception] = []
+
+    def run(action: Callable[[], None]) -> None:
+        try:
+            action()
+        except Exception as error:  # noqa: BLE001  (it is raised below)
+            failures.append(error)
+
+    threads = [threading.Thread(target=run, args=(action,), daemon=True) for action in actions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def _claims(team: Team) -> Iterator[Figure]:
+    """All members go through the tasks that nobody has, as far as they know, two of them always by the same way."""
+    plan = team.tool(team.names[0], "team_task_plan")
+    for first in range(0, TASKS, PLANNED_AT_ONCE):
+        made = plan({"tasks": [{"title": f"part {number}"} for number in range(first, first + PLANNED_AT_ONCE)]})
+        assert not made.get("isError"), made
+    taken: list[float] = []
+    refused: list[float] = []
+    known: set[str] = set()
+    winners: list[str] = []
+
+    def member(place: int) -> Callable[[], None]:
+        claim = team.tool(team.names[place], "team_task_claim")
+        order = [f"t{number + 1}" for number in range(TASKS)]
+        random.Random(place // 2).shuffle(order)
+
+        def work() -> None:
+            for task in order:
+                if task not in known:
+                    begin = time.perf_counter()
+                    answer = claim({"task": task})
+                    (refused if answer.get("isError") else taken).append((time.perf_counter() - begin) * 1000)
+                    known.add(task)
+                    if not answer.get("isError"):
+                        winners.append(task)
+
+        return work
+
+    begin = time.perf_counter()
+    _together([member(place) for place in range(CLAIMERS)])
+    seconds = time.perf_counter() - begin
+    assert sorted(winners) == sorted(set(winners)), "a task was claimed twice"
+    assert len(winners) == TASKS
+    both = f"{len(taken)} claims, {len(refused)} refused, {len(taken) / seconds:.0f}/s"
+    yield Figure(f"{CLAIMERS} agents: {both}, p50", p50(taken + refused), 20, "ms")
+    yield Figure(f"{CLAIMERS} agents claim {TASKS:,} tasks at once, p99", p99(taken + refused), 20, "ms")
+
+
+def _seen(team: Team) -> list[float]:
+    """Milliseconds from a message that is sent until somebody who watches the events has it."""
+    sent: dict[str, float] = {}
+    seen: dict[str, float] = {}
+    total = int(RATE * SECONDS)
+    watcher = http.client.HTTPConnection("127.0.0.1", team.measured.port, timeout=60)
+    watcher.request("GET", "/events?type=message", headers={"Authorization": f"Bearer {team.measured.token}"})
+    lines = watcher.getresponse()
+
+    def watch() -> None:
+        for line in lines:
+            if line.startswith(b"data: "):
+                now, text = time.perf_counter(), json.loads(line[6:])["data"]["text"]
+                if text in sent:
+                    seen[text] = now
+                if len(seen) == total:
+                    return
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    begin = time.perf_counter() + 0.2
+
+    def member(place: int) -> Callable[[], None]:
+        send = team.tool(team.names[place], "channel_send")
+
+        def work() -> None:
+            for number in range(place, total, SPEAKERS):
+                time.sleep(max(0.0, begin + number / RATE - time.perf_counter()))
+                text = f"message {number} " + "x" * 200
+                sent[text] = time.perf_counter()
+                answer = send({"message": text})
+                assert not answer.get("isError"), answer
+
+        return work
+
+    _together([member(place) for place in range(SPEAKERS)])
+    watching.join(timeout=30)
+    watcher.close()
+    assert len(seen) == total, f"{total - len(seen)} of {total} messages were not seen"
+    return [(seen[text] - sent[text]) * 1000 for text in sent]
+
+
+def _document_write(team: Team) -> Figure:
+    """A document of forty lines of which one is changed, beside a message of 200 letters, in turns."""
+    (name,) = team.names
+    write, say = team.tool(name, "team_doc_write"), team.tool(name, "channel_send")
+    lines = [f"line {number} of what is being built" for number in range(40)]
+    spent: dict[str, list[float]] = {"write": [], "say": []}
+    for number in range(WRITES):
+        lines[number % len(lines)] = f"line {number} as it was changed in round {number}"
+        for kind, call, arguments in (
+            ("write", write, {"content": "\n".join(lines)}),
+            ("say", say, {"message": f"{number} " + "x" * 200}),
+        ):
+            begin = time.perf_counter()
+            answer = call(dict(arguments))
+            spent[kind].append((time.perf_counter() - begin) * 1000)
+            assert not answer.get("isError"), answer
+    return Figure("document write, times a channel_send", p50(spent["write"]) / p50(spent["say"]), 1.3, "x")
