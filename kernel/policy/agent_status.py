@@ -20,7 +20,7 @@ AgentState = Literal["active", "paused", "stopped", "error"]
 
 
 class Readiness(msgspec.Struct, frozen=True):
-    """How an instruction stands. ``reason`` says what keeps it, ``until_ms`` when it goes on by itself (kind time)."""
+    """Readiness of an instruction: ``reason`` keeps it back, and at ``until_ms`` it goes on by itself (kind time)."""
 
     kind: Kind
     reason: Reason | None = None

@@ -21,7 +21,7 @@ class ClockJump(msgspec.Struct, frozen=True):
 
 
 def unseen(last_sign_ms: int, now_ms: int) -> int:
-    """What does not count of the time since the last sign of life, when the machine was started anew in between."""
+    """The part of the time since the last sign of life that does not count, as the machine was started anew since."""
     gap = now_ms - last_sign_ms
     return gap if gap < 0 else max(gap - UNSEEN_MS, 0)
 

@@ -263,7 +263,7 @@ def decisive(
 
 
 def not_its_terms(asked: ProposalTerms, terms: VerdictTerms, members: tuple[str, ...]) -> Fault | None:
-    """Why ``asked`` cannot be what decides over a run; None where it says nothing that its workflow says otherwise."""
+    """The reason why ``asked`` cannot decide over a run; None where it says nothing but what its workflow says."""
     if asked.type != "approval" or not asked.binding:
         text = f"{terms.id} is the verdict of this workflow: it has to be a binding approval"
         return text, "give it type approval and binding: true, or another id"

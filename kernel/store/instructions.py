@@ -310,7 +310,7 @@ class Waiting(msgspec.Struct, frozen=True):
     resume_at_ms: int
 
     def readiness(self, now_ms: int) -> Readiness:
-        """How it stands by itself."""
+        """Its readiness by itself, whatever waits with it."""
         return readiness(
             self.state,
             self.waits_for,

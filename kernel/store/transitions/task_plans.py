@@ -145,11 +145,15 @@ def _insert(
             parent = own[spec.parent] if spec.parent in own else _needed(tx, space, spec, spec.parent, specs).n
         rows.append(tasks.insert(tx, space, spec, new, parent))
     by_key = {spec.key: numbers for spec, numbers in zip(specs, rows, strict=True) if spec.key is not None}
+    known = dict(by_key)
     edges: dict[str, list[str]] = tasks.edges(tx.conn, space) if after is not None else {}
     pairs: list[tuple[int, int]] = []
     for spec, (number, n) in zip(specs, rows, strict=True):
         for name in (*spec.needs, *before):
-            other, other_n = by_key[name] if name in by_key else _number(_needed(tx, space, spec, name, specs))
+            if name not in known:
+                found = _needed(tx, space, spec, name, specs)
+                known[name] = found.number, found.n
+            other, other_n = known[name]
             pairs.append((number, other))
             edges.setdefault(task_id(n), []).append(task_id(other_n))
     if after is not None:
@@ -158,10 +162,6 @@ def _insert(
     _refuse_cycle(find_cycle(edges), {task_id(n): key for key, (_, n) in by_key.items()})
     tasks.add_needs(tx, pairs)
     return [tasks.by_number(tx.conn, number) for number, _ in rows]
-
-
-def _number(row: TaskRow) -> tuple[int, int]:
-    return row.number, row.n
 
 
 def _needed(tx: Transaction, space: str, spec: TaskSpec, name: str, specs: Sequence[TaskSpec]) -> TaskRow:

@@ -124,7 +124,7 @@ def test_mentions_that_were_given_replace_those_in_the_text() -> None:
 
 @pytest.mark.promise("P27")
 @pytest.mark.parametrize(
-    ("stage", "hops", "waits_for"),
+    ("view", "hops", "waits_for"),
     [
         (ViewDouble(team("bob"), hops=3), 4, "hops"),
         (ViewDouble(team("bob"), instructions=2, assigned=2), 0, "hops"),
