@@ -26,6 +26,8 @@ RESOURCES: Final = Part("resources")
 """protocol.api.messages.ResourceText, all of it."""
 DOCUMENTS: Final = Part("documents")
 """An ArchivedVersion: of each document the oldest first."""
+SUGGESTIONS: Final = Part("suggestions")
+"""A SuggestionInfo, decided or not."""
 TASKS: Final = Part("tasks")
 """protocol.tasks.TaskInfo."""
 VOTES: Final = Part("votes")
@@ -76,13 +78,15 @@ class ArchivedEntry(Body, frozen=True, kw_only=True):
 
 
 class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
-    """One version of a document. The newest of one that is not deleted has its text, and says who owns it."""
+    """One version of a document, with its text unless it deleted the document. The newest says who owns it."""
 
     file: str
     content: str | None = None
     owner: str | None = None
     entry: bool = False
     """It is the document to begin with."""
+    newest: bool = False
+    """No version is behind it, and the document is there."""
 
 
 class ArchivedStatus(AgentStatus, frozen=True, kw_only=True):
