@@ -15,7 +15,7 @@ from protocol.api.document import Body
 from protocol.api.instructions import EntryInfo, InstructionInfo
 from protocol.api.messages import ResourceText
 from protocol.api.runs import RunReport
-from protocol.documents import VersionRow
+from protocol.documents import SuggestionInfo, VersionRow
 from protocol.message import Message
 from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo
@@ -29,6 +29,7 @@ RUN: Final = Part("run")
 CHANNEL: Final = Part("channel")
 RESOURCES: Final = Part("resources")
 DOCUMENTS: Final = Part("documents")
+SUGGESTIONS: Final = Part("suggestions")
 TASKS: Final = Part("tasks")
 VOTES: Final = Part("votes")
 STATUSES: Final = Part("statuses")
@@ -74,13 +75,15 @@ class ArchivedEntry(Body, frozen=True, kw_only=True):
 
 
 class ArchivedVersion(VersionRow, frozen=True, kw_only=True):
-    """One version of a document. The newest of one that is not deleted has its text, and says who owns it."""
+    """One version of a document, with its text unless it deleted the document. The newest says who owns it."""
 
     file: str
     content: str | None = None
     owner: str | None = None
     entry: bool = False
     """It is the document to begin with."""
+    newest: bool = False
+    """No version is behind it, and the document is there."""
 
 
 class ArchivedStatus(AgentStatus, frozen=True, kw_only=True):
@@ -102,6 +105,7 @@ ROWS: Final[Mapping[str, RowType]] = MappingProxyType(
         CHANNEL: RowType(Message, "seq"),
         RESOURCES: RowType(ResourceText, "id"),
         DOCUMENTS: RowType(ArchivedVersion, "file"),  # of each document the oldest first
+        SUGGESTIONS: RowType(SuggestionInfo, "id"),
         TASKS: RowType(TaskInfo, "id"),
         VOTES: RowType(BallotInfo, "id"),
         STATUSES: RowType(ArchivedStatus, "agent"),

@@ -27,6 +27,7 @@ from protocol.archive import (
     RESOURCES,
     ROWS,
     RUN,
+    SUGGESTIONS,
     TASKS,
     TRANSCRIPT,
     VOTES,
@@ -39,7 +40,7 @@ from protocol.names import number_of, split_space
 LINE_BYTES: Final = 64 * 1024 * 1024
 """No row of a kernel's is so long."""
 _ANSWERED: Final = (
-    "show, channel, peek, proposal, doc list, read and history, task list, show and graph read an archive"
+    "show, channel, peek, proposal, doc list, read, history and suggestions, task list, show and graph read an archive"
 )
 
 
@@ -284,14 +285,18 @@ def _document(row: Document) -> Document:
 
 
 def document(archive: Archive, place: str, query: Mapping[str, str]) -> Document:
-    """The newest text of a document."""
+    """A document as it is, or was in one of its versions."""
     space, _, file = place.partition("/documents/")
-    row = _versions(archive, space, file)[-1]
-    if query.get("version", str(row["version"])) != str(row["version"]):
-        text = f"version {one_line(query['version'])} of {one_line(file)} is not in this archive"
-        raise Failure("not_found", text, "of each document it has the newest text, and who made which version")
+    found = _versions(archive, space, file)
+    asked = query.get("version", str(found[-1]["version"]))
+    row = next((row for row in found if str(row["version"]) == asked), None)
+    if row is None:
+        text = f"version {one_line(asked)} of {one_line(file)} is not in this archive"
+        raise Failure("not_found", text, f"its versions are 1 to {found[-1]['version']}")
     if row["content"] is None:
-        raise Failure("not_found", f"the document {one_line(file)} was deleted, and its text is not in this archive")
+        why = "it deleted the document" if row["action"] == "delete" else "an older kernel wrote it"
+        text = f"version {one_line(asked)} of {one_line(file)} has no text in this archive: {why}"
+        raise Failure("not_found", text, "awk doc history shows which there are")
     return {"schema": "awk/doc/1", **_document(row), "space": space, "content": row["content"]}
 
 
@@ -302,7 +307,7 @@ def document_history(archive: Archive, place: str, query: Mapping[str, str]) -> 
     before = int(query.get("before", "v0").removeprefix("v"))
     behind = [row for row in rows if not before or row["version"] < before]
     limit = int(query.get("limit", "1000"))
-    own = ("file", "content", "owner", "entry")
+    own = ("file", "content", "owner", "entry", "newest")
     shown = [{name: value for name, value in row.items() if name not in own} for row in behind[:limit]]
     following = f"v{shown[-1]['version']}" if len(behind) > limit else None
     head = {"schema": "awk/doc-history/1", "total": len(rows), "next": following}
@@ -314,6 +319,18 @@ def _versions(archive: Archive, space: str, file: str) -> Sequence[Document]:
     if not found:
         raise Failure("not_found", f"there is no document {one_line(file)} in this archive")
     return found
+
+
+def suggestions(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
+    """The suggestions for documents of the newest run."""
+    found = [row for row in _newest(archive, space, SUGGESTIONS) if query.get("state", row["state"]) == row["state"]]
+    behind = [row for row in found if int(row["id"][1:]) > int(query.get("after", "s0").removeprefix("s"))]
+    limit = int(query.get("limit", "1000"))
+    own = ("schema", "space", "content", "diff", "decided_by", "decision_reason", "version")
+    shown = [{name: value for name, value in row.items() if name not in own} for row in behind[:limit]]
+    following = shown[-1]["id"] if len(behind) > limit else None
+    head = {"schema": "awk/doc-suggestion-list/1", "total": len(found), "next": following}
+    return {**head, "space": space, "suggestions": shown}
 
 
 def tasks(archive: Archive, space: str, query: Mapping[str, str]) -> Document:
@@ -358,6 +375,7 @@ _ROUTES: Final = (
     (re.compile("/spaces/([^/]+)/documents"), documents),
     (re.compile("/spaces/([^/]+/documents/.+)"), document),
     (re.compile("/spaces/([^/]+/document-history/.+)"), document_history),
+    (re.compile("/spaces/([^/]+)/suggestions"), suggestions),
     (re.compile("/spaces/([^/]+)/tasks"), tasks),
     (re.compile("/spaces/([^/]+/tasks/[^/]+)"), task),
     (re.compile("/resources/([^/]+)"), resource),

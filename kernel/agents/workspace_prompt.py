@@ -59,6 +59,8 @@ class PromptContext(msgspec.Struct, frozen=True):
     document_owner: str = ""
     claimed: tuple[str, ...] = ()
     """Tasks that it claimed in this very work, and holds: its message does not speak of them."""
+    unclaimed: tuple[str, ...] = ()
+    """Tasks that are ready and for nobody: at most one more than are named."""
     tree: TreeContext | None = None
     tools: frozenset[str] = CONTEXT_TOOLS
 
@@ -162,6 +164,18 @@ def claimed_tasks(context: PromptContext) -> Iterator[str]:
     if context.claimed and "team_task_done" in context.tools:
         names = ", ".join(context.claimed)
         yield f"(You hold {names}: team_task_done or team_task_fail ends a task, your final answer does not.)"
+
+
+UNCLAIMED: Final = 5
+"""Tasks for nobody that are named."""
+
+
+def unclaimed_tasks(context: PromptContext) -> Iterator[str]:
+    """The word of the kernel about tasks that wait for whoever claims them, of which no message may have told it."""
+    if context.unclaimed and "team_task_claim" in context.tools:
+        names = ", ".join(context.unclaimed[:UNCLAIMED])
+        more = " and more" if len(context.unclaimed) > UNCLAIMED else ""
+        yield f"(Ready, and for nobody yet: {names}{more}. team_task_claim makes one yours.)"
 
 
 NOTE_CHARACTERS: Final = 200

@@ -107,7 +107,7 @@ class Mirror:
         self._faulty: set[str] = set()
         """Folders of documents that could not be read or written, as was told."""
         self._turn = trio.Lock()
-        self._store_at = self._retry_at = 0.0
+        self._store_at = self._retry_at = self._lost_at = 0.0
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Write until cancelled; then what is left, for as long as LAST_WRITE_SECONDS. Raises StorageFailed."""
@@ -157,8 +157,13 @@ class Mirror:
         folders = self._reader.now(mirrors.document_folders)  # none, as a rule
         rest = LOOK_SECONDS if any(one.running for one in folders) else SLOW_LOOK_SECONDS if folders else float("inf")
         self._look_at = trio.current_time() + rest
+        again = trio.current_time() >= self._lost_at
+        if again:
+            self._lost_at = trio.current_time() + SLOW_LOOK_SECONDS
         for one in folders:
             try:
+                if one.running and again:
+                    await self._look_for_lost(Place(folder=one.folder))
                 if one.newest:
                     await self._sync_folder(one)
                 else:
@@ -168,6 +173,12 @@ class Mirror:
                 if one.folder not in self._faulty:
                     logger.warning("mirror.documents_failed %s: %s; it is tried again", one.folder, error)
                 self._faulty.add(one.folder)
+
+    async def _look_for_lost(self, place: Place) -> None:
+        """Make what somebody removed of the files of ``place`` anew, though nothing more is said there."""
+        lost = await trio.to_thread.run_sync(self._files.lost, self._target(place), abandon_on_cancel=True)
+        if lost and place not in self._behind:
+            await self._make_anew(place, lost, self._seen + 1)
 
     async def _sync_folder(self, one: DocumentFolder) -> None:
         files, now = self._documents, trio.current_time()
@@ -300,14 +311,21 @@ class Mirror:
         for place in failed.keys() - self._behind.keys():
             logger.warning("mirror.failed %s: %s; it is tried again", targets[place].folder, failed[place])
             self._retry_at = trio.current_time() + RETRY_SECONDS
-        again = [place for place, parts in lost.items() if not await self._make_anew(place, parts, said[place])]
+        again: list[Place] = []
+        for place, parts in lost.items():
+            done = await self._make_anew(place, parts, said[place][0].seq)
+            if done is None:  # these are its first lines
+                done = not await self._append({place: said[place]}, begin=True)
+            again += [] if done else [place]
         return (*failed, *again)
 
-    async def _make_anew(self, place: Place, parts: tuple[str, ...], said: list[Message]) -> bool:
-        """Begin the files of ``place`` that are not there, with what was said before ``said`` if there is something."""
-        before = said[0].seq
+    async def _make_anew(self, place: Place, parts: tuple[str, ...], before: int) -> bool | None:
+        """Write the files of ``place`` that are not there; None: nothing before message ``before`` belongs into them.
+
+        False: they cannot be written.
+        """
         if not await self._reader.read(mirrors.said_earlier, place, parts, before):
-            return not await self._append({place: said}, begin=True)
+            return None
         logger.warning("mirror.lost %s: %s, which is made anew", self._target(place).folder, ", ".join(parts)[:200])
         behind, self._behind[place] = self._behind.get(place), 0
         done = await self._write_place(place)

@@ -97,6 +97,14 @@ class MirrorFiles:
                     os.close(descriptor)
         return ()
 
+    def lost(self, target: Target) -> tuple[str, ...]:
+        """The parts of ``target``, a workspace's, that are not there, or shorter than they were left: of the channel,
+        and of the histories that were written in this life."""
+        with self._turn:
+            names = (path.removeprefix(f"{target.folder}/{HISTORY}/") for path in self._ends)
+            known = [name.removesuffix(".jsonl") for name in names if "/" not in name]
+            return tuple(part for part in (CHANNEL, *known) if self._is_lost(*_file_of(target, part)))
+
     def _is_lost(self, folder: str, name: str) -> bool:
         path = f"{folder}/{name}"
         try:

@@ -33,6 +33,8 @@ ROWS: Final = 200
 CHARACTERS: Final = 1_000_000
 """Of text in one answer; the row that exceeds it is its last."""
 IDS: Final = 1000
+TEXTS: Final = 64
+"""Versions of a document whose texts are made at once, at most: each may have a quarter of a megabyte."""
 
 
 class Scope(NamedTuple):
@@ -98,10 +100,9 @@ def versions(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Bat
 
 DOCUMENTS: Final = "SELECT id, file FROM documents WHERE space = ? AND id >= ? ORDER BY id"
 VERSIONS: Final = """
-SELECT :file AS file, v.version, v.action, v.author, v.instruction, v.run, v.at_ms AS at, v.reason, v.added, v.removed,
-  v.message AS message_id, CASE WHEN d.version = v.version AND d.deleted = 0 THEN d.content END AS content
-FROM document_versions AS v CROSS JOIN documents AS d ON d.id = v.document
-WHERE v.document = :document AND v.version > :after ORDER BY v.version LIMIT :limit
+SELECT :file AS file, version, action, author, instruction, run, at_ms AS at, reason, added, removed,
+  message AS message_id
+FROM document_versions WHERE document = :document AND version > :after ORDER BY version LIMIT :limit
 """
 
 
@@ -109,15 +110,38 @@ def _versions(
     conn: apsw.Connection, space: str, after: tuple[int, int]
 ) -> Iterator[tuple[tuple[int, int], ArchivedVersion]]:
     for number, file in conn.execute(DOCUMENTS, (space, after[0])).fetchall():
-        document, behind = int(str(number)), after[1] if number == after[0] else 0
+        document = documents.find(conn, space, str(file))
+        assert document is not None, "it is of this list"
+        behind = after[1] if number == after[0] else 0
         here = documents.settings(conn, space)
-        values = {"document": document, "file": file, "after": behind, "limit": ROWS}
-        for row in rows.all_(conn.execute(VERSIONS, values), VERSIONS, ArchivedVersion, **documents.MADE):
-            shown = row
-            if row.content is not None:
-                owner, entry = here.owner(row.file), row.file == here.entry
-                shown = msgspec.structs.replace(row, owner=owner, entry=entry)
-            yield (document, row.version), shown
+        # As many as have room in an answer, if they were as long as the newest.
+        limit = max(1, min(TEXTS, CHARACTERS // max(1, len(document.content))))
+        while behind < document.version:
+            values = {"document": document.id, "file": document.file, "after": behind, "limit": limit}
+            found = rows.all_(conn.execute(VERSIONS, values), VERSIONS, ArchivedVersion, **documents.MADE)
+            if not found:
+                break
+            texts = documents.texts_of(conn, document, found[0].version, found[-1].version)
+            for row in found:
+                newest = row.version == document.version and not document.deleted
+                owner, entry = (here.owner(row.file), row.file == here.entry) if newest else (None, False)
+                content = None if row.action == "delete" else texts[row.version]
+                told = {"content": content, "owner": owner, "entry": entry, "newest": newest}
+                yield (document.id, row.version), msgspec.structs.replace(row, **told)
+            behind = found[-1].version
+
+
+SUGGESTED: Final = "SELECT id FROM document_suggestions WHERE space = ? AND id > ? ORDER BY id LIMIT ?"
+
+
+def suggested(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:
+    """The suggestions for documents, and what became of them."""
+    if scope.run is None or not scope.whole:
+        return Batch((), None)
+    ids = [int(str(number)) for (number,) in conn.execute(SUGGESTED, (scope.space, after[0], ROWS))]
+    infos = (documents.suggestion_info(conn, scope.space, f"s{number}") for number in ids)
+    shown = tuple(_bounded(infos, lambda one: len(one.content) + len(one.diff)))
+    return Batch(shown, (ids[len(shown) - 1], 0) if shown else None)
 
 
 def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batch:

@@ -122,6 +122,11 @@ SELECT version, undo FROM document_versions WHERE document = ? AND version > ? O
 """
 
 
+BETWEEN: Final = """
+SELECT version, undo FROM document_versions WHERE document = ? AND version > ? AND version <= ? ORDER BY version DESC
+"""
+
+
 def _undo(conn: apsw.Connection, document: int, after: int) -> Iterator[tuple[int, list[Hunk]]]:
     """Yield the versions after ``after`` with what undoes them, the newest first."""
     for version, undo in conn.execute(NEWEST_FIRST, (document, after)):
@@ -134,6 +139,16 @@ def lines_at(conn: apsw.Connection, document: StoredDocument, version: int) -> l
     for _, hunks in _undo(conn, document.id, version):
         lines = applied(lines, hunks)
     return lines
+
+
+def texts_of(conn: apsw.Connection, document: StoredDocument, first: int, last: int) -> dict[int, str]:
+    """The texts of the versions from ``first`` to ``last``, which there are; "" where one deleted it."""
+    lines = lines_at(conn, document, last)
+    texts = {last: "\n".join(lines)}
+    for version, undo in conn.execute(BETWEEN, (document.id, first, last)):
+        lines = applied(lines, _hunks.decode(cast("bytes", undo)))
+        texts[cast("int", version) - 1] = "\n".join(lines)
+    return texts
 
 
 VERSION: Final = """

@@ -476,6 +476,17 @@ def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]
             yield row.space, one
 
 
+UNCLAIMED: Final = """
+SELECT n FROM tasks INDEXED BY tasks_state
+WHERE space = :space AND state = 'ready' AND for_name IS NULL ORDER BY n LIMIT :limit
+"""
+
+
+def unclaimed(conn: apsw.Connection, space: str, limit: int) -> tuple[str, ...]:
+    """The first tasks that are ready and for nobody: whoever claims one has it."""
+    return tuple(task_id(int(str(n))) for (n,) in conn.execute(UNCLAIMED, {"space": space, "limit": limit}))
+
+
 OF_AGENTS: Final = """
 SELECT t.id FROM workflows AS w CROSS JOIN tasks AS t INDEXED BY tasks_state ON t.space = w.space
 WHERE w.state = 'running' AND t.state IN ('open', 'ready', 'claimed')

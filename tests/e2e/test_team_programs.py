@@ -317,7 +317,7 @@ TURNS: Final = {
 def test_programs_elect_assign_suggest_and_vote_as_the_scripts_do(turn: str, project: Project, tmp_path: Path) -> None:
     """Each program writes code, reviews it, and owns the documents once; the exit code follows their vote."""
     *programs, choice = TURNS[turn]
-    engines = dict(zip(("coder", "reviewer", "scribe", "coordinator"), programs, strict=True))
+    engines: dict[str, Engine] = dict(zip(("coder", "reviewer", "scribe", "coordinator"), programs, strict=True))
     shutil.copytree(EXAMPLE / ".workflows", project.root / ".workflows")
     with ExitStack() as stack:
         for name, rules in readers(engines, choice).items():

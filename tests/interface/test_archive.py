@@ -19,6 +19,7 @@ from protocol.archive import (
     ArchiveHead,
     ArchiveLine,
 )
+from protocol.documents import SuggestionInfo
 from protocol.tasks import TaskInfo
 from protocol.voting import BallotInfo, Option, Resolution, Vote
 from tests.interface.conftest import Cli
@@ -68,7 +69,7 @@ def archive(text: str = "hello", runs: tuple[str, ...] = ("r12",), space: str = 
             "removed": 0,
             "reason": text,
         }
-        for number, content in ((1, None), (2, f"{text} {run}")):
+        for number, content in ((1, f"{text} before"), (2, f"{text} {run}")):
             of: dict[str, Any] = {
                 "version": number,
                 "action": "write",
@@ -78,6 +79,11 @@ def archive(text: str = "hello", runs: tuple[str, ...] = ("r12",), space: str = 
             }
             rows += [("documents", ArchivedVersion(file="plans/a.md", entry=True, **made, **of))]
         rows += [("documents", ArchivedVersion(file="gone.md", version=2, action="delete", message_id="m3", **made))]
+        told: dict[str, Any] = {"decided_by": None, "decision_reason": text, "version": None, "diff": text, "since": 1}
+        own = {name: value for name, value in made.items() if name not in ("added", "removed")}
+        for name, state in (("s1", "rejected"), ("s2", "open")):
+            of = {"id": name, "state": state, "file": "plans/a.md", "space": space, "content": text}
+            rows += [("suggestions", SuggestionInfo(**of, **own, **told))]
         rows += [("tasks", one) for one in (task("t1", text), task("t2", text, state="ready", for_="bob", key="api"))]
         rows += [("resources", kept(f"{text} {run}"))]
         rows += [("votes", vote(text)), ("instructions", instruction(text=text))]
@@ -154,7 +160,10 @@ def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
     (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
     ran = cli("import", "two.jsonl")
     assert (ran.code, ran.err) == (0, "")
-    assert "6 of channel, 6 of documents, 4 of tasks, 2 of resources, 2 of votes, 2 of instructions" in ran.out
+    assert (
+        "6 of channel, 6 of documents, 4 of suggestions, 4 of tasks, 2 of resources, 2 of votes, 2 of instructions"
+        in ran.out
+    )
     assert "\nawk show r12 --archive two.jsonl\n" in ran.out
     told = cli("import", "two.jsonl", "--json").json()
     assert [run["id"] for run in told["runs"]] == ["r3", "r12"]
@@ -175,13 +184,18 @@ def test_an_archive_is_looked_at_without_a_kernel(cli: Cli) -> None:
 
 
 def test_documents_tasks_and_long_texts_are_read_out_of_an_archive(cli: Cli) -> None:
-    """The same documents as a kernel's, of the newest run; of documents the newest text, and all versions' makers."""
+    """The same documents as a kernel's, of the newest run; all versions of documents, and what was suggested."""
     (cli.root / "two.jsonl").write_bytes(archive(runs=("r3", "r12")))
     of = ("--archive", "two.jsonl")
     (listed,) = cli("doc", "list", "@review", *of, "--json").json()["documents"]
     assert (listed["file"], listed["version"], listed["size"]) == ("plans/a.md", 2, len("hello r12"))
     for words in ((), ("plans/a.md", "--version", "2")):
         assert cli("doc", "read", "@review", *words, *of).out == "hello r12\n"
+    assert cli("doc", "read", "@review", "plans/a.md", "--version", "1", *of).out == "hello before\n"
+    listed = cli("doc", "suggestions", "@review", *of, "--json").json()["suggestions"]
+    assert [(row["id"], row["author"]) for row in listed] == [("s2", "alice")]
+    listed = cli("doc", "suggestions", "@review", "--all", "-n", "1", *of, "--json").json()
+    assert ([row["id"] for row in listed["suggestions"]], listed["total"], listed["next"]) == (["s1"], 2, "s1")
     told = cli("doc", "history", "@review", "plans/a.md", *of, "-n", "1", "--json").json()
     assert [(row["version"], row["run"]) for row in told["versions"]] == [(2, "r12")]
     assert (told["total"], told["next"]) == (2, "v2")
@@ -199,7 +213,7 @@ def test_documents_tasks_and_long_texts_are_read_out_of_an_archive(cli: Cli) -> 
     assert "t2" in cli("task", "graph", "@review", *of).out
     assert cli("resource", "get", "ab12", "--offset", "1", "--limit", "3", *of).out.startswith("ell")
     missing: list[tuple[str, ...]] = [
-        ("doc", "read", "@review", "gone.md"), ("doc", "read", "@review", "plans/a.md", "--version", "1"),
+        ("doc", "read", "@review", "gone.md"), ("doc", "read", "@review", "plans/a.md", "--version", "3"),
         ("doc", "read", "@review", "other.md"), ("task", "show", "@review", "t9"), ("resource", "get", "cd34"),
         ("doc", "list", "@other"), ("task", "list", "@other"),
     ]  # fmt: skip

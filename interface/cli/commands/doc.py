@@ -250,6 +250,7 @@ def configure_suggestions(parser: argparse.ArgumentParser) -> None:
     _workspace(parser)
     parser.add_argument("--all", action="store_true", help="those that are decided too")
     count_flag(parser)
+    archive_flag(parser)
 
 
 def run_suggestions(context: Context) -> int:

@@ -41,6 +41,7 @@ from protocol.archive import (
     RESOURCES,
     RUN,
     STATUSES,
+    SUGGESTIONS,
     TASKS,
     TRANSCRIPT,
     VOTES,
@@ -53,6 +54,7 @@ from protocol.archive import (
     Format,
     Part,
 )
+from protocol.documents import SuggestionInfo
 from protocol.errors import Refused
 from protocol.message import Message
 from protocol.names import is_personal, place_of, run_id, split_space
@@ -278,14 +280,25 @@ def page_of_resource(row: ResourceText) -> Lines:
 
 
 def page_of_version(row: ArchivedVersion) -> Lines:
-    """A version of a document: who made it, and the text of the newest."""
+    """A version of a document: who made it, and the text of the newest. The lines of all are in an archive as jsonl."""
     yield from (f"### {code(row.file)} version {row.version}, {row.action} by {row.author}, {row.at}", "")
     made_in = f" in {row.instruction}" if row.instruction else ""
     owner = f"; owned by {row.owner}" if row.owner else ""
     yield f"+{row.added} -{row.removed} lines{made_in}{owner}{f'; {code(row.reason)}' if row.reason else ''}"
     yield ""
-    if row.content is not None:
+    if row.newest and row.content is not None:
         yield from fenced(row.content)
+
+
+def page_of_suggestion(row: SuggestionInfo) -> Lines:
+    """A suggestion: whose it is, what it would change, and what became of it."""
+    by = f", by {row.decided_by}" if row.decided_by else ""
+    yield from (f"### {row.id} for {code(row.file)} version {row.since}, by {row.author}, {row.at}", "")
+    reasons = [code(one) for one in (row.reason, row.decision_reason) if one]
+    yield "; ".join([f"{row.state}{by}", *reasons])
+    yield ""
+    if row.diff:
+        yield from fenced(row.diff)
 
 
 def page_of_task(row: TaskInfo) -> Lines:
@@ -366,6 +379,7 @@ PARTS: Final[Mapping[Part, PartRow]] = MappingProxyType(
         CHANNEL: PartRow(archive.channel, "Channel", page_of_message),
         RESOURCES: PartRow(archive.kept_texts, "Resources", page_of_resource),
         DOCUMENTS: PartRow(archive.versions, "Documents", page_of_version),
+        SUGGESTIONS: PartRow(archive.suggested, "Suggestions", page_of_suggestion),
         TASKS: PartRow(archive.planned, "Tasks", page_of_task),
         VOTES: PartRow(archive.votes, "Votes", page_of_vote),
         STATUSES: PartRow(archive.statuses, "Statuses", page_of_status),

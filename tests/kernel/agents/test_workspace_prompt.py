@@ -5,10 +5,12 @@ import pytest
 
 from kernel.agents.workspace_prompt import (
     CALLS,
+    UNCLAIMED,
     PromptContext,
     TreeContext,
     calls_for,
     claimed_tasks,
+    unclaimed_tasks,
     workspace_sections,
 )
 from protocol.agent import SCOPES
@@ -95,6 +97,17 @@ def test_of_tasks_that_it_claimed_it_is_told_how_they_end() -> None:
     ]
     assert list(claimed_tasks(TEAM)) == []
     assert list(claimed_tasks(msgspec.structs.replace(context, tools=frozenset()))) == []
+
+
+def test_of_tasks_that_are_for_nobody_it_is_told_if_it_may_claim_one() -> None:
+    """By their ids: what others call them is for team_task_list. Not who has no such tool."""
+    context = msgspec.structs.replace(TEAM, unclaimed=tuple(f"t{n}" for n in range(1, UNCLAIMED + 2)))
+    told = "(Ready, and for nobody yet: t1, t2, t3, t4, t5 and more. team_task_claim makes one yours.)"
+    assert [*unclaimed_tasks(context)] == [told]
+    one = msgspec.structs.replace(context, unclaimed=("t7",))
+    assert "nobody yet: t7. team_task_claim" in next(unclaimed_tasks(one))
+    assert [*unclaimed_tasks(msgspec.structs.replace(one, tools=TEAM.tools - {"team_task_claim"}))] == []
+    assert [*unclaimed_tasks(TEAM)] == []
 
 
 @pytest.mark.parametrize("missing", sorted(CONTEXT_TOOLS))

@@ -76,6 +76,7 @@ async def team_work(kernel: ServedKernel, text: str) -> None:
     await kernel.attempt("alice@review")
     for name, arguments in (
         ("team_doc_write", {"file": "notes.md", "content": text}),
+        ("team_doc_suggest", {"suggestion": f"{text}, or not", "reason": text[:100]}),
         ("team_doc_create", {"file": "plans/gone.md", "content": text}),
         ("team_task_plan", {"tasks": [{"title": text[:100], "text": text}]}),
         ("resource_create", {"content": text}),
@@ -89,7 +90,7 @@ async def team_work(kernel: ServedKernel, text: str) -> None:
 
 
 async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: ServedKernel) -> None:
-    """Every version with its author, instruction and run; the newest text; tasks as the kernel shows them."""
+    """Every version with its author, instruction, run and text; what is suggested; tasks as the kernel shows them."""
     await team_work(kernel, "hello")
     _, *lines, end = rows((await kernel.ask("GET", "/runs/r1/export")).body)
     found = {str(part): [line["row"] for line in lines if line["part"] == part] for part in PARTS}
@@ -97,8 +98,10 @@ async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: S
         (one["file"], one["version"], one["author"], one["instruction"], one["run"], one["content"], one["entry"])
         for one in found["documents"]
     ] == [
-        ("notes.md", 1, "alice", "i1", "r1", None, False), ("notes.md", 2, "user", None, "r1", "hello\nand mine", True),
-        ("plans/gone.md", 1, "alice", "i1", "r1", None, False), ("plans/gone.md", 2, "user", None, "r1", None, False),
+        ("notes.md", 1, "alice", "i1", "r1", "hello", False),
+        ("notes.md", 2, "user", None, "r1", "hello\nand mine", True),
+        ("plans/gone.md", 1, "alice", "i1", "r1", "hello", False),
+        ("plans/gone.md", 2, "user", None, "r1", None, False),
     ]  # fmt: skip
     assert found["tasks"] == (await kernel.ask("GET", "/spaces/review:main/tasks")).json["tasks"] != []
     (kept,) = found["resources"]
@@ -106,6 +109,9 @@ async def test_an_archive_holds_documents_tasks_resources_and_statuses(kernel: S
     (status,) = found["statuses"]
     assert (status["agent"], status["task"], status["instruction"]) == ("alice", "hello", "i1")
     assert found["instructions"][0]["handover"]["open"] == ["hello"]
+    (suggested,) = found["suggestions"]
+    assert (suggested["author"], suggested["state"], suggested["content"]) == ("alice", "open", "hello, or not")
+    assert "+hello, or not" in suggested["diff"]
     assert end["rows"]["documents"] == 4
     page = (await kernel.ask("GET", "/runs/r1/export?format=md")).body.decode()
     assert "hello\nand mine\n" in page
@@ -244,7 +250,8 @@ async def test_a_client_that_leaves_ends_the_reading_and_nothing_else(kernel: Se
 
 def test_the_table_of_parts_is_the_order_of_an_archive() -> None:
     """docs/archives.md: what a new part has to bring along is a row of this table."""
-    order = ["channel", "resources", "documents", "tasks", "votes", "statuses", "instructions", "transcript"]
+    shared = ["resources", "documents", "suggestions", "tasks"]
+    order = ["channel", *shared, "votes", "statuses", "instructions", "transcript"]
     assert list(PARTS) == order
     assert len({row.title for row in PARTS.values()}) == len(PARTS)
 

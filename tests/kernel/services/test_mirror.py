@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from kernel.rule.draft import Draft, RunSpec
+from kernel.services import mirror
 from kernel.services.mirror import WAKING, Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.store import mirrors
@@ -210,6 +211,40 @@ async def test_files_that_are_lost_are_made_anew_from_the_log(
         await on.mirror.write()
         assert on.texts(f"{FOLDER}/history/bob.jsonl") == ["@bob welcome"]
         assert caplog.text.count("mirror.lost") == 1
+
+
+@pytest.mark.promise("P44")
+@pytest.mark.parametrize(
+    ("loss", "restart"), [*((loss, False) for loss in LOSSES), ("all of it", True), ("one file", True)]
+)
+async def test_what_is_lost_while_its_workflow_runs_is_made_anew_though_nobody_says_anything(
+    loss: str, restart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Looked at now and then, and at a start. Where the workflow has ended, who removes its files has them removed."""
+    monkeypatch.setattr(mirror, "SLOW_LOOK_SECONDS", 0.0)
+    async with mirrored_project(tmp_path) as on:
+        space = await on.workflow()
+        await on.store.said(space, "@alice and on")
+        await on.mirror.write()
+        whole, history = on.texts(), on.texts(f"{FOLDER}/history/alice.jsonl")
+        await on.mirror.write()
+        assert "mirror.lost" not in caplog.text
+        LOSSES[loss](on.root / FOLDER)
+        if restart:
+            await on.store.writer.commit(mirrors.set_written, 1000)
+            on.restart()
+        for _ in range(2):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(on.mirror.run)
+                nursery.cancel_scope.cancel()
+            assert on.texts() == whole
+            assert on.texts(f"{FOLDER}/history/alice.jsonl") == history
+        assert caplog.text.count("mirror.lost") == 1
+        await on.store.writer.commit(stop_workflow, space, "cancelled", 130)
+        await on.mirror.write()
+        shutil.rmtree(on.root / FOLDER)
+        await on.mirror.write()
+        assert on.files() == []
 
 
 async def test_several_tags_may_share_one_folder(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ VALUES (1, 'review:main#1', 'review', 'main', 'start', 'review.yaml', x'7b7d', x
 DOCUMENT = "INSERT INTO documents (id, space, file, version, content, deleted) VALUES (?, 'review:main#1', ?, ?, ?, ?)"
 VERSION = """
 INSERT INTO document_versions (document, version, action, message, author, at_ms, reason, added, removed, undo)
-VALUES (?, ?, 'write', 1, 'alice', 0, '', 0, 0, x'5b5d')
+VALUES (?, ?, ?, 1, 'alice', 0, '', 0, 0, x'5b5d')
 """
 TASK = """
 INSERT INTO tasks (space, n, title, text, files, vouched, confined, state, creator, hops, created_ms)
@@ -112,29 +112,31 @@ def test_each_row_is_read_once_and_in_order(
     database.close()
 
 
-@settings(max_examples=settings.get_profile("untimed").max_examples // 10, deadline=None)
+@settings(max_examples=settings.get_profile("untimed").max_examples // 5, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from([1, 3, ROWS, 2 * ROWS + 1]), LONG, st.booleans()), max_size=5),
     st.lists(LONG, max_size=2 * ROWS),
 )
 def test_each_version_and_each_task_is_read_once(sheets: list[tuple[int, int, bool]], texts: list[int]) -> None:
-    """Documents of many versions and long texts among those of few; the newest version alone has the text."""
+    """Documents of many versions and long texts among those of few; each version has the text that it had."""
     database = open_migrated(MEMORY)
     conn = database.writer()
     conn.execute(RUNS)
     for number, (count, size, deleted) in enumerate(sheets, 1):
         conn.execute(DOCUMENT, (number, f"{number}.md", count, "" if deleted else "x" * size, deleted))
-        conn.executemany(VERSION, [(number, version) for version in range(1, count + 1)])
+        conn.executemany(
+            VERSION, [(number, one, "delete" if deleted and one == count else "write") for one in range(1, count + 1)]
+        )
     conn.executemany(TASK, [(number, "x" * min(size, 16_000)) for number, size in enumerate(texts, 1)])
     found = [one for one in everything(conn, archive.versions, RUN) if isinstance(one, ArchivedVersion)]
     assert [(one.file, one.version, None if one.content is None else len(one.content)) for one in found] == [
-        (f"{number}.md", version, size if version == count and not deleted else None)
+        (f"{number}.md", version, (None if version == count else 0) if deleted else size)
         for number, (count, size, deleted) in enumerate(sheets, 1)
         for version in range(1, count + 1)
     ]
     tasks = everything(conn, archive.planned, RUN)
     assert [one.id for one in tasks] == [f"t{number}" for number in range(1, len(texts) + 1)]  # type: ignore[attr-defined]
     part_of_it = RUN._replace(whole=False)
-    for read in (archive.versions, archive.planned, archive.kept_texts, archive.statuses):
+    for read in (archive.versions, archive.suggested, archive.planned, archive.kept_texts, archive.statuses):
         assert everything(conn, read, part_of_it) == []
     database.close()

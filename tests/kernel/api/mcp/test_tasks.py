@@ -95,3 +95,20 @@ async def test_a_person_plans_counts_as_done_and_cancels(team: ServedKernel) -> 
     for path, status in ((f"{HERE}/t9", 404), (f"{HERE}?state=no", 400), ("/spaces/nowhere:main/tasks", 404)):
         assert (await team.ask("GET", path)).status == status
     assert (await team.ask("POST", HERE, {"tasks": []})).status == 400
+
+
+@pytest.mark.promise("P39")
+async def test_who_may_claim_a_task_for_nobody_reads_of_it_in_its_prompt(kernel: ServedKernel) -> None:
+    """By its id, until somebody has it."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    planned = await call(
+        kernel, "team_task_plan", {"tasks": [{"title": "Mine or yours"}, {"title": "b", "for": "bob"}]}
+    )
+    assert planned["isError"] is False
+    sent = await kernel.ask("POST", "/messages", {"to": "bob@review:main", "text": "hello"})
+    prompt = f"/instructions/{sent.json['instruction_ids'][0]}/prompt"
+    told = "(Ready, and for nobody yet: t1. team_task_claim makes one yours.)"
+    assert told in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]
+    assert (await call(kernel, "team_task_claim", {"task": "t1"}))["isError"] is False
+    assert "for nobody yet" not in (await kernel.ask("GET", prompt)).json["messages"][-1]["text"]
