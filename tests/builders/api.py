@@ -19,6 +19,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -277,8 +278,13 @@ async def serve_kernel(
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
-            repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
-            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
+            worktrees=TreeServices(
+                diffs=NoWorktrees(),
+                work=NoTreeWork(),
+                removal=NoTreeWork(),
+                checks=NoChecks(),
+                repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
+            ),
             environ=environ or {},
             own_bin=frozenset(),
         ),
@@ -306,6 +312,7 @@ async def serve_kernel(
             saved_notice=lambda: None,
             shutdown=shutdown,
         ),
+        memory=MemoryAccess(derived=()),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)
 
