@@ -278,6 +278,7 @@ class _Checking:
         path = self._root / name
         text = decode_utf8(read_bytes(path, name, links=False), problems := Diagnostics(name))
         problems.check()
+        problems.text = text
         for one in parse(text, path.name).skipped:
             problems.add(Location(max(one.line, 1), 1), "", one.why, "the agent is not told of it")
         problems.check()

@@ -65,7 +65,7 @@ def _kernel(context: Context) -> Client | None:
 
 
 def _memory_of_kernel(context: Context, client: Client) -> MemoryReport:
-    """What is asked for of the kernel's agent. Raises Failure."""
+    """The entries that the kernel answers with. Raises Failure."""
     args, path = context.args, f"/agents/{quoted(context.args.name)}/memory"
     query: dict[str, str] = {}
     match args.doing:
@@ -109,7 +109,7 @@ def _report(place: AgentDir, memory: Memory) -> MemoryReport:
 
 
 def purged_lines(body: bytes, _screen: Screen) -> list[str]:
-    """What went, and what holds it still."""
+    """The numbers of what went, and the things that hold it still."""
     told = msgspec.json.decode(body, type=MemoryPurged)
     gone = (
         f"{told.entries} entries; {told.messages} messages and the steps of {told.instructions} instructions with them"
