@@ -16,12 +16,14 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
     AttemptActivity,
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -71,7 +73,7 @@ from kernel.workflows.branches import Branches
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
-from protocol.discovery import IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
+from protocol.discovery import CONTEXTS, IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 from protocol.text import text_environment
@@ -121,6 +123,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     reader: Reader
     writer: Writer
     catalog: Catalog
+    contexts: PersonalContexts
     project: ProjectDefinition
     """As its file was when the kernel started."""
     identity: KernelIdentity
@@ -158,7 +161,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
-    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
+    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         services=Services(
             store=StoreAccess(
@@ -171,7 +174,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, tree_services, reload),
+            files=_project_files(base, launcher, tree_services, reload),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
@@ -182,6 +185,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
+            memory=MemoryAccess(derived=()),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -249,6 +253,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         reader=Reader(database=database),
         writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
         catalog=catalog,
+        contexts=PersonalContexts(catalog, state_dir / CONTEXTS),
         project=catalog.project(),
         identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
@@ -373,19 +378,18 @@ def _mirror(base: Foundation) -> Mirror:
 def _project_files(
     base: Foundation,
     launcher: Launcher,
-    repository: Repository,
     worktrees: TreeServices,
     reload: Reload,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
         catalog=base.catalog,
+        contexts=base.contexts,
         definitions=reload.current,
         trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
-        repository=repository,
         worktrees=worktrees,
         environ=base.environ,
         own_bin=base.own_bin,

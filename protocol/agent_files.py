@@ -1,10 +1,22 @@
-"""Answers of the commands on agents' files with ``--json``, and later the routes of the same names."""
+"""Answers of the commands on agents' files with ``--json``, and of the routes of the same names."""
 
-from typing import Literal
+from collections.abc import Iterable
+from typing import Annotated, Literal
 
 import msgspec
 
-from protocol.agent_memory import Tier, Visibility
+from protocol.agent_memory import (
+    TEXT_LIMIT,
+    TODO_TEXT_LIMIT,
+    VALUE_LIMIT,
+    Entry,
+    Item,
+    Note,
+    SourceClass,
+    Tier,
+    Visibility,
+)
+from protocol.memory_files import StoredEntry
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,24 +29,27 @@ class _Document(_Body, frozen=True, kw_only=True):
     schema: str
 
 
-class MemoryRow(_Body, frozen=True, kw_only=True):
-    """One entry. ``file`` is in the folder ``memory/``; ``source`` is None where a person wrote it."""
+class MemoryRow(Entry, frozen=True, kw_only=True):
+    """An entry as it is told. ``trust`` is that of the least of its sources, ``file`` in the folder ``memory/``."""
 
-    key: str
-    value: str
-    tier: Tier
-    visibility: Visibility
-    source: str | None
+    trust: SourceClass
     file: str
 
 
 class MemoryReport(_Document, frozen=True, kw_only=True):
-    """``agent memory``: entries, and what was skipped with the reason."""
+    """``agent memory``: entries, of ``total``, and what was skipped with the reason. ``next`` goes into ``after``."""
 
     agent: str
     entries: tuple[MemoryRow, ...]
     skipped: tuple[str, ...] = ()
+    total: int
+    next: str | None = None
     schema: str = "awk/agent-memory/1"
+
+
+def memory_rows(kept: Iterable[StoredEntry]) -> tuple[MemoryRow, ...]:
+    """Entries as they are told."""
+    return tuple(MemoryRow(**msgspec.structs.asdict(one.entry), trust=one.entry.trust, file=one.file) for one in kept)
 
 
 class NoteRow(_Body, frozen=True, kw_only=True):
@@ -45,6 +60,14 @@ class NoteRow(_Body, frozen=True, kw_only=True):
     date: str | None
     title: str
     text: str
+
+
+def note_rows(notes: Iterable[Note]) -> tuple[NoteRow, ...]:
+    """Notes as they are told, numbered."""
+    return tuple(
+        NoteRow(n=n, file=note.file, date=note.date or None, title=note.title, text=note.text)
+        for n, note in enumerate(notes, 1)
+    )
 
 
 class NotesReport(_Document, frozen=True, kw_only=True):
@@ -62,6 +85,11 @@ class TodoRow(_Body, frozen=True, kw_only=True):
     n: int
     text: str
     done: bool
+
+
+def todo_rows(items: Iterable[Item]) -> tuple[TodoRow, ...]:
+    """Items as they are told, numbered."""
+    return tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
 
 
 class TodoReport(_Document, frozen=True, kw_only=True):
@@ -100,3 +128,51 @@ class AgentDeleted(_Document, frozen=True, kw_only=True):
     restore: str | None
     remarks: tuple[str, ...] = ()
     schema: str = "awk/agent-delete/1"
+
+
+class MemoryPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person's words for a key. What is left out stays as it is."""
+
+    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT)]
+    tier: Tier | None = None
+    visibility: Visibility | None = None
+
+
+class NotePut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A note to be kept."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_LIMIT)]
+    title: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class TodoPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An item to be added."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT)]
+
+
+class TodoState(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The new state of an item."""
+
+    done: Literal[True]
+
+
+class PurgeRequest(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``source``: the id of a message, or a class. What has it as a source is purged."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+
+
+class MemoryPurged(_Document, frozen=True, kw_only=True):
+    """``agent memory NAME purge``: how many entries went, and how many messages and instructions lost their words.
+
+    ``left``: what others made of them on purpose, which holds them still.
+    """
+
+    agent: str
+    source: str
+    entries: int
+    messages: int
+    instructions: int
+    left: tuple[str, ...] = ()
+    schema: str = "awk/agent-memory-purge/1"

@@ -1,7 +1,7 @@
 """Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
 
 Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``.
+``files``, ``processes``, ``kernel``, ``memory``.
 """
 
 import inspect
@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
 from kernel.procs.command import VersionProbes
@@ -54,6 +55,16 @@ class BackendHomes(Protocol):
 
     async def forget(self, agent: str | None, space: str | None) -> None:
         """Remove those of ``agent`` (its key), those in ``space``, or of one in the other. Raises nothing."""
+        ...
+
+
+class DerivedCopy(Protocol):
+    """Something that is made of the log and of what agents keep, and can be made anew: an index."""
+
+    async def purge(
+        self, agent: str | None, *, messages: Iterable[int] = (), instructions: Iterable[int] = (), kept: bool = False
+    ) -> object:
+        """Forget these messages and instructions, and (``kept``) all that ``agent`` keeps. No byte of it is left."""
         ...
 
 
@@ -145,19 +156,21 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     work: TreeTools
     removal: TreeRemoval
     checks: TaskChecks
+    repository: Repository
+    """Working trees are made of it."""
 
 
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
     catalog: Catalog
+    contexts: PersonalContexts
+    """What each agent keeps: memory, notes, todo list. Blocks: in a thread."""
     definitions: Callable[[], Awaitable[Definitions | None]]
     """As they are now; None while those that were there at the start are being read for the first time."""
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""
-    repository: Repository
-    """Working trees are made of it."""
     worktrees: TreeServices
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
@@ -253,13 +266,21 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: ShutdownControl
 
 
+class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """The copies of what agents said and keep."""
+
+    derived: tuple[DerivedCopy, ...]
+    """What has to forget with the log and the files."""
+
+
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The four records together."""
+    """The five records together."""
 
     store: StoreAccess
     files: ProjectFiles
     processes: ProcessControl
     kernel: KernelControl
+    memory: MemoryAccess
 
     def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
         """The records that ``handler`` names as parameters, by their names."""

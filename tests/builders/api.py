@@ -12,12 +12,14 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.api.context import (
     AttemptActivity,
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -272,11 +274,17 @@ async def serve_kernel(
         ),
         files=ProjectFiles(
             catalog=catalog,
+            contexts=PersonalContexts(catalog, root / "state/contexts"),
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
-            repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
-            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
+            worktrees=TreeServices(
+                diffs=NoWorktrees(),
+                work=NoTreeWork(),
+                removal=NoTreeWork(),
+                checks=NoChecks(),
+                repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
+            ),
             environ=environ or {},
             own_bin=frozenset(),
         ),
@@ -304,6 +312,7 @@ async def serve_kernel(
             saved_notice=lambda: None,
             shutdown=shutdown,
         ),
+        memory=MemoryAccess(derived=()),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)
 

@@ -82,7 +82,7 @@ def test_an_entry_moves_with_its_tier(cli: Cli) -> None:
     assert [path.name for path in (cli.root / CONTEXT / "memory").iterdir()] == ["core.yaml"]
     _write(cli, "memory/other.yaml", "k: w\n")
     ran = cli("agent", "memory", "alice")
-    assert "skipped: .agents/alice/memory/other.yaml: k is in core.yaml too\n" in ran.err
+    assert "skipped: .agents/alice/memory/other.yaml:1: k is in core.yaml too\n" in ran.err
     cli("agent", "memory", "alice", "rm", "k")
     assert cli("agent", "memory", "alice").out == "nothing\n"
 
@@ -94,7 +94,7 @@ def test_what_is_torn_is_skipped_and_told(cli: Cli) -> None:
     _write(cli, "memory/working.yaml", "b: whole\n")
     ran = cli("agent", "memory", "alice", "--json")
     assert [entry["key"] for entry in ran.json()["entries"]] == ["b"]
-    assert ran.json()["skipped"][0].startswith(".agents/alice/memory/core.yaml: line 1")
+    assert ran.json()["skipped"][0].startswith(".agents/alice/memory/core.yaml:1: found unexpected end")
     assert "skipped: .agents/alice/memory/core.yaml" in ran.err
     _write(cli, "notes/2026-11-21-a.md", "")
     (cli.root / CONTEXT / "notes/2026-11-21-b.md").write_bytes(b"\xff")
@@ -278,13 +278,3 @@ def test_a_context_of_another_agent_is_refused(alice: Path, cli: Cli) -> None:
     assert (ran.code, "'team/one' is bob's" in ran.err) == (78, True)
     bob.unlink()
     assert cli("agent", "todo", "alice", "add", "y").code == 0
-
-
-@pytest.mark.parametrize(
-    "words", [["memory", "alice", "set", "k", "v"], ["notes", "alice", "add", "x"], ["todo", "alice", "add", "x"]]
-)
-def test_who_writes_for_an_agent_hears_that_it_does_not_read_it_yet(words: list[str], alice: Path, cli: Cli) -> None:
-    """On stderr: the answer is as it will be once it is read."""
-    ran = cli("agent", *words)
-    assert (ran.code, "agents do not read it yet" in ran.err) == (0, True)
-    assert "yet" not in ran.out

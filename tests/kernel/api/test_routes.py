@@ -51,6 +51,10 @@ CONTRACT = {
     "DELETE /spaces/<space>/documents/<path:path>", "GET /spaces/<space>/document-history/<path:path>",
     "GET /spaces/<space>/document-blame/<path:path>", "GET /spaces/<space>/document-diff/<path:path>",
     "GET /spaces/<space>/suggestions", "GET /spaces/<space>/suggestions/<id>",
+    "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
+    "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
+    "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
+    "PUT /agents/<name>/todo/<n>", "DELETE /agents/<name>/todo/<n>",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 
@@ -133,6 +137,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "team_task_done", "team_task_fail", "team_task_split",
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
+        "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
     }  # fmt: skip
 
 
