@@ -55,6 +55,7 @@ from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
+from kernel.services.souls import Souls
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
@@ -387,6 +388,7 @@ def _project_files(
         ),
         repository=repository,
         worktrees=worktrees,
+        souls=Souls(catalog=base.catalog, reader=base.reader, writer=base.writer),
         environ=base.environ,
         own_bin=base.own_bin,
     )

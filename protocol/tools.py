@@ -85,6 +85,8 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
         "my_status_set": "status",
         "handover_write": "status",
         "ask_agent": "ask",
+        "soul_reflect": "memory",
+        "soul_suggest": "memory",
         "feedback_submit": "feedback",
         "team_members": "all",
         "resource_read": "all",

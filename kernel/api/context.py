@@ -18,7 +18,7 @@ from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft
+from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey, SingleFlight
@@ -38,6 +38,7 @@ from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
+from protocol.api.souls import SoulProposal, SoulReport
 from protocol.names import AgentKey
 
 
@@ -147,6 +148,32 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     checks: TaskChecks
 
 
+class SoulBook(Protocol):
+    """The souls of agents: files of the project, and their versions. Each raises Refused."""
+
+    async def report(self, key: AgentKey, space: str) -> SoulReport:
+        """One soul as it is now, seen from ``space``."""
+        ...
+
+    async def suggest(
+        self, identity: Identity, author: Author, trait: str, value: str, observation: str
+    ) -> SoulProposal:
+        """Keep what an agent suggests of its own, or take it at once."""
+        ...
+
+    async def approve(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
+        """Make a version of what was suggested, as a person."""
+        ...
+
+    async def reject(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
+        """Decide that it is not taken, as a person."""
+        ...
+
+    async def roll_back(self, key: AgentKey, version: int, reason: str) -> int:
+        """Have it say again what ``version`` said, as a person. Returns the new version."""
+        ...
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -159,6 +186,7 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     repository: Repository
     """Working trees are made of it."""
     worktrees: TreeServices
+    souls: SoulBook
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]

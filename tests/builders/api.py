@@ -30,6 +30,7 @@ from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.services.reload import Reload
+from kernel.services.souls import Souls
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
@@ -277,6 +278,7 @@ async def serve_kernel(
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
+            souls=Souls(catalog=catalog, reader=reader, writer=writer),
             environ=environ or {},
             own_bin=frozenset(),
         ),

@@ -15,6 +15,7 @@ from kernel.api.http import (
     proposals,
     resources,
     runs,
+    souls,
     spaces,
     system,
     tasks,
@@ -71,6 +72,7 @@ from protocol.api.runs import (
     RunRequest,
     WorktreeList,
 )
+from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
 from protocol.documents import (
     DocumentBlame,
@@ -108,6 +110,33 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
+    Route("GET", "/agents/<name>/soul", souls.show_soul, SoulReport),
+    Route(
+        "POST",
+        "/agents/<name>/soul/rollback",
+        souls.rollback_soul,
+        SoulReport,
+        asks=SoulRollback,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/agents/<name>/soul/<id>/approve",
+        souls.approve_soul,
+        SoulReport,
+        asks=SoulVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/agents/<name>/soul/<id>/reject",
+        souls.reject_soul,
+        SoulReport,
+        asks=SoulVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, documents, messaging, resources, tasks, trees, voting
+from kernel.api.mcp import approvals, documents, messaging, resources, souls, tasks, trees, voting
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
+from protocol.api.souls import SoulProposal
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.tools import AUTH_REQUEST, ToolScope
 
@@ -275,6 +276,21 @@ _ROWS: Final = (
         asks=trees.TreeCommitArguments,
         gives=trees.TreeCommitResult,
         handler=trees.tree_commit,
+        mutating=True,
+    ),
+    Tool(
+        name="soul_reflect",
+        description="See who you are: the traits that describe you, and what you suggested of them.",
+        asks=souls.SoulReflectArguments,
+        gives=souls.SoulReflectResult,
+        handler=souls.soul_reflect,
+    ),
+    Tool(
+        name="soul_suggest",
+        description="Suggest a trait of yours that you observed in how you work. A person decides, as a rule.",
+        asks=souls.SoulSuggestArguments,
+        gives=SoulProposal,
+        handler=souls.soul_suggest,
         mutating=True,
     ),
     Tool(

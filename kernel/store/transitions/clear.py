@@ -7,6 +7,7 @@ cost, events without their words. It reads the log from end to end, so it takes 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kernel.store import souls
 from kernel.store.agents import remove_agent
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
@@ -192,6 +193,7 @@ def delete_agent(tx: Transaction, key: AgentKey) -> None:
 
     One that was forgotten before, when its file went, may have left words behind.
     """
+    souls.forget(tx, key)
     try:
         remove_agent(tx, key)
     except Refused as refused:
