@@ -392,7 +392,7 @@ def _project_files(
         ),
         repository=repository,
         worktrees=worktrees,
-        souls=Souls(catalog=base.catalog, reader=base.reader, writer=base.writer),
+        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
         environ=base.environ,
         own_bin=base.own_bin,
     )

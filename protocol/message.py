@@ -5,7 +5,7 @@ from typing import Final, Literal, get_args
 import msgspec
 
 MessageKind = Literal[
-    "kickoff", "said", "reply", "system", "status", "document", "memory", "proposal", "vote", "resolved", "approval",
+    "kickoff", "said", "reply", "system", "status", "document", "proposal", "vote", "resolved", "approval",
     "due", "done", "failed",
 ]  # fmt: skip
 MESSAGE_KINDS: Final[tuple[MessageKind, ...]] = get_args(MessageKind)

@@ -85,6 +85,8 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
         "my_status_set": "status",
         "handover_write": "status",
         "ask_agent": "ask",
+        "memory_ask": "ask",
+        "share_with": "memory",
         "soul_reflect": "memory",
         "soul_suggest": "memory",
         "feedback_submit": "feedback",

@@ -34,6 +34,7 @@ from protocol.agent_layout import (
     MARK,
     MEMORY,
     NOTES,
+    SOUL_FILE,
     TODO,
     TODO_FILE,
     agent_file,
@@ -267,6 +268,10 @@ class PersonalContexts:
         except TodoRejected as error:
             raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
         return self.todos(place)
+
+    def write_soul(self, place: ContextPlace, text: str) -> None:
+        """Have ``text`` in the file of its soul. Raises Refused."""
+        self._changing(place, "", lambda folder: put_here(folder, SOUL_FILE, text))
 
     def move(self, source: ContextPlace, target: ContextPlace) -> None:
         """Give what an agent kept in the state to the agent with the file that it becomes; nothing there is replaced.

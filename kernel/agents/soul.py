@@ -3,9 +3,7 @@
 There is none until somebody approved a change. People may edit it; what is wrong in it is told with its place.
 """
 
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -14,14 +12,12 @@ import msgspec
 from kernel.agents.catalog import context_dir
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.files import FileMissing, inside, read_bytes, tree_of
-from kernel.source.safe_paths import open_file, open_folder
 from kernel.source.yaml_tree import MapNode, ScalarNode
 from protocol.agent import AgentDefinition
+from protocol.agent_layout import SOUL_FILE
 from protocol.yaml_writer import Value, document
 
-SOUL_FILE: Final = "soul.yaml"
 SOUL_BYTES: Final = 64 * 1024
-_NEW: Final = f".{SOUL_FILE}.new"
 
 
 class _Soul(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -64,19 +60,3 @@ def traits_of(data: bytes, path: str) -> dict[str, Any]:
 def soul_text(traits: Mapping[str, Any]) -> str:
     """Return what a file with these ``traits`` says."""
     return document(cast("Mapping[str, Value]", traits))
-
-
-def write_soul(root: Path, definition: AgentDefinition, body: str) -> None:
-    """Have ``body`` in the file, all of it or nothing. Raises OSError, NotInside."""
-    folder = open_folder(str(root), context_dir(definition), make=True)
-    try:
-        with suppress(FileNotFoundError):
-            os.unlink(_NEW, dir_fd=folder)
-        file = open_file(folder, _NEW, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        with open(file, "wb", buffering=0) as stream:
-            stream.write(body.encode())
-            os.fsync(stream.fileno())
-        os.replace(_NEW, SOUL_FILE, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -12,11 +12,13 @@ from typing import Concatenate, ParamSpec, TypeVar
 import trio
 
 from kernel.agents.catalog import Catalog
-from kernel.agents.soul import read_soul, soul_path, soul_text, traits_of, write_soul
+from kernel.agents.personal_context import PersonalContexts
+from kernel.agents.soul import read_soul, soul_path, soul_text, traits_of
 from kernel.policy.soul import DEFAULT_TRAIT
 from kernel.rule.draft import Author
-from kernel.source.safe_paths import NotInside
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, souls
+from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
 from kernel.store.reader import Reader
 from kernel.store.souls import SoulStanding, Suggestion
@@ -38,8 +40,9 @@ T = TypeVar("T")
 class Souls:
     """The souls of a project's agents."""
 
-    def __init__(self, *, catalog: Catalog, reader: Reader, writer: Writer) -> None:
+    def __init__(self, *, catalog: Catalog, contexts: PersonalContexts, reader: Reader, writer: Writer) -> None:
         self._catalog = catalog
+        self._contexts = contexts
         self._reader = reader
         self._writer = writer
         self._lock = trio.Lock()
@@ -47,13 +50,12 @@ class Souls:
     async def report(self, key: AgentKey, space: str) -> SoulReport:
         """The soul of ``key`` as it is now, seen from ``space``. Raises Refused, BadDefinition."""
         async with self._lock:
-            definition = self._definition(key)
-            standing = await self._standing(key, definition)
+            definition, standing = await self._standing(key)
         newest = self._reader.now(souls.newest, key)
         return SoulReport(
             agent=key,
             soul=dict(standing.traits),
-            managed=None if standing.body is None else soul_path(definition),
+            managed=None if standing.body is None or self._record(key).origin != "file" else soul_path(definition),
             version=0 if newest is None else newest.version,
             edited=newest is not None
             and newest.body != (standing.baseline if standing.body is None else standing.body),
@@ -89,7 +91,7 @@ class Souls:
 
     async def reject(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
         """Decide that it is not taken, as a person. Raises Refused."""
-        self._definition(key)
+        self._record(key)
         return await self._writer.commit(souls.reject, key, name, reason)
 
     async def roll_back(self, key: AgentKey, version: int, reason: str) -> int:
@@ -108,38 +110,44 @@ class Souls:
         **kwargs: P.kwargs,
     ) -> T:
         async with self._lock:
-            definition = self._definition(key)
-            standing = await self._standing(key, definition)
+            _, standing = await self._standing(key)
             made = await self._writer.commit(job, standing, *args, **kwargs)
-            await self._write(key, definition)
+            await self._write(key)
             return made
 
-    def _definition(self, key: AgentKey) -> AgentDefinition:
-        """The agent as its own file has it. Raises Refused."""
+    def _record(self, key: AgentKey) -> AgentRecord:
         record = self._reader.now(agents.row, key)
         if record is None or record.origin == "inline":
-            raise Refused(
-                "unknown_agent", f"there is no agent {key[:60]!r} with a soul of its own", "awk ls lists them"
-            )
-        return definition_of(key, record, self._catalog)
+            text = f"there is no agent {key[:60]!r} with a soul of its own"
+            raise Refused("unknown_agent", text, "awk ls lists the agents")
+        return record
 
-    async def _standing(self, key: AgentKey, definition: AgentDefinition) -> SoulStanding:
-        await self._write(key, definition)
+    async def _standing(self, key: AgentKey) -> tuple[AgentDefinition, SoulStanding]:
+        """The agent as its own file has it, and its soul. An agent without a file has that of its newest version."""
+        await self._write(key)
+        record = self._record(key)
+        definition = definition_of(key, record, self._catalog)
         baseline = soul_text(definition.soul)
-        waiting = self._reader.now(souls.unwritten, key)
-        if waiting is not None:
-            return SoulStanding(baseline, waiting, traits_of(waiting.encode(), soul_path(definition)))
+        newest = self._reader.now(souls.newest, key)
+        if newest is not None and (not newest.written or record.origin != "file"):
+            traits = traits_of(newest.body.encode(), soul_path(definition))
+            return definition, SoulStanding(baseline, newest.body, traits)
         file = await trio.to_thread.run_sync(read_soul, self._catalog.root, definition)
-        return SoulStanding(baseline, None, definition.soul) if file is None else SoulStanding(baseline, *file[1:])
+        if file is None:
+            return definition, SoulStanding(baseline, None, definition.soul)
+        return definition, SoulStanding(baseline, file.body, file.traits)
 
-    async def _write(self, key: AgentKey, definition: AgentDefinition) -> None:
+    async def _write(self, key: AgentKey) -> None:
         """Write what is not written yet. Where that cannot be done it is tried again before the next change."""
         body = self._reader.now(souls.unwritten, key)
         if body is None:
             return
-        try:
-            await trio.to_thread.run_sync(write_soul, self._catalog.root, definition, body)
-        except (OSError, NotInside) as error:
-            logger.warning("soul.unwritten %s: %s", soul_path(definition), error)
-            return
+        record = self._record(key)
+        if record.origin == "file":
+            try:
+                place = self._contexts.place(key, record)
+                await trio.to_thread.run_sync(self._contexts.write_soul, place, body)
+            except (Refused, BadDefinition) as error:
+                logger.warning("soul.unwritten %s: %s", key, error)
+                return
         await self._writer.commit(souls.mark_written, key)

@@ -182,7 +182,7 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
     definition = definition_of(key, record, catalog)
     if record is not None and record.origin == "inline":
         return definition
-    definition = _with_managed_soul(key, definition, catalog, reader)
+    definition = _with_managed_soul(key, record, definition, catalog, reader)
     if record is not None and record.origin != "file" and record.definition is not None:
         return definition
     run = None if is_personal(space) else reader.now(workflows.by_space, space)
@@ -204,19 +204,26 @@ def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> Age
         return _agent.decode(record.definition)
 
 
-def _with_managed_soul(key: str, definition: AgentDefinition, catalog: Catalog, reader: Reader) -> AgentDefinition:
-    """``definition`` with the soul of ``soul.yaml``. One that is wrong now counts as its newest version had it."""
-    body = reader.now(souls.unwritten, key)
+def _with_managed_soul(
+    key: str, record: AgentRecord | None, definition: AgentDefinition, catalog: Catalog, reader: Reader
+) -> AgentDefinition:
+    """``definition`` with the soul of ``soul.yaml``. One that is wrong now counts as its newest version had it, and so
+    does that of an agent without a file, or one that is not written yet.
+    """
+    newest = reader.now(souls.newest, key)
     try:
-        if body is None:
-            file = read_soul(catalog.root, definition)
-            return definition if file is None else msgspec.structs.replace(definition, soul=file.traits)
+        if record is None or record.origin == "file":
+            file = read_soul(catalog.root, definition) if newest is None or newest.written else None
+            if file is not None:
+                return msgspec.structs.replace(definition, soul=file.traits)
+            if newest is None or newest.written:
+                return definition
     except BadDefinition:
-        newest = reader.now(souls.newest, key)
         if newest is None:
             raise
-        body = newest.body
-    return msgspec.structs.replace(definition, soul=traits_of(body.encode(), soul_path(definition)))
+    if newest is None:
+        return definition
+    return msgspec.structs.replace(definition, soul=traits_of(newest.body.encode(), soul_path(definition)))
 
 
 def settings_of(space: str, catalog: Catalog, reader: Reader) -> GuardSettings:

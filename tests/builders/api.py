@@ -243,6 +243,7 @@ async def serve_kernel(
     writer = Writer(database=database, clock_ms=lambda: 1_700_000_000_000, publish=feed.publish)
     reader = Reader(database=database)
     catalog = Catalog(root / "project")
+    contexts = PersonalContexts(catalog, root / "state/contexts")
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     shutdown = RecordedShutdown()
@@ -274,13 +275,13 @@ async def serve_kernel(
         ),
         files=ProjectFiles(
             catalog=catalog,
-            contexts=PersonalContexts(catalog, root / "state/contexts"),
+            contexts=contexts,
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
-            souls=Souls(catalog=catalog, reader=reader, writer=writer),
+            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
             environ=environ or {},
             own_bin=frozenset(),
         ),

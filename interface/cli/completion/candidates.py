@@ -141,6 +141,10 @@ def _choices(lookup: _Lookup) -> Iterator[str]:
         yield from (str(option["id"]) for option in row["options"])
 
 
+def _soul_suggestions(lookup: _Lookup) -> Iterator[str]:
+    yield from (str(one["id"]) for one in lookup.rows("/needs", "items") if one["kind"] == "soul")
+
+
 def _tasks(lookup: _Lookup) -> Iterator[str]:
     for row in lookup.rows("/workflows", "workflows"):
         yield from (str(task["id"]) for task in lookup.rows(f"/spaces/{row['name']}:{row['tag']}/tasks", "tasks"))
@@ -167,6 +171,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
     "resource": _ids("/resources", "resources"),
+    "soul": _soul_suggestions,
     "task": _tasks,
     "document": _in_workspaces("documents", "file"),
     "suggestion": _in_workspaces("suggestions?state=open", "id"),

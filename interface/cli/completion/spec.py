@@ -73,6 +73,7 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
         ("new", "name"): ANYTHING,
+        ("agent", "id"): Values(live="soul"),
         ("deny", "ids"): Values(live="deniable"),
         ("proposal", "shown"): Values(live="any_proposal"),
     }

@@ -6,6 +6,7 @@ from kernel.api.http import (
     agents,
     approvals,
     archives,
+    audit,
     documents,
     events,
     instructions,
@@ -34,6 +35,7 @@ from protocol.api.agents import (
     Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
+from protocol.api.audit import AuditList
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -137,6 +139,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         body_optional=True,
         people_only=True,
     ),
+    Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),

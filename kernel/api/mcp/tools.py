@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, documents, messaging, resources, souls, tasks, trees, voting
+from kernel.api.mcp import approvals, documents, mediation, messaging, resources, souls, tasks, trees, voting
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
+from kernel.store.transitions.sharing import MemoryShared
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.api.souls import SoulProposal
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
@@ -277,6 +278,23 @@ _ROWS: Final = (
         gives=trees.TreeCommitResult,
         handler=trees.tree_commit,
         mutating=True,
+    ),
+    Tool(
+        name="memory_ask",
+        description="Ask what a colleague's memory has about something: you are given what it lets others know.",
+        asks=mediation.MemoryAskArguments,
+        gives=mediation.MemoryAskResult,
+        handler=mediation.memory_ask,
+        mutating=True,
+    ),
+    Tool(
+        name="share_with",
+        description="Share entries of your own memory with a colleague, by their keys. It wakes nobody.",
+        asks=mediation.ShareWithArguments,
+        gives=MemoryShared,
+        handler=mediation.share_with,
+        mutating=True,
+        idempotent=False,
     ),
     Tool(
         name="soul_reflect",

@@ -179,4 +179,4 @@ def _members(fact: Fact, names: tuple[str, ...], view: View) -> tuple[tuple[Agen
     return tuple((key, name) for key, name in keys if key is not None and key != fact.speaker)
 
 
-DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document", "memory"}), decide=decide_document)
+DOCUMENT: Final = Rule(name="document", kinds=frozenset({"document"}), decide=decide_document)

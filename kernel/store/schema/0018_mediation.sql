@@ -11,8 +11,7 @@ CREATE TABLE audit (
   instruction INTEGER NOT NULL,      -- that asked, or shared
   query TEXT NOT NULL,               -- '' of what was shared
   given BLOB NOT NULL,               -- JSON: [{key, visibility, trust, characters, cut}, ...]
-  withheld INTEGER NOT NULL,         -- keys that were to be shared, and may not be
-  summarised INTEGER NOT NULL
+  withheld INTEGER NOT NULL          -- keys that were to be shared, and may not be
 ) STRICT;
 CREATE INDEX audit_owner ON audit (owner, id);
 CREATE INDEX audit_receiver ON audit (receiver, id);

@@ -48,6 +48,9 @@ ERASE_HANDOVERS: Final = """
 DELETE FROM handovers
 WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
 """
+# Which entries were given stays; what was asked for were words.
+ERASE_QUERIES: Final = "UPDATE audit SET query = '' WHERE space IN (SELECT value FROM cleared) AND query <> ''"
+ERASE_OBSERVATIONS: Final = "DELETE FROM soul_proposals WHERE space IN (SELECT value FROM cleared)"
 ERASE_FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
 ERASE_VOTES: Final = (
     "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
@@ -118,6 +121,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
 
 OF_SPACE: Final = (
     ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_RESOURCES, ERASE_STATUSES, ERASE_HANDOVERS, ERASE_FEEDBACK,
+    ERASE_QUERIES, ERASE_OBSERVATIONS,
     ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS, ERASE_TASK_NEEDS, ERASE_TASKS, ERASE_COMPLAINTS, ERASE_OUTCOMES,
     ERASE_VERSIONS, ERASE_DOCUMENTS, ERASE_SUGGESTIONS, PARAMS, EVENTS, ERASE_ANSWERS,
 )  # fmt: skip
