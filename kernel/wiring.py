@@ -38,6 +38,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
+from kernel.services import guard as guards
 from kernel.services import landings, mirror, retention, timers, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
@@ -45,6 +46,7 @@ from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.landings import Landings
@@ -103,6 +105,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
     landings: Landings
+    guard: Guard
     logins: Logins
     budgets: BudgetEnforcer
     deadlines: Deadlines
@@ -160,6 +163,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         works_in=attempts.works_in,
     )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
+    guard = Guard(contexts=base.contexts, reader=reader, writer=writer, wake=feed.new_wake(guards.WAKING))
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
     return Kernel(
@@ -174,7 +178,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, tree_services, reload),
+            files=_project_files(base, launcher, repository, tree_services, reload, guard),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
@@ -208,6 +212,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         worktrees=trees,
         worktree_sweep=sweep,
         landings=queue,
+        guard=guard,
         logins=base.logins,
         budgets=budgets,
         deadlines=Deadlines(
@@ -380,6 +385,7 @@ def _project_files(
     repository: Repository,
     worktrees: TreeServices,
     reload: Reload,
+    guard: Guard,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
@@ -392,6 +398,7 @@ def _project_files(
         ),
         repository=repository,
         worktrees=worktrees,
+        trays=guard,
         souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
         environ=base.environ,
         own_bin=base.own_bin,

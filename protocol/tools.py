@@ -87,6 +87,7 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
         "ask_agent": "ask",
         "memory_ask": "ask",
         "share_with": "memory",
+        "memory_tray": "memory",
         "soul_reflect": "memory",
         "soul_suggest": "memory",
         "feedback_submit": "feedback",

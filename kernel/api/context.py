@@ -40,6 +40,7 @@ from protocol.agent import AgentLimits
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.api.souls import SoulProposal, SoulReport
+from protocol.api.tray import TrayReport, TrayRow
 from protocol.names import AgentKey
 
 
@@ -175,6 +176,18 @@ class SoulBook(Protocol):
         ...
 
 
+class TrayKeeper(Protocol):
+    """The trays of agents. Each raises Refused."""
+
+    async def report(self, key: AgentKey) -> TrayReport:
+        """One tray, the newest first."""
+        ...
+
+    async def decide(self, key: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
+        """Take what is proposed into its memory, or do not."""
+        ...
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -190,6 +203,7 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Working trees are made of it."""
     worktrees: TreeServices
     souls: SoulBook
+    trays: TrayKeeper
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]

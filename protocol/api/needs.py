@@ -5,7 +5,18 @@ from typing import Literal
 from protocol.api.document import Body, Page
 
 NeedKind = Literal[
-    "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "task", "trust", "soul", "dead"
+    "approval",
+    "vote",
+    "agent_error",
+    "credentials",
+    "quota",
+    "limit",
+    "answer",
+    "task",
+    "trust",
+    "memory",
+    "soul",
+    "dead",
 ]
 
 

@@ -30,6 +30,7 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.guard import WAKING, Guard
 from kernel.services.reload import Reload
 from kernel.services.souls import Souls
 from kernel.store.attempts import Identity
@@ -281,6 +282,7 @@ async def serve_kernel(
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
+            trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
             souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
             environ=environ or {},
             own_bin=frozenset(),

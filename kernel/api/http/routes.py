@@ -20,6 +20,7 @@ from kernel.api.http import (
     spaces,
     system,
     tasks,
+    tray,
     workflows,
 )
 from kernel.api.http.route import Route
@@ -75,6 +76,7 @@ from protocol.api.runs import (
     WorktreeList,
 )
 from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
+from protocol.api.tray import TrayReport
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
 from protocol.documents import (
     DocumentBlame,
@@ -139,6 +141,9 @@ ROUTES: Final[tuple[Route, ...]] = (
         body_optional=True,
         people_only=True,
     ),
+    Route("GET", "/agents/<name>/tray", tray.show_tray, TrayReport),
+    Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True),
+    Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True),
     Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/needs", needs.list_, NeedList),

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, documents, mediation, messaging, resources, souls, tasks, trees, voting
+from kernel.api.mcp import approvals, documents, mediation, messaging, resources, souls, tasks, tray, trees, voting
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.sharing import MemoryShared
@@ -295,6 +295,14 @@ _ROWS: Final = (
         handler=mediation.share_with,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="memory_tray",
+        description="See what of your runs you may want to remember, and say what is to be in your memory.",
+        asks=tray.MemoryTrayArguments,
+        gives=tray.MemoryTrayResult,
+        handler=tray.memory_tray,
+        mutating=True,
     ),
     Tool(
         name="soul_reflect",
