@@ -132,7 +132,7 @@ def shown(messages: Sequence[Message]) -> tuple[str, Mapping[str, SourceClass]]:
         room -= len(part.encode("utf-8", "replace")) + 2
         if room < 0:
             break
-        if text.strip():
+        if text.strip() and one.kind != "status":
             parts.append(part)
             classes[message_id(one.seq)] = class_of(one)
     return "\n\n".join(reversed(parts)), classes

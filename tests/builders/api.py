@@ -208,9 +208,13 @@ class ServedKernel:
         """Say something and lease what came of it. Returns the instruction; ``token`` is its attempt's."""
         sent = await self.ask("POST", "/messages", {"to": to, "text": text})
         (instruction,) = sent.json["instruction_ids"]
+        await self.lease(instruction, token)
+        return str(instruction)
+
+    async def lease(self, instruction: str, token: str) -> None:
+        """Begin an attempt, whose token is ``token``."""
         leased = await self.services.store.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
         assert leased is not None
-        return str(instruction)
 
     async def plan_trees(self) -> None:
         """Have the agent alice of the first run a working tree, as far as rows tell."""

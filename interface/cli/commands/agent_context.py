@@ -7,6 +7,7 @@ import msgspec
 
 from interface.cli.command_parser import AgentArguments, name_argument, text_of
 from interface.cli.commands.agent import agent_location, answer_document, note_unread
+from interface.cli.commands.agent_tray import configure_tray, run_tray
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.context.agent_dir import AgentDir
@@ -20,9 +21,9 @@ from protocol.memory_files import Memory
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
-    """NAME [get K | set K V | rm K | search Q]."""
+    """NAME [get K | set K V | rm K | search Q | tray]."""
     name_argument(parser)
-    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q]", "; set takes --tier and --visibility")
+    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | tray]", "; set takes --tier and --visibility")
     for word in ("get", "set", "rm"):
         one = doings.add(word)
         one.add_argument("key", metavar="K")
@@ -31,10 +32,13 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
             one.add_argument("--tier", choices=TIERS, help="how soon it comes to mind (default: working)")
             one.add_argument("--visibility", choices=VISIBILITIES, help="who may see it (default: private)")
     doings.add("search").add_argument("query", metavar="Q", help="words that all occur")
+    configure_tray(doings.add("tray"))
 
 
 def run_memory(context: Context) -> int:
-    """Show all that the agent knows, or one entry; set, remove or search."""
+    """Show all that the agent knows, or one entry; set, remove or search; or see its tray."""
+    if context.args.doing == "tray":
+        return run_tray(context)
     place = agent_location(context, context.args.name)
     match context.args.doing:
         case "set":

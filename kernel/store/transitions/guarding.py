@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from kernel.policy.guard import MOST_OPEN, NAME, Extracted, guard_agent, shown
-from kernel.rule.draft import Draft, WakeupDue
+from kernel.rule.draft import Draft, GuardAsked
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.messages import channel
 from kernel.store.transaction import Transaction
@@ -67,7 +67,7 @@ def ask_guard(tx: Transaction, space: str) -> None:
             sender=SYSTEM,
             text=f"The agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}",
             vouched=_vouched.decode(_bytes(row[1])),
-            payload=WakeupDue(agent=key),
+            payload=GuardAsked(agent=key),
         )
         for instruction in append(tx, draft).instruction_ids:
             tx.write(ASK, (number_of(instruction, "i"), space, encode_json((classes, agents))))
