@@ -23,6 +23,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    Knowledge,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -134,6 +135,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     homes: CliHomes
     logins: Logins
     in_flight: InFlight
+    guard: Guard
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -162,9 +164,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
-    reload = Reload(catalog=catalog, reader=reader, writer=writer)
-    guard = Guard(contexts=base.contexts, reader=reader, writer=writer, wake=feed.new_wake(guards.WAKING))
-    shutdown, safe_mode = ShutdownRequest(), trio.Event()
+    reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
     return Kernel(
         services=Services(
@@ -178,7 +178,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, tree_services, reload, guard),
+            files=_project_files(base, launcher, repository, tree_services, reload),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
@@ -189,6 +189,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
+            knowledge=_knowledge(base),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -212,7 +213,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         worktrees=trees,
         worktree_sweep=sweep,
         landings=queue,
-        guard=guard,
+        guard=base.guard,
         logins=base.logins,
         budgets=budgets,
         deadlines=Deadlines(
@@ -247,6 +248,9 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
     for name in left_out:
         logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
     host, port = boot.listener.getsockname()[:2]
+    reader = Reader(database=database)
+    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish)
+    contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     return Foundation(
         boot=boot,
         state_dir=state_dir,
@@ -254,10 +258,10 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         own_bin=frozenset({os.path.dirname(sys.executable)}),
         clock=clock,
         feed=feed,
-        reader=Reader(database=database),
-        writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
+        reader=reader,
+        writer=writer,
         catalog=catalog,
-        contexts=PersonalContexts(catalog, state_dir / CONTEXTS),
+        contexts=contexts,
         project=catalog.project(),
         identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
@@ -266,6 +270,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
+        guard=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(guards.WAKING)),
     )
 
 
@@ -385,7 +390,6 @@ def _project_files(
     repository: Repository,
     worktrees: TreeServices,
     reload: Reload,
-    guard: Guard,
 ) -> ProjectFiles:
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
@@ -398,10 +402,16 @@ def _project_files(
         ),
         repository=repository,
         worktrees=worktrees,
-        trays=guard,
-        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
         environ=base.environ,
         own_bin=base.own_bin,
+    )
+
+
+def _knowledge(base: Foundation) -> Knowledge:
+    """Make what looks after souls and trays."""
+    return Knowledge(
+        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
+        trays=base.guard,
     )
 
 

@@ -1,7 +1,8 @@
-"""Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
+"""Records of what the API's handlers may use: the store, the project's files, processes, the kernel itself, and
+what agents are and know.
 
 Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``.
+``files``, ``processes``, ``kernel``, ``knowledge``.
 """
 
 import inspect
@@ -202,8 +203,6 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     repository: Repository
     """Working trees are made of it."""
     worktrees: TreeServices
-    souls: SoulBook
-    trays: TrayKeeper
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
     own_bin: frozenset[str]
@@ -298,13 +297,21 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: ShutdownControl
 
 
+class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
+    """The identities of agents, and proposals for what they remember."""
+
+    souls: SoulBook
+    trays: TrayKeeper
+
+
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The four records together."""
+    """The records together."""
 
     store: StoreAccess
     files: ProjectFiles
     processes: ProcessControl
     kernel: KernelControl
+    knowledge: Knowledge
 
     def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
         """The records that ``handler`` names as parameters, by their names."""

@@ -51,7 +51,7 @@ Answer with one JSON object and nothing else:
 
 
 class Evidence(NamedTuple):
-    """What the guard was shown: how far each message, by its id, can be trusted; and whose trays there are, by name."""
+    """The guard's material: how far each message, by its id, can be trusted; and whose trays there are, by name."""
 
     classes: Mapping[str, SourceClass]
     agents: Mapping[str, AgentKey]
@@ -114,14 +114,14 @@ def guard_agent(settings: GuardSettings) -> AgentDefinition:
 
 
 def class_of(message: Message) -> SourceClass:
-    """How far a message can be trusted: what the kernel said may show what a command printed."""
+    """The trust in a message: what the kernel said may show what a command printed."""
     if message.sender == USER:
         return "user"
     return "tool" if message.kind in ("kickoff", "system", "status") else "agent"
 
 
 def shown(messages: Sequence[Message]) -> tuple[str, Mapping[str, SourceClass]]:
-    """What the guard is told of a run, the newest of it as far as there is room, and the messages that are in it."""
+    """The text of a run for its guard, the newest of it as far as there is room, and the messages that are in it."""
     parts: list[str] = []
     classes: dict[str, SourceClass] = {}
     room = TEXT_BYTES

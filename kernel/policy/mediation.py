@@ -141,7 +141,7 @@ def answer(entries: Iterable[Entry], query: str, place: str) -> tuple[Given, ...
 
 
 def share(find: Callable[[str], Entry | None], keys: Sequence[str], place: str) -> tuple[tuple[Given, ...], list[str]]:
-    """What an agent gives of its own accord by ``keys`` in ``place``, and the keys of which nothing may be given."""
+    """The entries that an agent gives of its own accord in ``place``, and the keys of which nothing may be given."""
     shared: list[Given] = []
     withheld: list[str] = []
     for key in dict.fromkeys(keys):

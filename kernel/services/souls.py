@@ -65,7 +65,7 @@ class Souls:
         )
 
     def evolution(self, space: str) -> SoulEvolution:
-        """What becomes of suggestions that are made in ``space``."""
+        """The fate of suggestions that are made in ``space``."""
         return settings_of(space, self._catalog, self._reader).soul_evolution
 
     async def suggest(

@@ -59,7 +59,7 @@ ORDER BY version DESC LIMIT 1
 
 
 def unwritten(conn: apsw.Connection, agent: str) -> str | None:
-    """What the file of a soul is to say, where that is not written yet."""
+    """The body that the file of a soul is to have, where that is not written yet."""
     row = conn.execute(UNWRITTEN, (agent,)).fetchone()
     return None if row is None else str(row[0])
 
@@ -79,7 +79,7 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 
 class Changer(NamedTuple):
-    """Who changes a soul: by name, in which instruction (None: a person), because of which suggestion."""
+    """The author of a change: by name, in which instruction (None: a person), because of which suggestion."""
 
     name: str = USER
     instruction: int | None = None
@@ -131,7 +131,7 @@ COUNT_OPEN: Final = "SELECT count(*) FROM soul_proposals WHERE agent = ? AND sta
 
 
 class Suggestion(NamedTuple):
-    """What an agent suggests of its own soul."""
+    """A change of its own soul that an agent suggests."""
 
     trait: str
     value: str

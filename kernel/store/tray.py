@@ -46,7 +46,7 @@ def open_jobs(conn: apsw.Connection) -> tuple[GuardJob, ...]:
 
 
 def evidence_of(job: GuardJob) -> Evidence:
-    """What the guard was shown when it was asked."""
+    """The guard's material when it was asked."""
     classes, agents = _evidence.decode(job.evidence)
     return Evidence(classes, agents)
 

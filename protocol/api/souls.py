@@ -1,11 +1,12 @@
 """Answers of the REST API about souls: as they are, what is suggested of them, and their versions."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+import msgspec
 
 from protocol.api.document import Ask, Body, Document
 from protocol.guard import SoulEvolution
-
-SoulProposalState = Literal["open", "approved", "rejected"]
+from protocol.instruction import LARGEST
 
 
 class SoulVersion(Body, frozen=True, kw_only=True):
@@ -20,19 +21,24 @@ class SoulVersion(Body, frozen=True, kw_only=True):
     diff: str
 
 
-class SoulProposal(Body, frozen=True, kw_only=True):
-    """A change of its soul that an agent suggests: ``value`` for ``trait``, out of what it observed. ``id`` is p3."""
+class AgentProposal(Body, frozen=True, kw_only=True):
+    """Something that is proposed for an agent, and waits until somebody decides."""
 
     id: str
-    trait: str
     value: str
-    observation: str
     space: str
-    instruction: str
     run: str | None
     at: str
-    state: SoulProposalState
+    state: Literal["open", "approved", "rejected"]
     decided_by: str | None = None
+
+
+class SoulProposal(AgentProposal, frozen=True, kw_only=True):
+    """A change of its soul that an agent suggests: ``value`` for ``trait``, out of what it observed. ``id`` is p3."""
+
+    trait: str
+    observation: str
+    instruction: str
     reason: str | None = None
     version: int | None = None
     """That it became."""
@@ -65,5 +71,5 @@ class SoulVerdict(Ask, frozen=True, kw_only=True):
 class SoulRollback(Ask, frozen=True, kw_only=True):
     """``awk agent soul NAME rollback N``: the version whose traits count again."""
 
-    version: int
+    version: Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
     reason: str = ""

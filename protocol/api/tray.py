@@ -3,26 +3,19 @@
 from typing import Literal
 
 from protocol.agent_memory import SourceClass
-from protocol.api.document import Body, Document
+from protocol.api.document import Document
+from protocol.api.souls import AgentProposal
 
 TrayKind = Literal["decision", "pattern", "work_log"]
-TrayState = Literal["open", "approved", "rejected"]
 
 
-class TrayRow(Body, frozen=True, kw_only=True):
+class TrayRow(AgentProposal, frozen=True, kw_only=True):
     """One proposal: what it says, the messages that it comes from, and how far these can be trusted. ``id`` is t3."""
 
-    id: str
     kind: TrayKind
     key: str
-    value: str
     messages: tuple[str, ...]
     trust: SourceClass
-    space: str
-    run: str | None
-    at: str
-    state: TrayState
-    decided_by: str | None = None
 
 
 class TrayReport(Document, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    Knowledge,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -286,8 +287,6 @@ async def serve_kernel(
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
-            trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
-            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
             environ=environ or {},
             own_bin=frozenset(),
         ),
@@ -314,6 +313,10 @@ async def serve_kernel(
             safe_mode=lambda: False,
             saved_notice=lambda: None,
             shutdown=shutdown,
+        ),
+        knowledge=Knowledge(
+            trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
+            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
         ),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)

@@ -41,7 +41,7 @@ class MemoryAskArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class MemoryAskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the memory of ``agent`` answers the question and may be given, each with its source and its trust."""
+    """The entries of ``agent`` that answer the question and may be given, each with its source and its trust."""
 
     agent: str
     given: tuple[Given, ...]

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kernel.api.context import ProjectFiles
+from kernel.api.context import Knowledge
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.soul import OBSERVATION_CHARACTERS, VALUE_CHARACTERS
 from protocol.api.souls import SoulProposal
@@ -16,7 +16,7 @@ class SoulReflectArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class SoulReflectResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Who you are, and what you have suggested of it that nobody decided yet."""
+    """Your traits, and what you have suggested of them that nobody decided yet."""
 
     agent: str
     soul: dict[str, Any]
@@ -39,10 +39,10 @@ class SoulSuggestArguments(ToolArguments, frozen=True, kw_only=True):
     ] = ""
 
 
-async def soul_reflect(caller: Caller, asked: SoulReflectArguments, files: ProjectFiles) -> SoulReflectResult:
+async def soul_reflect(caller: Caller, asked: SoulReflectArguments, knowledge: Knowledge) -> SoulReflectResult:
     """The caller's soul."""
     del asked  # it says nothing
-    found = await files.souls.report(caller.identity.agent, caller.identity.space)
+    found = await knowledge.souls.report(caller.identity.agent, caller.identity.space)
     return SoulReflectResult(
         agent=found.agent,
         soul=found.soul,
@@ -52,6 +52,6 @@ async def soul_reflect(caller: Caller, asked: SoulReflectArguments, files: Proje
     )
 
 
-async def soul_suggest(caller: Caller, asked: SoulSuggestArguments, files: ProjectFiles) -> SoulProposal:
+async def soul_suggest(caller: Caller, asked: SoulSuggestArguments, knowledge: Knowledge) -> SoulProposal:
     """Suggest a change of the caller's own soul."""
-    return await files.souls.suggest(caller.identity, caller.author, asked.trait, asked.value, asked.observation)
+    return await knowledge.souls.suggest(caller.identity, caller.author, asked.trait, asked.value, asked.observation)

@@ -36,7 +36,7 @@ async def ended_run(kernel: ServedKernel, tmp_path: Path, text: str) -> str:
 
 async def settle(kernel: ServedKernel) -> None:
     """Let the guard look."""
-    guard = kernel.services.files.trays
+    guard = kernel.services.knowledge.trays
     assert isinstance(guard, Guard)
     await guard.run_once()
 
