@@ -11,7 +11,7 @@ SoulEvolution = Literal["propose", "auto", "disabled"]
 
 
 class GuardSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The guard looks after the knowledge and the identity of agents. A workflow's ``guard`` stands for the project's."""
+    """The guard of agents' knowledge and identity. A workflow's ``guard`` stands for the project's."""
 
     soul_evolution: SoulEvolution = "propose"
     """What becomes of a change that an agent suggests of its own soul. ``propose``: it waits for a person. ``auto``: it
