@@ -23,7 +23,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
-    Knowledge,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -165,7 +165,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         works_in=attempts.works_in,
     )
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
-    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
+    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         services=Services(
             store=StoreAccess(
@@ -178,7 +178,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, tree_services, reload),
+            files=_project_files(base, launcher, tree_services, reload),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
@@ -189,7 +189,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
-            knowledge=_knowledge(base),
+            memory=_memory(base),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -387,7 +387,6 @@ def _mirror(base: Foundation) -> Mirror:
 def _project_files(
     base: Foundation,
     launcher: Launcher,
-    repository: Repository,
     worktrees: TreeServices,
     reload: Reload,
 ) -> ProjectFiles:
@@ -400,16 +399,16 @@ def _project_files(
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
-        repository=repository,
         worktrees=worktrees,
         environ=base.environ,
         own_bin=base.own_bin,
     )
 
 
-def _knowledge(base: Foundation) -> Knowledge:
-    """Make what looks after souls and trays."""
-    return Knowledge(
+def _memory(base: Foundation) -> MemoryAccess:
+    """Make what looks after that which agents are and remember."""
+    return MemoryAccess(
+        derived=(),
         souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
         trays=base.guard,
     )

@@ -1,8 +1,7 @@
-"""Records of what the API's handlers may use: the store, the project's files, processes, the kernel itself, and
-what agents are and know.
+"""Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
 
 Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``, ``knowledge``.
+``files``, ``processes``, ``kernel``, ``memory``.
 """
 
 import inspect
@@ -58,6 +57,16 @@ class BackendHomes(Protocol):
 
     async def forget(self, agent: str | None, space: str | None) -> None:
         """Remove those of ``agent`` (its key), those in ``space``, or of one in the other. Raises nothing."""
+        ...
+
+
+class DerivedCopy(Protocol):
+    """Something that is made of the log and of what agents keep, and can be made anew: an index."""
+
+    async def purge(
+        self, agent: str | None, *, messages: Iterable[int] = (), instructions: Iterable[int] = (), kept: bool = False
+    ) -> object:
+        """Forget these messages and instructions, and (``kept``) all that ``agent`` keeps. No byte of it is left."""
         ...
 
 
@@ -149,6 +158,8 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     work: TreeTools
     removal: TreeRemoval
     checks: TaskChecks
+    repository: Repository
+    """Working trees are made of it."""
 
 
 class SoulBook(Protocol):
@@ -200,8 +211,6 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""
-    repository: Repository
-    """Working trees are made of it."""
     worktrees: TreeServices
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
@@ -297,21 +306,23 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: ShutdownControl
 
 
-class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """The identities of agents, and proposals for what they remember."""
+class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What is made of what agents said and keep."""
 
+    derived: tuple[DerivedCopy, ...]
+    """What has to forget with the log and the files."""
     souls: SoulBook
     trays: TrayKeeper
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The records together."""
+    """The five records together."""
 
     store: StoreAccess
     files: ProjectFiles
     processes: ProcessControl
     kernel: KernelControl
-    knowledge: Knowledge
+    memory: MemoryAccess
 
     def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
         """The records that ``handler`` names as parameters, by their names."""

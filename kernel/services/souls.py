@@ -138,16 +138,17 @@ class Souls:
         return definition, SoulStanding(baseline, file.body, file.traits)
 
     async def _write(self, key: AgentKey) -> None:
-        """Write what is not written yet. Where that cannot be done it is tried again before the next change."""
-        body = self._reader.now(souls.unwritten, key)
-        if body is None:
+        """Write what is not written yet. Where that cannot be done it is tried again before the next change.
+
+        What an agent without a file became is written once it gets one.
+        """
+        body, record = self._reader.now(souls.unwritten, key), self._record(key)
+        if body is None or record.origin != "file":
             return
-        record = self._record(key)
-        if record.origin == "file":
-            try:
-                place = self._contexts.place(key, record)
-                await trio.to_thread.run_sync(self._contexts.write_soul, place, body)
-            except (Refused, BadDefinition) as error:
-                logger.warning("soul.unwritten %s: %s", key, error)
-                return
+        try:
+            place = self._contexts.place(key, record)
+            await trio.to_thread.run_sync(self._contexts.write_soul, place, body)
+        except (Refused, BadDefinition) as error:
+            logger.warning("soul.unwritten %s: %s", key, error)
+            return
         await self._writer.commit(souls.mark_written, key)

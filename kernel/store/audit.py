@@ -1,11 +1,10 @@
 """The audit of memory that agents were given of each other: a row for each answer, in the commit that lets it out.
 
-It says which entries were given to whom, and how much of each: never what they say, so nothing has to be taken out of
-it when an entry is forgotten but its key.
+It says which entries were given to whom, and how much of each: never what they say.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 import apsw
 import msgspec
@@ -105,16 +104,3 @@ def newest(conn: apsw.Connection, page: Page, agent: str | None = None) -> Audit
     found = rows.all_(conn.execute(NEWEST, values), NEWEST, AuditRow, **_MADE)
     shown, following = page.cut(found, lambda row: row.id)
     return AuditList(rows=shown, total=int(conn.execute(COUNT, {"agent": agent}).get), next=following)
-
-
-KEYED: Final = "SELECT id, given FROM audit WHERE owner = ? AND instr(given, ?) > 0"
-REPLACE: Final = "UPDATE audit SET given = ? WHERE id = ?"
-
-
-def forget_keys(tx: Transaction, owner: AgentKey, keys: Sequence[str]) -> None:
-    """Take the names of entries out of the audit of ``owner``, which are purged: that something was given stays."""
-    for key in keys:
-        found = cast("list[tuple[int, bytes]]", tx.conn.execute(KEYED, (owner, encode_json(key))).fetchall())
-        for number, given in found:
-            told = [msgspec.structs.replace(one, key="") if one.key == key else one for one in _given.decode(given)]
-            tx.write(REPLACE, (encode_json(told), number))

@@ -10,6 +10,7 @@ from kernel.api.http import (
     documents,
     events,
     instructions,
+    memory,
     merges,
     messages,
     needs,
@@ -24,6 +25,17 @@ from kernel.api.http import (
     workflows,
 )
 from kernel.api.http.route import Route
+from protocol.agent_files import (
+    MemoryPurged,
+    MemoryPut,
+    MemoryReport,
+    NotePut,
+    NotesReport,
+    PurgeRequest,
+    TodoPut,
+    TodoReport,
+    TodoState,
+)
 from protocol.api.agents import (
     AgentChanged,
     AgentInfo,
@@ -145,6 +157,19 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True),
     Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True),
     Route("GET", "/audit", audit.list_audit, AuditList),
+    Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
+    Route(
+        "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True
+    ),
+    Route("DELETE", "/agents/<name>/memory/<path:path>", memory.forget_memory, MemoryReport, people_only=True),
+    Route("POST", "/agents/<name>/memory/purge", memory.purge, MemoryPurged, asks=PurgeRequest, people_only=True),
+    Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
+    Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
+    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True),
+    Route("GET", "/agents/<name>/todo", memory.read_todo, TodoReport, people_only=True),
+    Route("POST", "/agents/<name>/todo", memory.write_todo, TodoReport, asks=TodoPut, people_only=True),
+    Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
+    Route("DELETE", "/agents/<name>/todo/<n>", memory.forget_todo, TodoReport, people_only=True),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),

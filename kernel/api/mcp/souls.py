@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from kernel.api.context import Knowledge
+from kernel.api.context import MemoryAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.soul import OBSERVATION_CHARACTERS, VALUE_CHARACTERS
 from protocol.api.souls import SoulProposal
@@ -39,10 +39,10 @@ class SoulSuggestArguments(ToolArguments, frozen=True, kw_only=True):
     ] = ""
 
 
-async def soul_reflect(caller: Caller, asked: SoulReflectArguments, knowledge: Knowledge) -> SoulReflectResult:
+async def soul_reflect(caller: Caller, asked: SoulReflectArguments, memory: MemoryAccess) -> SoulReflectResult:
     """The caller's soul."""
     del asked  # it says nothing
-    found = await knowledge.souls.report(caller.identity.agent, caller.identity.space)
+    found = await memory.souls.report(caller.identity.agent, caller.identity.space)
     return SoulReflectResult(
         agent=found.agent,
         soul=found.soul,
@@ -52,6 +52,6 @@ async def soul_reflect(caller: Caller, asked: SoulReflectArguments, knowledge: K
     )
 
 
-async def soul_suggest(caller: Caller, asked: SoulSuggestArguments, knowledge: Knowledge) -> SoulProposal:
+async def soul_suggest(caller: Caller, asked: SoulSuggestArguments, memory: MemoryAccess) -> SoulProposal:
     """Suggest a change of the caller's own soul."""
-    return await knowledge.souls.suggest(caller.identity, caller.author, asked.trait, asked.value, asked.observation)
+    return await memory.souls.suggest(caller.identity, caller.author, asked.trait, asked.value, asked.observation)

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 
-from kernel.api.context import Knowledge
+from kernel.api.context import MemoryAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from protocol.api.tray import TrayRow
 
@@ -25,10 +25,10 @@ class MemoryTrayResult(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[TrayRow, ...]
 
 
-async def memory_tray(caller: Caller, asked: MemoryTrayArguments, knowledge: Knowledge) -> MemoryTrayResult:
+async def memory_tray(caller: Caller, asked: MemoryTrayArguments, memory: MemoryAccess) -> MemoryTrayResult:
     """Decide about what is proposed for the caller's own memory, and see the rest."""
     key, name = caller.identity.agent, caller.identity.name
-    decided = [await knowledge.trays.decide(key, one, approved=True, by=name) for one in asked.approve]
-    decided += [await knowledge.trays.decide(key, one, approved=False, by=name) for one in asked.reject]
-    found = await knowledge.trays.report(key)
+    decided = [await memory.trays.decide(key, one, approved=True, by=name) for one in asked.approve]
+    decided += [await memory.trays.decide(key, one, approved=False, by=name) for one in asked.reject]
+    found = await memory.trays.report(key)
     return MemoryTrayResult(decided=tuple(decided), open=tuple(one for one in found.rows if one.state == "open"))

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kernel.agents.registration import register
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
 
@@ -116,3 +117,22 @@ async def test_a_soul_that_cannot_be_written_counts_from_its_row(kernel: ServedK
     home.unlink()
     assert (await kernel.ask("GET", SOUL)).json["soul"] == {"principles": ["Be brief"]}
     assert soul_file(tmp_path).read_text() == "principles: [Be brief]\n"
+
+
+async def test_an_agent_made_at_run_time_keeps_its_soul_when_it_gets_a_file(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """Until then it is in the rows alone, and in its prompt all the same."""
+    await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
+    await kernel.attempt("carol", token="carols-token")
+    await call(kernel, "soul_suggest", {"observation": "Be brief"}, "carols-token")
+    taken = await kernel.ask("POST", "/agents/carol/soul/p1/approve")
+    assert (taken.json["soul"], taken.json["managed"]) == ({"principles": ["Be brief"]}, None)
+    asked = await kernel.ask("POST", "/messages", {"to": "carol", "text": "hi"})
+    prompt = await kernel.ask("GET", f"/instructions/{asked.json['instruction_ids'][0]}/prompt")
+    assert b"Be brief" in prompt.body
+    (tmp_path / "project/.agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    files, store = kernel.services.files, kernel.services.store
+    await register(files.catalog, store.writer, store.reader)
+    assert (await kernel.ask("GET", "/agents/carol/soul")).json["managed"] == ".agents/carol/soul.yaml"
+    assert (tmp_path / "project/.agents/carol/soul.yaml").read_text() == "principles: [Be brief]\n"

@@ -36,7 +36,7 @@ async def ended_run(kernel: ServedKernel, tmp_path: Path, text: str) -> str:
 
 async def settle(kernel: ServedKernel) -> None:
     """Let the guard look."""
-    guard = kernel.services.knowledge.trays
+    guard = kernel.services.memory.trays
     assert isinstance(guard, Guard)
     await guard.run_once()
 
@@ -102,3 +102,14 @@ async def test_a_run_without_a_guards_model_asks_nobody(kernel: ServedKernel) ->
     await kernel.ask("DELETE", "/workflows/review")
     listed = (await kernel.ask("GET", "/instructions")).json["instructions"]
     assert [one for one in listed if one["agent"] == "guard"] == []
+
+
+@pytest.mark.promise("P46")
+async def test_what_is_purged_is_in_no_tray_and_in_no_audit(kernel: ServedKernel, tmp_path: Path) -> None:
+    """No byte of it is left in the rows, whoever proposed it and whoever asked."""
+    await ended_run(kernel, tmp_path, answer())
+    await kernel.ask("POST", "/agents/alice/tray/t1/approve")
+    purged = await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "m2"})
+    assert purged.status == 200, purged.body
+    assert "CANARY-TRAY" not in str(await tray(kernel))
+    assert not any("CANARY-TRAY" in file.read_text() for file in (tmp_path / "project/.agents/alice").rglob("*.yaml"))
