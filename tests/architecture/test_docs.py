@@ -28,7 +28,7 @@ BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.DOTALL | re.MULTILINE)
 COMMAND: Final = re.compile(r"^(?:awk|agent-worker) ([a-z]+)", re.MULTILINE)
 INLINE: Final = re.compile(r"`(?:awk|agent-worker) ([a-z]+)[^`]*`")
 CODE_WORD: Final = re.compile(r"`([a-z]+_[a-z_]+)(?=[`{( ])")
-OTHER_WORDS: Final = frozenset({"memory_reserve", "soul_evolution"})
+OTHER_WORDS: Final = frozenset({"memory_reserve", "soul_evolution", "space_only"})
 """Other words that begin as names of tools do."""
 LINK: Final = re.compile(r"\]\((?!https?:)([^)#]+)")
 TEST_PATH: Final = re.compile(r"tests/[\w/]+\.py")
