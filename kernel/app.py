@@ -141,6 +141,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
             nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)
             nursery.start_soon(keep, "landings", kernel.landings.run)
+            nursery.start_soon(keep, "guard", kernel.guard.run)
             nursery.start_soon(keep, "logins", kernel.logins.run)
             nursery.start_soon(keep, "purse", kernel.budgets.run)
             await nursery.start(keep, "alarms", kernel.deadlines.run)

@@ -39,6 +39,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
+from kernel.services import guard as guards
 from kernel.services import landings, mirror, retention, timers, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
@@ -46,6 +47,7 @@ from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
 from kernel.services.landings import Landings
@@ -57,6 +59,7 @@ from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
+from kernel.services.souls import Souls
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
@@ -103,6 +106,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
     landings: Landings
+    guard: Guard
     logins: Logins
     budgets: BudgetEnforcer
     deadlines: Deadlines
@@ -131,6 +135,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     homes: CliHomes
     logins: Logins
     in_flight: InFlight
+    guard: Guard
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -159,8 +164,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
-    reload = Reload(catalog=catalog, reader=reader, writer=writer)
-    shutdown, safe_mode = ShutdownRequest(), trio.Event()
+    reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         services=Services(
@@ -185,7 +189,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
-            memory=MemoryAccess(derived=()),
+            memory=_memory(base),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -209,6 +213,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         worktrees=trees,
         worktree_sweep=sweep,
         landings=queue,
+        guard=base.guard,
         logins=base.logins,
         budgets=budgets,
         deadlines=Deadlines(
@@ -243,6 +248,9 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
     for name in left_out:
         logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
     host, port = boot.listener.getsockname()[:2]
+    reader = Reader(database=database)
+    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish)
+    contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     return Foundation(
         boot=boot,
         state_dir=state_dir,
@@ -250,10 +258,10 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         own_bin=frozenset({os.path.dirname(sys.executable)}),
         clock=clock,
         feed=feed,
-        reader=Reader(database=database),
-        writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
+        reader=reader,
+        writer=writer,
         catalog=catalog,
-        contexts=PersonalContexts(catalog, state_dir / CONTEXTS),
+        contexts=contexts,
         project=catalog.project(),
         identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
@@ -262,6 +270,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
+        guard=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(guards.WAKING)),
     )
 
 
@@ -393,6 +402,15 @@ def _project_files(
         worktrees=worktrees,
         environ=base.environ,
         own_bin=base.own_bin,
+    )
+
+
+def _memory(base: Foundation) -> MemoryAccess:
+    """Make what looks after that which agents are and remember."""
+    return MemoryAccess(
+        derived=(),
+        souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
+        trays=base.guard,
     )
 
 

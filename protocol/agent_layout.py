@@ -19,6 +19,8 @@ NOTES: Final = "notes"
 TODO: Final = "todo"
 TODO_FILE: Final = "index.md"
 """In the folder ``todo``: a checklist (protocol.agent_memory)."""
+SOUL_FILE: Final = "soul.yaml"
+"""Traits, once somebody approved a change of them: they win over those in the agent's file (kernel.agents.soul)."""
 CONVERSATIONS: Final = "conversations"
 """A folder of JSON lines, written from the log and never read back."""
 PARTS: Final = (MEMORY, NOTES, TODO, CONVERSATIONS)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from protocol.agent import AgentDefinition, Duration, OpenAIApi
+from protocol.guard import GuardSettings
 from protocol.tools import ProjectTool
 
 Retention = Annotated[float, msgspec.Meta(ge=60, le=315_360_000, extra={"duration": True})]
@@ -72,6 +73,8 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
     limits: ProjectLimits = ProjectLimits()
     """Bounds for the whole kernel."""
+    guard: GuardSettings = GuardSettings()
+    """What looks after the knowledge and the identity of agents, in workflows that say nothing else."""
     starvation: Duration = 300.0
     """Seconds after which waiting work is taken before what is more urgent."""
     retention: Retention = 2_592_000.0

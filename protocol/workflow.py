@@ -21,6 +21,7 @@ from protocol.agent import (
     TreeSource,
 )
 from protocol.budget import AgentBudget, RunBudget
+from protocol.guard import GuardSettings
 from protocol.project import WorkspaceProvider
 from protocol.tasks import TaskSpec
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
@@ -229,6 +230,9 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     tasks: tuple[TaskSpec, ...] = ()
     """What is to be done, as a graph: the same list that an agent plans with ``team_task_plan``. A task with ``for``
     becomes work of that agent once all that it needs is done. In titles, texts and checks nothing is replaced."""
+
+    guard: GuardSettings | None = None
+    """What looks after the knowledge and the identity of its agents; unset: as the project file says."""
 
     deliver: Deliver | None = None
     """With ``workspace: {git: worktree}``: merge what the agents did once a run has ended."""

@@ -72,6 +72,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("queue", "show what waits for an agent", "Look"),
     Command("needs", "list what goes on only once you do something", "Look"),
     Command("pending", "list what waits for your approval", "Look", file="approvals"),
+    Command("audit", "see who asked whose memory for what, and what was given", "Look"),
     Command("feedback", "see what agents say of the work itself, or add to it", "Look"),
     Command("stats", "show what work took: tokens, money, time, and how it ended", "Look", file="status"),
     Command("dead", "list instructions that failed for good", "Look", file="queue"),

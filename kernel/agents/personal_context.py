@@ -35,6 +35,7 @@ from protocol.agent_layout import (
     MARK,
     MEMORY,
     NOTES,
+    SOUL_FILE,
     TODO,
     TODO_FILE,
     agent_file,
@@ -275,6 +276,10 @@ class PersonalContexts:
         except TodoRejected as error:
             raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
         return self.todos(place)
+
+    def write_soul(self, place: ContextPlace, text: str) -> None:
+        """Have ``text`` in the file of its soul. Raises Refused."""
+        self._changing(place, "", lambda folder: put_here(folder, SOUL_FILE, text))
 
     def add_todo(self, place: ContextPlace, text: str, only_if: int | None = None) -> Personal:
         """Add an item; ``only_if`` there are as many of this text as that, for it may have been added before."""

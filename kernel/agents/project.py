@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
+from kernel.agents.mock_script import full_rules
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.agents.tools import tool_faults
 from kernel.source.convert import Converter, TypeRules
@@ -24,6 +25,7 @@ from kernel.source.safe_paths import folder_fault
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
+from protocol.guard import GuardSettings
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition, ProjectLimits
 
@@ -128,7 +130,9 @@ def _fraction(node: Node) -> Node:
     return node if match is None else ScalarNode(f"{float(match[1]) / 100:.6g}", plain=True, place=node.place)
 
 
-PROJECT_SHAPES: Final = TypeRules(short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction}))
+PROJECT_SHAPES: Final = TypeRules(
+    short_forms=MappingProxyType({(ProjectLimits, "memory_reserve"): _fraction, (GuardSettings, "mock"): full_rules})
+)
 
 
 class ProjectFile(NamedTuple):

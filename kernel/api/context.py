@@ -19,7 +19,7 @@ from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
-from kernel.rule.draft import Draft
+from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey, SingleFlight
@@ -39,6 +39,8 @@ from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
+from protocol.api.souls import SoulProposal, SoulReport
+from protocol.api.tray import TrayReport, TrayRow
 from protocol.names import AgentKey
 
 
@@ -160,6 +162,44 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     """Working trees are made of it."""
 
 
+class SoulBook(Protocol):
+    """The souls of agents: files of the project, and their versions. Each raises Refused."""
+
+    async def report(self, key: AgentKey, space: str) -> SoulReport:
+        """One soul as it is now, seen from ``space``."""
+        ...
+
+    async def suggest(
+        self, identity: Identity, author: Author, trait: str, value: str, observation: str
+    ) -> SoulProposal:
+        """Keep what an agent suggests of its own, or take it at once."""
+        ...
+
+    async def approve(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
+        """Make a version of what was suggested, as a person."""
+        ...
+
+    async def reject(self, key: AgentKey, name: str, reason: str) -> SoulProposal:
+        """Decide that it is not taken, as a person."""
+        ...
+
+    async def roll_back(self, key: AgentKey, version: int, reason: str) -> int:
+        """Have it say again what ``version`` said, as a person. Returns the new version."""
+        ...
+
+
+class TrayKeeper(Protocol):
+    """The trays of agents. Each raises Refused."""
+
+    async def report(self, key: AgentKey) -> TrayReport:
+        """One tray, the newest first."""
+        ...
+
+    async def decide(self, key: AgentKey, name: str, *, approved: bool, by: str) -> TrayRow:
+        """Take what is proposed into its memory, or do not."""
+        ...
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -271,6 +311,8 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     derived: tuple[DerivedCopy, ...]
     """What has to forget with the log and the files."""
+    souls: SoulBook
+    trays: TrayKeeper
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ class OpenItem(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    space: str
+    space: str | None
     run: int | None
     since: str
 
@@ -133,6 +133,20 @@ class DeadInstruction(OpenItem, frozen=True, kw_only=True):
     retriable: bool
 
 
+class SuggestedSoul(OpenItem, frozen=True, kw_only=True):
+    """A change of its soul that an agent suggests."""
+
+    trait: str
+    value: str
+
+
+class Proposed(OpenItem, frozen=True, kw_only=True):
+    """Something for its memory in the tray of an agent."""
+
+    key: str
+    value: str
+
+
 class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
     """A task that does not go on: ``held_by`` such as failed; ``left`` by the agent that it is for; or nobody's.
 
@@ -164,6 +178,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     probed: frozenset[str] = frozenset()
     """Breakers that somebody is trying right now: what waits for them waits for that."""
     tasks: tuple[StuckTask, ...] = ()
+    trays: tuple[Proposed, ...] = ()
+    souls: tuple[SuggestedSoul, ...] = ()
     dead: tuple[DeadInstruction, ...] = ()
     dead_total: int = 0
     untrusted: tuple[Untrusted, ...] = ()
@@ -201,6 +217,8 @@ def _found(state: Snapshot) -> Iterator[Make]:
         yield partial(_limited_run, run)
     yield from (partial(_task, task) for task in state.tasks if task.held_by or task.left or not task.working)
     yield from (partial(_untrusted, file) for file in state.untrusted)
+    yield from (partial(_memory, proposed) for proposed in state.trays)
+    yield from (partial(_soul, suggested) for suggested in state.souls)
     for dead in state.dead:
         yield partial(_dead, dead)
 
@@ -414,6 +432,37 @@ def _task(one: StuckTask) -> Need:
         blocks=task.blocks,
         text=_line(f"{task.id} ({task.title}) {why}"),
         actions=actions,
+    )
+
+
+def _memory(one: Proposed) -> Need:
+    return Need(
+        kind="memory",
+        id=one.id,
+        agent=one.name,
+        space=one.space,
+        run=_run(one.run),
+        since=one.since,
+        text=_line(f"{one.name} may want to remember {one.key}: {one.value}"),
+        actions=(
+            _action("remember it", f"agent memory {one.name} tray approve {one.id}"),
+            _action("do not", f"agent memory {one.name} tray reject {one.id}"),
+        ),
+    )
+
+
+def _soul(one: SuggestedSoul) -> Need:
+    return Need(
+        kind="soul",
+        id=one.id,
+        agent=one.name,
+        run=_run(one.run),
+        since=one.since,
+        text=_line(f"{one.name} suggests for its {one.trait}: {one.value}"),
+        actions=(
+            _action("take it", f"agent soul {one.name} approve {one.id}"),
+            _action("do not", f"agent soul {one.name} reject {one.id}"),
+        ),
     )
 
 

@@ -97,6 +97,12 @@ class WakeupDue(_Payload, frozen=True, kw_only=True):
     workspace: str | None = None
 
 
+class GuardAsked(_Payload, frozen=True, kw_only=True):
+    """Of ``due``: a run has ended, and its guard ``agent`` is asked what of it is worth remembering."""
+
+    agent: AgentKey
+
+
 class ApprovalAsked(_Payload, frozen=True, kw_only=True):
     """Of ``approval``: the fact's instruction is to call ``tool`` with ``input`` (canonical JSON), if it may.
 
@@ -176,6 +182,7 @@ Payload = (
     | WorkflowStopped
     | InstructionOutcome
     | WakeupDue
+    | GuardAsked
     | ApprovalAsked
     | ApprovalDecided
     | ProposalOpened

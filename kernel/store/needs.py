@@ -19,7 +19,7 @@ from kernel.policy.needs import (
     StuckTask,
     Untrusted,
 )
-from kernel.store import rows, tasks, voting
+from kernel.store import rows, souls, tasks, tray, voting
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
 from kernel.store.rows import Page
@@ -46,6 +46,8 @@ def snapshot(conn: apsw.Connection, now_ms: int, untrusted: Iterable[Untrusted] 
         limited=tuple(rows.each(conn.execute(LIMITED), LIMITED, LimitedRun, space=place_of)),
         tasks=tuple(_tasks(conn, now_ms)),
         probed=frozenset(one.key for one in breakers(conn) if one.state == "half_open"),
+        trays=tray.open_everywhere(conn),
+        souls=souls.open_everywhere(conn),
         dead_total=int(conn.execute(COUNT_DEAD).get),
         untrusted=tuple(untrusted),
     )  # fmt: skip

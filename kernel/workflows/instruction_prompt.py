@@ -13,14 +13,17 @@ import msgspec
 from kernel.agents.catalog import Catalog
 from kernel.agents.project_rules import RulesFile
 from kernel.agents.prompt import WAITING, Prompt, assemble
+from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, documents, messages, run_outcomes, tasks, work_notes, workflows, worktrees
+from kernel.store import agents, documents, messages, run_outcomes, souls, tasks, work_notes, workflows, worktrees
+from kernel.store.agents import AgentRecord
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
 from kernel.workflows.members import effective
 from protocol.agent import AgentDefinition, scopes_of
 from protocol.errors import Refused
+from protocol.guard import GuardSettings
 from protocol.instruction import WaitReason
 from protocol.names import is_personal, number_of, place_of
 from protocol.target import flag_of
@@ -174,19 +177,59 @@ def definition_for(key: str, space: str, catalog: Catalog, reader: Reader) -> Ag
 
     An agent with a file is read anew; where that became wrong, what it said before stays in effect. An inline or
     ephemeral one is what the store keeps. Raises Refused(unknown_agent) where the file is gone, BadDefinition where it
-    is wrong and never was right.
+    is wrong and never was right. A managed soul takes the place of that in the file.
     """
     record = reader.now(agents.row, key)
+    definition = definition_of(key, record, catalog)
+    if record is not None and record.origin == "inline":
+        return definition
+    definition = _with_managed_soul(key, record, definition, catalog, reader)
     if record is not None and record.origin != "file" and record.definition is not None:
-        return _agent.decode(record.definition)
-    try:
-        definition = catalog.agent(key).definition
-    except BadDefinition:
-        if record is None or record.definition is None:
-            raise
-        definition = _agent.decode(record.definition)
+        return definition
     run = None if is_personal(space) else reader.now(workflows.by_space, space)
     source = None if run is None else reader.now(workflows.source, run.id)
     entries = () if source is None else _workflow.decode(source.definition).agents.values()
     ref = next((entry for entry in entries if isinstance(entry, Ref) and entry.ref == key), None)
     return definition if ref is None else effective(definition, ref)
+
+
+def definition_of(key: str, record: AgentRecord | None, catalog: Catalog) -> AgentDefinition:
+    """The agent ``key`` by itself, as its own file has it. Raises Refused, BadDefinition as ``definition_for`` does."""
+    if record is not None and record.origin != "file" and record.definition is not None:
+        return _agent.decode(record.definition)
+    try:
+        return catalog.agent(key).definition
+    except BadDefinition:
+        if record is None or record.definition is None:
+            raise
+        return _agent.decode(record.definition)
+
+
+def _with_managed_soul(
+    key: str, record: AgentRecord | None, definition: AgentDefinition, catalog: Catalog, reader: Reader
+) -> AgentDefinition:
+    """``definition`` with the soul of ``soul.yaml``. One that is wrong now counts as its newest version had it, and so
+    does that of an agent without a file, or one that is not written yet.
+    """
+    newest = reader.now(souls.newest, key)
+    try:
+        if record is None or record.origin == "file":
+            file = read_soul(catalog.root, definition) if newest is None or newest.written else None
+            if file is not None:
+                return msgspec.structs.replace(definition, soul=file.traits)
+            if newest is None or newest.written:
+                return definition
+    except BadDefinition:
+        if newest is None:
+            raise
+    if newest is None:
+        return definition
+    return msgspec.structs.replace(definition, soul=traits_of(newest.body.encode(), soul_path(definition)))
+
+
+def settings_of(space: str, catalog: Catalog, reader: Reader) -> GuardSettings:
+    """The guard of what happens in ``space``: that of its workflow, or else the project's."""
+    run = None if is_personal(space) else reader.now(workflows.by_space, space)
+    source = None if run is None else reader.now(workflows.source, run.id)
+    own = None if source is None else _workflow.decode(source.definition).guard
+    return catalog.kept_project().guard if own is None else own

@@ -40,6 +40,7 @@ from kernel.workflows.workspace import check_deliver, check_tasks, check_workspa
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
 from protocol.errors import Refused
+from protocol.guard import GuardSettings
 from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition
 from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
@@ -47,7 +48,7 @@ from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 _REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
 
-_WORKFLOW_KEYS: Final = ("rules", "guard")
+_WORKFLOW_KEYS: Final = ("rules",)
 _REF_OWN: Final = (
     "soul",
     "context",
@@ -79,6 +80,7 @@ WORKFLOW_SHAPES: Final = TypeRules(
             **AGENT_SHAPES.short_forms,
             (Ref, "approval"): full_approval,
             (Ref, "mock"): full_rules,
+            (GuardSettings, "mock"): full_rules,
             (WorkflowDefinition, "params"): text_defaults,
         }
     ),

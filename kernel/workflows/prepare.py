@@ -15,6 +15,7 @@ from kernel.agents.providers import CauseError, resolve
 from kernel.agents.resources import resources_of
 from kernel.agents.schedule import wakes_text
 from kernel.agents.trust import GrantSource, TrustRequest, agent_units, require_trust
+from kernel.policy.guard import guard_agent
 from kernel.rule.draft import RunSpec
 from kernel.source.diagnostics import BadDefinition, suggest
 from kernel.workflows.checkouts import Checkout
@@ -81,6 +82,8 @@ def prepare(
         raise Refused("bad_request", "the timeout must be more than 0", "leave it out for the workflow's own limit")
     loaded = load_workflow(catalog, request.workflow, checkout=checkout)
     definition = loaded.definition
+    if definition.guard is None:  # as it is now: the end of the run reads no files
+        definition = msgspec.structs.replace(definition, guard=loaded.project.guard)
     params = parse_params(definition.params, request.params)
     space = workflow_space(definition.name, tag)
     if space in running:
@@ -180,12 +183,14 @@ def workflow_units(loaded: LoadedWorkflow) -> tuple[TrustUnit, ...]:
     scheduled = ((name, entry.schedule) for name, entry in loaded.definition.agents.items())
     own += [wakes_text(name, schedule) for name, schedule in scheduled if schedule is not None]
     own += [f"it reads ${name} of your environment" for name in environment_names(loaded.definition)]
+    definitions = [member.definition for member in loaded.members]
+    guard = loaded.definition.guard or loaded.project.guard
+    if guard.model is not None:
+        definitions.append(guard_agent(guard))
     members = (
         one
-        for member in loaded.members
-        for one in agent_units(
-            member.definition, loaded.project, resources_of(member.definition, loaded.project, loaded.root)
-        )
+        for definition in definitions
+        for one in agent_units(definition, loaded.project, resources_of(definition, loaded.project, loaded.root))
     )
     return (*((unit(workflow_subject(loaded.path), own),) if own else ()), *members)
 

@@ -5,7 +5,18 @@ from typing import Literal
 from protocol.api.document import Body, Page
 
 NeedKind = Literal[
-    "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "task", "trust", "dead"
+    "approval",
+    "vote",
+    "agent_error",
+    "credentials",
+    "quota",
+    "limit",
+    "answer",
+    "task",
+    "trust",
+    "memory",
+    "soul",
+    "dead",
 ]
 
 
@@ -19,8 +30,8 @@ class NeedAction(Body, frozen=True, kw_only=True):
 class Need(Body, frozen=True, kw_only=True):
     """One thing that goes on only once a person does something. ``text`` is for people, on one line.
 
-    ``id`` is that of the request, the proposal, the task, the instruction or the run, or the name of the agent or the
-    file.
+    ``id`` is that of the request, the proposal, the task, the instruction or the run, of what an agent suggests, or the
+    name of the agent or the file.
     ``blocks`` are the instructions that wait for it; a vote blocks its run, a task the tasks that wait for it.
     """
 

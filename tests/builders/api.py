@@ -31,7 +31,9 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.guard import WAKING, Guard
 from kernel.services.reload import Reload
+from kernel.services.souls import Souls
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
 from kernel.store.feed import Feed
@@ -207,9 +209,13 @@ class ServedKernel:
         """Say something and lease what came of it. Returns the instruction; ``token`` is its attempt's."""
         sent = await self.ask("POST", "/messages", {"to": to, "text": text})
         (instruction,) = sent.json["instruction_ids"]
+        await self.lease(instruction, token)
+        return str(instruction)
+
+    async def lease(self, instruction: str, token: str) -> None:
+        """Begin an attempt, whose token is ``token``."""
         leased = await self.services.store.writer.commit(lease, instruction, hashlib.sha256(token.encode()).digest())
         assert leased is not None
-        return str(instruction)
 
     async def plan_trees(self) -> None:
         """Have the agent alice of the first run a working tree, as far as rows tell."""
@@ -243,6 +249,7 @@ async def serve_kernel(
     writer = Writer(database=database, clock_ms=lambda: 1_700_000_000_000, publish=feed.publish)
     reader = Reader(database=database)
     catalog = Catalog(root / "project")
+    contexts = PersonalContexts(catalog, root / "state/contexts")
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     shutdown = RecordedShutdown()
@@ -274,7 +281,7 @@ async def serve_kernel(
         ),
         files=ProjectFiles(
             catalog=catalog,
-            contexts=PersonalContexts(catalog, root / "state/contexts"),
+            contexts=contexts,
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
@@ -312,7 +319,11 @@ async def serve_kernel(
             saved_notice=lambda: None,
             shutdown=shutdown,
         ),
-        memory=MemoryAccess(derived=()),
+        memory=MemoryAccess(
+            derived=(),
+            trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
+            souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
+        ),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)
 

@@ -120,7 +120,6 @@ def test_definitions_mean_what_they_say() -> None:
     ("path", "text"),
     [
         ("flows/x.yaml", "rules: []"),
-        ("flows/x.yaml", "guard: { model: haiku }"),
         (".agents/x.yaml", "memory: { budget: 2000 }"),
     ],
 )

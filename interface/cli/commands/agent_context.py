@@ -8,6 +8,7 @@ import msgspec
 
 from interface.cli.command_parser import AgentArguments, name_argument, text_of
 from interface.cli.commands.agent import agent_location, answer_document
+from interface.cli.commands.agent_tray import configure_tray, run_tray
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.cli.paging import Listing, fetch_list
@@ -26,10 +27,10 @@ ENTRIES: Final = Listing("entries", "after")
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
-    """NAME [get K | set K V | rm K | search Q | purge --source ID|CLASS]."""
+    """NAME [get K | set K V | rm K | search Q | purge --source ID|CLASS | tray]."""
     name_argument(parser)
     more = "; set takes --tier and --visibility"
-    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | purge --source ID|CLASS]", more)
+    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | purge --source ID|CLASS | tray]", more)
     for word in ("get", "set", "rm"):
         one = doings.add(word)
         one.add_argument("key", metavar="K")
@@ -40,11 +41,14 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
     doings.add("search").add_argument("query", metavar="Q", help="words that all occur")
     source = f"what it is from: the id of a message (m12), or {', '.join(CLASSES)}"
     doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
+    configure_tray(doings.add("tray"))
 
 
 def run_memory(context: Context) -> int:
-    """Show all that the agent knows, or one entry; set, remove, search, or purge by source."""
+    """Show all that the agent knows, or one entry; set, remove, search, or purge by source; or see its tray."""
     name, doing = context.args.name, context.args.doing
+    if doing == "tray":
+        return run_tray(context)
     if doing == "purge":  # the log holds it, too: that is a kernel's
         path = f"/agents/{quoted(name)}/memory/purge"
         body = context.kernel().post(path, {"source": context.args.source}, key=new_key(), wait_seconds=None)

@@ -141,6 +141,11 @@ def _choices(lookup: _Lookup) -> Iterator[str]:
         yield from (str(option["id"]) for option in row["options"])
 
 
+def _needed(kind: str) -> _Source:
+    """The ids of what needs a person, of one kind."""
+    return lambda lookup: (str(one["id"]) for one in lookup.rows("/needs", "items") if one["kind"] == kind)
+
+
 def _tasks(lookup: _Lookup) -> Iterator[str]:
     for row in lookup.rows("/workflows", "workflows"):
         yield from (str(task["id"]) for task in lookup.rows(f"/spaces/{row['name']}:{row['tag']}/tasks", "tasks"))
@@ -167,6 +172,8 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
     "resource": _ids("/resources", "resources"),
+    "soul": _needed("soul"),
+    "tray": _needed("memory"),
     "task": _tasks,
     "document": _in_workspaces("documents", "file"),
     "suggestion": _in_workspaces("suggestions?state=open", "id"),

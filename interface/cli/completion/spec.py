@@ -73,6 +73,8 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
         ("new", "name"): ANYTHING,
+        ("agent", "id"): Values(live="soul"),
+        ("agent", "item"): Values(live="tray"),
         ("deny", "ids"): Values(live="deniable"),
         ("proposal", "shown"): Values(live="any_proposal"),
     }

@@ -6,6 +6,7 @@ from kernel.api.http import (
     agents,
     approvals,
     archives,
+    audit,
     documents,
     events,
     instructions,
@@ -16,9 +17,11 @@ from kernel.api.http import (
     proposals,
     resources,
     runs,
+    souls,
     spaces,
     system,
     tasks,
+    tray,
     workflows,
 )
 from kernel.api.http.route import Route
@@ -45,6 +48,7 @@ from protocol.api.agents import (
     Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
+from protocol.api.audit import AuditList
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -83,6 +87,8 @@ from protocol.api.runs import (
     RunRequest,
     WorktreeList,
 )
+from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
+from protocol.api.tray import TrayReport
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
 from protocol.documents import (
     DocumentBlame,
@@ -120,6 +126,37 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
+    Route("GET", "/agents/<name>/soul", souls.show_soul, SoulReport),
+    Route(
+        "POST",
+        "/agents/<name>/soul/rollback",
+        souls.rollback_soul,
+        SoulReport,
+        asks=SoulRollback,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/agents/<name>/soul/<id>/approve",
+        souls.approve_soul,
+        SoulReport,
+        asks=SoulVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/agents/<name>/soul/<id>/reject",
+        souls.reject_soul,
+        SoulReport,
+        asks=SoulVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route("GET", "/agents/<name>/tray", tray.show_tray, TrayReport),
+    Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True),
+    Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True),
+    Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
     Route(
         "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True

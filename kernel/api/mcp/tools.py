@@ -4,10 +4,24 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, documents, memory, messaging, resources, tasks, trees, voting
+from kernel.api.mcp import (
+    approvals,
+    documents,
+    mediation,
+    memory,
+    messaging,
+    resources,
+    souls,
+    tasks,
+    tray,
+    trees,
+    voting,
+)
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
+from kernel.store.transitions.sharing import MemoryShared
 from kernel.store.transitions.threads import ASK_AGENT
+from protocol.api.souls import SoulProposal
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.tools import AUTH_REQUEST, ToolScope
 
@@ -338,6 +352,46 @@ _ROWS: Final = (
         asks=trees.TreeCommitArguments,
         gives=trees.TreeCommitResult,
         handler=trees.tree_commit,
+        mutating=True,
+    ),
+    Tool(
+        name="memory_ask",
+        description="Ask what a colleague's memory has about something: you are given what it lets others know.",
+        asks=mediation.MemoryAskArguments,
+        gives=mediation.MemoryAskResult,
+        handler=mediation.memory_ask,
+        mutating=True,
+    ),
+    Tool(
+        name="share_with",
+        description="Share entries of your own memory with a colleague, by their keys. It wakes nobody.",
+        asks=mediation.ShareWithArguments,
+        gives=MemoryShared,
+        handler=mediation.share_with,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="memory_tray",
+        description="See what of your runs you may want to remember, and say what is to be in your memory.",
+        asks=tray.MemoryTrayArguments,
+        gives=tray.MemoryTrayResult,
+        handler=tray.memory_tray,
+        mutating=True,
+    ),
+    Tool(
+        name="soul_reflect",
+        description="See who you are: the traits that describe you, and what you suggested of them.",
+        asks=souls.SoulReflectArguments,
+        gives=souls.SoulReflectResult,
+        handler=souls.soul_reflect,
+    ),
+    Tool(
+        name="soul_suggest",
+        description="Suggest a trait of yours that you observed in how you work. A person decides, as a rule.",
+        asks=souls.SoulSuggestArguments,
+        gives=SoulProposal,
+        handler=souls.soul_suggest,
         mutating=True,
     ),
     Tool(

@@ -5,7 +5,8 @@ workflow holds, whoever would be woken gets the work all the same, but it waits 
 
 What an agent says when its work is done becomes a reply in the space the work came from. A failure is told once, there,
 as the system's words and never the agent's; of what a schedule wakes, which fails again and again while its cause
-lasts, the first time only. A change of a document wakes nobody, a suggestion whoever owns the document.
+lasts, the first time only. A change of a document wakes nobody, a suggestion whoever owns the document, and what is
+shared of a memory nobody: whom it is shared with finds it in the inbox.
 """
 
 from collections.abc import Mapping

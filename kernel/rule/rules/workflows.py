@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from kernel.rule.draft import Draft, Fact, RunSpec, WakeupDue, WorkflowStopped
+from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, WakeupDue, WorkflowStopped
 from kernel.rule.effects import (
     Append,
     Assign,
@@ -25,13 +25,15 @@ from kernel.rule.effects import (
 )
 from kernel.rule.view import View
 from protocol.message import SYSTEM
-from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space, workflow_space
+from protocol.names import AgentKey, AgentName, is_personal, name_of, place_of, split_space, workflow_space
 from protocol.workflow import RunLimits
 
 
 def decide_wakeup(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Wake the agent here, or where it would rather be."""
+    """Wake the agent here, or where it would rather be; a guard here, in its own space."""
     due = fact.draft.payload
+    if isinstance(due, GuardAsked):
+        return _wake(due.agent, name_of(due.agent), fact.hops)
     if not isinstance(due, WakeupDue):
         return ()
     elsewhere = None if due.workspace is None else _running(due.agent, due.workspace, view)

@@ -7,6 +7,7 @@ cost, events without their words. It reads the log from end to end, so it takes 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from kernel.store import souls, tray
 from kernel.store.agents import remove_agent
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
@@ -47,6 +48,11 @@ ERASE_HANDOVERS: Final = """
 DELETE FROM handovers
 WHERE instruction IN (SELECT i.id FROM instructions AS i WHERE i.space IN (SELECT value FROM cleared))
 """
+# Which entries were given stays; what was asked for were words.
+ERASE_QUERIES: Final = "UPDATE audit SET query = '' WHERE space IN (SELECT value FROM cleared) AND query <> ''"
+ERASE_OBSERVATIONS: Final = "DELETE FROM soul_proposals WHERE space IN (SELECT value FROM cleared)"
+ERASE_TRAY: Final = "DELETE FROM tray WHERE space IN (SELECT value FROM cleared)"
+ERASE_JOBS: Final = "DELETE FROM guard_jobs WHERE space IN (SELECT value FROM cleared)"
 ERASE_FEEDBACK: Final = "DELETE FROM feedback WHERE space IN (SELECT value FROM cleared)"
 ERASE_VOTES: Final = (
     "DELETE FROM votes WHERE ballot IN (SELECT b.id FROM ballots AS b WHERE b.space IN (SELECT value FROM cleared))"
@@ -117,6 +123,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
 
 OF_SPACE: Final = (
     ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_RESOURCES, ERASE_STATUSES, ERASE_HANDOVERS, ERASE_FEEDBACK,
+    ERASE_QUERIES, ERASE_OBSERVATIONS, ERASE_TRAY, ERASE_JOBS,
     ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS, ERASE_TASK_NEEDS, ERASE_TASKS, ERASE_COMPLAINTS, ERASE_OUTCOMES,
     ERASE_VERSIONS, ERASE_DOCUMENTS, ERASE_SUGGESTIONS, PARAMS, EVENTS, ERASE_ANSWERS,
 )  # fmt: skip
@@ -192,6 +199,8 @@ def delete_agent(tx: Transaction, key: AgentKey) -> None:
 
     One that was forgotten before, when its file went, may have left words behind.
     """
+    souls.forget(tx, key)
+    tray.forget(tx, key)
     try:
         remove_agent(tx, key)
     except Refused as refused:

@@ -75,6 +75,9 @@ WIPE_RESOURCES: Final = "DELETE FROM resources WHERE blob IN (SELECT value FROM 
 WIPE_STATUSES: Final = "DELETE FROM statuses WHERE held(task) OR held(state) OR held(metadata)"
 WIPE_HANDOVERS: Final = "DELETE FROM handovers WHERE held(body)"
 WIPE_FEEDBACK: Final = "DELETE FROM feedback WHERE held(text)"
+WIPE_AUDIT: Final = "UPDATE audit SET query = '', given = x'5b5d' WHERE held(query) OR held(given)"
+WIPE_TRAY: Final = "DELETE FROM tray WHERE held(key) OR held(value)"
+WIPE_OBSERVATIONS: Final = "DELETE FROM soul_proposals WHERE held(observation) OR held(value) OR held(reason)"
 WIPE_REASONS: Final = "UPDATE votes SET reason = '' WHERE held(reason)"
 WIPE_EVENTS: Final = """
 UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
@@ -92,7 +95,8 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
 
 WIPE: Final = (
     WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS, WIPE_RESOURCES,
-    WIPE_STATUSES, WIPE_HANDOVERS, WIPE_FEEDBACK, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_ANSWERS,
+    WIPE_STATUSES, WIPE_HANDOVERS, WIPE_FEEDBACK, WIPE_AUDIT, WIPE_TRAY, WIPE_OBSERVATIONS,
+    WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_ANSWERS,
     WIPE_BLOBS,
 )  # fmt: skip
 
@@ -103,6 +107,10 @@ UNION SELECT 'an older version of document ' || d.file, d.space
 UNION SELECT 'a suggestion for document ' || s.file, s.space FROM document_suggestions AS s
   WHERE held(s.content) OR held(s.reason)
 ORDER BY 2, 1
+"""
+LEFT_SOULS: Final = """
+SELECT 'version ' || v.version || ' of the soul of ' || v.agent, 'dm:' || v.agent FROM soul_versions AS v
+WHERE held(v.body) OR held(v.diff) OR held(v.reason) ORDER BY v.agent, v.version
 """
 LEFT_TASKS: Final = """
 SELECT 'task t' || t.n, t.space FROM tasks AS t
@@ -176,6 +184,6 @@ def _numbers(conn: apsw.Connection, statement: str) -> tuple[int, ...]:
 
 
 def _left(conn: apsw.Connection) -> Iterator[str]:
-    for statement in (LEFT_DOCUMENTS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS):
+    for statement in (LEFT_DOCUMENTS, LEFT_SOULS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS):
         for what, space in conn.execute(statement):
             yield f"{what} of {place_of(str(space))}"

@@ -28,6 +28,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions import tasks
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
+from kernel.store.transitions.guarding import ask_guard
 from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.task_plans import plan_of_file
 from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
@@ -254,6 +255,7 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
             close_cancelled(tx, one.number, one.epoch)
         else:
             close_incomplete(tx, one.number, one.epoch, limit)
+    ask_guard(tx, space)
     return Stopped(
         cancelled=tuple(instruction_id(one.number) for one in rows if one.number not in held),
         incomplete=tuple(instruction_id(one.number) for one in rows if one.number in held),

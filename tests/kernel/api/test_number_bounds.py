@@ -30,6 +30,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "resource_read": {"id": "x"},
     "team_proposal_create": {"type": "approval", "title": "x"},
     "POST /spaces/<space>/proposals": {"type": "approval", "title": "x"},
+    "POST /agents/<name>/soul/rollback": {},
     "POST /run": {"workflow": "review"},
     "POST /serve": {"workflow": "review"},
     "POST /shutdown": {},

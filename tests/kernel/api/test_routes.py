@@ -51,6 +51,9 @@ CONTRACT = {
     "DELETE /spaces/<space>/documents/<path:path>", "GET /spaces/<space>/document-history/<path:path>",
     "GET /spaces/<space>/document-blame/<path:path>", "GET /spaces/<space>/document-diff/<path:path>",
     "GET /spaces/<space>/suggestions", "GET /spaces/<space>/suggestions/<id>",
+    "GET /agents/<name>/soul", "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
+    "POST /agents/<name>/soul/<id>/reject", "GET /agents/<name>/tray", "POST /agents/<name>/tray/<id>/approve",
+    "POST /agents/<name>/tray/<id>/reject", "GET /audit",
     "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
     "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
     "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
@@ -137,6 +140,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "team_task_done", "team_task_fail", "team_task_split",
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
+        "memory_ask", "share_with", "memory_tray", "soul_reflect", "soul_suggest",
         "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
     }  # fmt: skip
 

@@ -45,6 +45,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
         "team_task_plan", "team_task_list", "team_task_claim", "team_task_done", "team_task_fail", "team_task_split",
         "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
+        "memory_ask", "share_with", "memory_tray", "soul_reflect", "soul_suggest",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -66,6 +67,9 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "feedback_submit": {"text": "this was easy"},
         "memory_write": {"key": "auth", "value": "JWT", "tier": "core", "source": {"messages": [], "class": "agent"}},
         "memory_forget": {"key": "auth"},
+        "memory_ask": {"agent": "bob", "query": "tokens"},
+        "share_with": {"agent": "bob", "keys": ["shared"]},
+        "soul_suggest": {"observation": "I name the risk"},
         "note_write": {"content": "Tokens expire.", "title": "Auth"},
         "todo_add": {"text": "Review PR 12"},
         "todo_done": {"id": 1},
@@ -98,6 +102,9 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         for tool in (await mcp.list_tools()).tools:
             if tool.name == "team_task_fail":  # it is for what is claimed
                 await mcp.call_tool("team_task_claim", {"task": "t3"})
+            if tool.name == "share_with":  # a private entry is not
+                shared = {"key": "shared", "value": "JWT", "visibility": "shareable"}
+                await mcp.call_tool("memory_write", shared)
             assert not (await mcp.call_tool(tool.name, arguments.get(tool.name, {}))).is_error, tool.name
 
 

@@ -1,0 +1,38 @@
+"""``awk audit``: who asked whose memory for what, and what was given."""
+
+import argparse
+
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, one_line, table
+from interface.cli.paging import AUDIT, count_flag, show_list
+from interface.cli.parsing import json_flag
+
+
+def configure_audit(parser: argparse.ArgumentParser) -> None:
+    """[--agent A] [-n N]."""
+    parser.add_argument("--agent", metavar="AGENT", help="only where this agent asked, or was asked")
+    count_flag(parser)
+    json_flag(parser)
+
+
+def run_audit(context: Context) -> int:
+    """Print it, the newest first."""
+    agent: str | None = context.args.agent
+    return show_list(context, "/audit", AUDIT, audit_lines, {} if agent is None else {"agent": agent})
+
+
+def audit_lines(body: bytes, screen: Screen) -> list[str]:
+    """A line for each: who was given what of whose memory, and for which question."""
+    from protocol.api.audit import AuditList  # noqa: PLC0415  (JSON needs no types)
+
+    rows: list[list[str]] = []
+    for one in decode(body, AuditList).rows:
+        keys = ", ".join(given.key or "(purged)" for given in one.given) or "nothing"
+        withheld = f" ({one.withheld} withheld)" if one.withheld else ""
+        asked = one.query if one.kind == "ask" else "(shared by its owner)"
+        rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
+    return (
+        table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)
+        if rows
+        else ["nobody asked for anybody's memory"]
+    )

@@ -1,0 +1,106 @@
+"""The audit of memory that agents were given of each other: a row for each answer, in the commit that lets it out.
+
+It says which entries were given to whom, and how much of each: never what they say.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal
+
+import apsw
+import msgspec
+
+from kernel.policy.mediation import Given
+from kernel.rule.draft import Author
+from kernel.store import rows
+from kernel.store.attempts import Held, held
+from kernel.store.quotas import use
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.api.audit import AuditGiven, AuditList, AuditRow
+from protocol.errors import Refused
+from protocol.names import AgentKey, instruction_id, place_of
+from protocol.text import encode_json
+
+LETTER: Final = "u"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A question for the memory of a colleague. ``owner`` is that one's key, ``name`` what it is called there."""
+
+    owner: AgentKey
+    name: str
+    query: str
+
+
+INSERT: Final = """
+INSERT INTO audit (kind, at_ms, owner, owner_name, receiver, receiver_name, space, instruction, query, given, withheld)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+"""
+MEMBER: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
+
+
+def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author: Author) -> str:
+    """Write down that the author is given ``given``. Returns the id of the row.
+
+    Raises Refused: stale_attempt, quota_reached, and not_a_participant where whom it asked is not there any more.
+    """
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if tx.conn.execute(MEMBER, (holder.space, asked.owner)).fetchone() is None:
+        raise Refused("not_a_participant", f"{asked.name} is not a member of {place_of(holder.space)}")
+    use(tx, holder, messages=1, text=asked.query)
+    return _insert(tx, "ask", holder, (asked.owner, asked.name), (holder.agent, holder.name), asked.query, given, 0)
+
+
+def record_share(
+    tx: Transaction, holder: Held, receiver: tuple[str, str], given: Sequence[Given], withheld: int
+) -> str:
+    """Write down what ``holder`` shares of its own memory with ``receiver`` (its key and name)."""
+    return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
+
+
+def _insert(
+    tx: Transaction,
+    kind: Literal["ask", "share"],
+    holder: Held,
+    owner: tuple[str, str],
+    receiver: tuple[str, str],
+    query: str,
+    given: Sequence[Given],
+    withheld: int,
+) -> str:
+    told = [
+        AuditGiven(key=one.key, visibility=one.visibility, trust=one.trust, characters=len(one.text), cut=one.cut)
+        for one in given
+    ]
+    row = (
+        kind, tx.now_ms, *owner, *receiver, holder.space, holder.number, query, encode_json(told), withheld,
+    )  # fmt: skip
+    number = int(tx.conn.execute(INSERT, row).get)
+    return f"{LETTER}{number}"
+
+
+_given: Final = msgspec.json.Decoder(tuple[AuditGiven, ...])
+_MADE: Final[dict[str, Callable[[Any], Any]]] = {
+    "id": lambda number: f"{LETTER}{number}",
+    "at": rfc3339,
+    "space": place_of,
+    "instruction": instruction_id,
+    "given": _given.decode,
+}
+
+NEWEST: Final = """
+SELECT id, kind, at_ms AS at, owner_name AS owner, receiver_name AS receiver, space, instruction, query, given,
+  withheld
+FROM audit
+WHERE (:agent IS NULL OR owner_name = :agent OR receiver_name = :agent) AND (:before IS NULL OR id < :before)
+ORDER BY id DESC LIMIT :limit
+"""
+COUNT: Final = "SELECT count(*) FROM audit WHERE :agent IS NULL OR owner_name = :agent OR receiver_name = :agent"
+
+
+def newest(conn: apsw.Connection, page: Page, agent: str | None = None) -> AuditList:
+    """The rows before that of ``page``, of which ``agent`` (its name) is one side. Ask in a thread."""
+    values = {"agent": agent, "before": page.after, "limit": page.limit + 1}
+    found = rows.all_(conn.execute(NEWEST, values), NEWEST, AuditRow, **_MADE)
+    shown, following = page.cut(found, lambda row: row.id)
+    return AuditList(rows=shown, total=int(conn.execute(COUNT, {"agent": agent}).get), next=following)

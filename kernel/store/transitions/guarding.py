@@ -1,0 +1,105 @@
+"""Questions to the model of a guard: asked in the commit that ends a run, and settled.
+
+A question is an instruction of a guard's own agent, in its own personal space: so it has a budget, retries and a
+journal like any other work, belongs to no run, and keeps none from ending.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kernel.policy.guard import MOST_OPEN, NAME, Extracted, guard_agent, shown
+from kernel.rule.draft import Draft, GuardAsked
+from kernel.store.agents import AgentSpec, put_agent
+from kernel.store.messages import channel
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import append
+from kernel.store.transitions.close import close_cancelled
+from kernel.store.tray import GuardJob
+from protocol.errors import Refused
+from protocol.guard import GuardSettings
+from protocol.instruction import ENDED
+from protocol.message import SYSTEM
+from protocol.names import AgentKey, inline_key, number_of, personal_space, place_of
+from protocol.text import encode_json
+
+SHOWN_MESSAGES: Final = 200
+RUN: Final = "SELECT definition, coalesce(vouched, '[]') FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
+# Those that live on: what an agent of the workflow alone knows ends with it.
+MEMBERS: Final = """
+SELECT m.name, m.agent FROM members AS m CROSS JOIN agents AS a ON a.key = m.agent
+WHERE m.space = ? AND a.origin <> 'inline' ORDER BY m.name
+"""
+ASK: Final = "INSERT INTO guard_jobs (instruction, space, evidence, state) VALUES (?, ?, ?, 'open')"
+
+
+class _Guarded(msgspec.Struct, frozen=True):
+    guard: GuardSettings | None = None
+
+
+_guarded: Final = msgspec.json.Decoder(_Guarded)
+_vouched: Final = msgspec.json.Decoder(tuple[str, ...])
+
+
+def ask_guard(tx: Transaction, space: str) -> None:
+    """Ask the guard of ``space``, whose run has just ended, what its agents should remember, if it is to.
+
+    Where it cannot be asked nothing comes of it: a run ends all the same.
+    """
+    row = tx.conn.execute(RUN, (space,)).fetchone()
+    settings = None if row is None else _guarded.decode(_bytes(row[0])).guard
+    if row is None or settings is None or settings.model is None or not settings.auto_store:
+        return
+    agents = {str(name): AgentKey(str(key)) for name, key in tx.conn.execute(MEMBERS, (space,))}
+    text, classes = shown(channel(tx.conn, space, SHOWN_MESSAGES))
+    if not agents or not classes:
+        return
+    key, home = inline_key(NAME, place_of(space)), personal_space(NAME)
+    told = len(tx.events)
+    tx.conn.execute("SAVEPOINT guard")
+    try:
+        definition = msgspec.json.encode(guard_agent(settings))
+        put_agent(tx, AgentSpec(key=key, origin="inline", home_space=home, definition=definition))
+        draft = Draft(
+            kind="due",
+            space=home,
+            sender=SYSTEM,
+            text=f"The agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}",
+            vouched=_vouched.decode(_bytes(row[1])),
+            payload=GuardAsked(agent=key),
+        )
+        for instruction in append(tx, draft).instruction_ids:
+            tx.write(ASK, (number_of(instruction, "i"), space, encode_json((classes, agents))))
+    except Refused:
+        tx.conn.execute("ROLLBACK TO guard")
+        del tx.events[told:]
+    tx.conn.execute("RELEASE guard")
+
+
+def _bytes(value: object) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)  # type: ignore[call-overload]
+
+
+SETTLE: Final = "UPDATE guard_jobs SET state = ? WHERE id = ? AND state = 'open' RETURNING id"
+# What a guard does not manage needs nobody.
+DISMISS: Final = "UPDATE instructions SET dismissed = 1 WHERE id = ?"
+INSERT: Final = """
+INSERT INTO tray (agent, kind, key, value, messages, trust, space, run, at_ms, state)
+VALUES (?, ?, ?, ?, ?, ?, ?, (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?), ?, 'open')
+"""
+COUNT_OPEN: Final = "SELECT count(*) FROM tray WHERE agent = ? AND state = 'open'"
+
+
+def settle(tx: Transaction, job: GuardJob, found: Sequence[Extracted]) -> None:
+    """Put what was found into trays, once; a question that waits for a person, or failed, is over, too."""
+    if job.state not in ENDED:
+        close_cancelled(tx, job.instruction, job.epoch)
+    if tx.conn.execute(SETTLE, ("done" if job.state == "done" else "failed", job.id)).fetchone() is None:
+        return
+    tx.write(DISMISS, (job.instruction,))
+    for one in found:
+        if int(tx.conn.execute(COUNT_OPEN, (one.agent,)).get) < MOST_OPEN:
+            said = (one.agent, one.kind, one.key, one.value, encode_json(one.messages), one.trust)
+            tx.write(INSERT, (*said, job.space, job.space, tx.now_ms))
+            tx.emit("memory.proposed", agent=one.agent, data={"kind": one.kind, "state": "open"})

@@ -1,0 +1,138 @@
+"""Souls: suggested by agents, decided by people, kept in versions, and what the next prompt says."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.agents.registration import register
+from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import call
+
+SOUL = "/agents/alice/soul"
+
+
+async def suggested(kernel: ServedKernel, /, **arguments: Any) -> Any:
+    """What soul_suggest answers."""
+    return (await call(kernel, "soul_suggest", arguments, "worker-token"))["structuredContent"]
+
+
+def soul_file(tmp_path: Path) -> Path:
+    """The managed soul of alice."""
+    return tmp_path / "project/.agents/alice/soul.yaml"
+
+
+@pytest.fixture
+async def kernel(kernel: ServedKernel) -> ServedKernel:
+    """A kernel in which alice (worker-token) is at work."""
+    await kernel.attempt()
+    return kernel
+
+
+@pytest.mark.promise("P52")
+async def test_what_an_agent_suggests_of_itself_changes_nothing_until_a_person_takes_it(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """It is a need, whose command settles it; then the file has it, and the history who, why and what."""
+    made = await suggested(kernel, observation="I always explain trade-offs", value="Explain trade-offs")
+    assert (made["id"], made["state"], made["trait"]) == ("p1", "open", "principles")
+    assert not soul_file(tmp_path).exists()
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (need["kind"], need["agent"], need["actions"][0]["command"]) == (
+        "soul", "alice", "awk agent soul alice approve p1",
+    )  # fmt: skip
+    taken = await kernel.ask("POST", f"{SOUL}/p1/approve", {"reason": "true"})
+    assert taken.json["soul"] == {"principles": ["Explain trade-offs"]}
+    assert soul_file(tmp_path).read_text() == "principles: [Explain trade-offs]\n"
+    newest, baseline = taken.json["versions"]
+    assert (newest["version"], newest["author"], newest["reason"], newest["proposal"]) == (2, "user", "true", "p1")
+    assert "+principles: [Explain trade-offs]" in newest["diff"]
+    assert (baseline["version"], baseline["reason"]) == (1, "as in the file of the agent")
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    reflected = await call(kernel, "soul_reflect", {}, "worker-token")
+    assert reflected["structuredContent"]["soul"] == {"principles": ["Explain trade-offs"]}
+
+
+@pytest.mark.promise("P52")
+async def test_a_soul_is_rolled_back_by_a_version_that_says_the_same(kernel: ServedKernel, tmp_path: Path) -> None:
+    """Nothing of the history goes, and a version that is not there is refused."""
+    for value in ("Test first", "Explain trade-offs"):
+        made = await suggested(kernel, observation=value)
+        await kernel.ask("POST", f"{SOUL}/{made['id']}/approve")
+    back = await kernel.ask("POST", f"{SOUL}/rollback", {"version": 2})
+    assert back.json["soul"] == {"principles": ["Test first"]}
+    assert [row["version"] for row in back.json["versions"]] == [4, 3, 2, 1]
+    assert back.json["versions"][0]["reason"] == "rolled back to 2"
+    assert (await kernel.ask("POST", f"{SOUL}/rollback", {"version": 9})).status == 404
+    assert (await kernel.ask("POST", f"{SOUL}/rollback", {"version": 2})).status == 409
+
+
+@pytest.mark.promise("P52")
+async def test_what_people_wrote_into_the_soul_meanwhile_is_a_version_of_its_own(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """And what is taken is added to that, not to what was there before."""
+    first = await suggested(kernel, observation="Test first")
+    await kernel.ask("POST", f"{SOUL}/{first['id']}/approve")
+    soul_file(tmp_path).write_text("role: critic\nprinciples: [Test first]\n")
+    assert (await kernel.ask("GET", SOUL)).json["edited"] is True
+    second = await suggested(kernel, observation="Be brief")
+    taken = await kernel.ask("POST", f"{SOUL}/{second['id']}/approve")
+    assert taken.json["soul"] == {"role": "critic", "principles": ["Test first", "Be brief"]}
+    assert [row["reason"] for row in taken.json["versions"]][:2] == ["Be brief", "edited by hand"]
+
+
+async def test_a_suggestion_is_rejected_once_and_said_again_while_it_is_open_it_is_the_same(
+    kernel: ServedKernel,
+) -> None:
+    """What is decided stays decided."""
+    made = await suggested(kernel, observation="Be bold")
+    assert (await suggested(kernel, observation="Be bold"))["id"] == made["id"]
+    rejected = await kernel.ask("POST", f"{SOUL}/{made['id']}/reject", {"reason": "no"})
+    assert (rejected.json["proposals"][0]["state"], rejected.json["soul"]) == ("rejected", {})
+    assert (await kernel.ask("POST", f"{SOUL}/{made['id']}/approve")).status == 409
+    assert (await kernel.ask("POST", f"{SOUL}/p99/approve")).status == 404
+
+
+@pytest.mark.parametrize(("mode", "state"), [("auto", "approved"), ("disabled", None)])
+async def test_soul_evolution_says_what_becomes_of_it(
+    kernel: ServedKernel, tmp_path: Path, mode: str, state: str | None
+) -> None:
+    """auto: it is taken at once, by the agent; disabled: nothing is kept."""
+    (tmp_path / "project/moniro.yaml").write_text(f"guard: {{ soul_evolution: {mode} }}\n")
+    made = await suggested(kernel, observation="Be brief")
+    assert made.get("state") == state
+    assert made.get("code") == (None if state else "forbidden")
+    assert soul_file(tmp_path).exists() == (state is not None)
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+
+
+async def test_a_soul_that_cannot_be_written_counts_from_its_row(kernel: ServedKernel, tmp_path: Path) -> None:
+    """And is written as soon as it can be."""
+    made = await suggested(kernel, observation="Be brief")
+    home = tmp_path / "project/.agents/alice"
+    home.write_text("in the way")
+    taken = await kernel.ask("POST", f"{SOUL}/{made['id']}/approve")
+    assert taken.json["soul"] == {"principles": ["Be brief"]}
+    home.unlink()
+    assert (await kernel.ask("GET", SOUL)).json["soul"] == {"principles": ["Be brief"]}
+    assert soul_file(tmp_path).read_text() == "principles: [Be brief]\n"
+
+
+async def test_an_agent_made_at_run_time_keeps_its_soul_when_it_gets_a_file(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """Until then it is in the rows alone, and in its prompt all the same."""
+    await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
+    await kernel.attempt("carol", token="carols-token")
+    await call(kernel, "soul_suggest", {"observation": "Be brief"}, "carols-token")
+    taken = await kernel.ask("POST", "/agents/carol/soul/p1/approve")
+    assert (taken.json["soul"], taken.json["managed"]) == ({"principles": ["Be brief"]}, None)
+    asked = await kernel.ask("POST", "/messages", {"to": "carol", "text": "hi"})
+    prompt = await kernel.ask("GET", f"/instructions/{asked.json['instruction_ids'][0]}/prompt")
+    assert b"Be brief" in prompt.body
+    (tmp_path / "project/.agents/carol.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    files, store = kernel.services.files, kernel.services.store
+    await register(files.catalog, store.writer, store.reader)
+    assert (await kernel.ask("GET", "/agents/carol/soul")).json["managed"] == ".agents/carol/soul.yaml"
+    assert (tmp_path / "project/.agents/carol/soul.yaml").read_text() == "principles: [Be brief]\n"

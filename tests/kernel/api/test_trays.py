@@ -1,0 +1,115 @@
+"""Trays: filled by the guard's model after a run, decided by people or their owner, and in no prompt before."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kernel.services.guard import Guard
+from tests.builders.api import REVIEW, ServedKernel
+from tests.kernel.api.mcp.rpc import call
+
+GUARD = 'guard: { model: "mock/guard", auto_store: true }\n'
+FACT = "Deploys go through the staging cluster CANARY-TRAY, since production has no rollback"
+
+
+def answer(**change: Any) -> str:
+    """What a model answers, for alice."""
+    item = {"for": "alice", "kind": "decision", "key": "deploys", "value": FACT, "messages": ["m2"], **change}
+    return json.dumps({"items": [item]})
+
+
+async def ended_run(kernel: ServedKernel, tmp_path: Path, text: str) -> str:
+    """A run of review that has ended, and the guard's answer to it. Returns the guard's instruction."""
+    (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + GUARD)
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.ask("POST", "/messages", {"to": "@review", "text": "we deploy by staging, never straight"})
+    await kernel.ask("DELETE", "/workflows/review")
+    listed = (await kernel.ask("GET", "/instructions")).json["instructions"]
+    (asked,) = [one for one in listed if one["agent"] == "guard"]
+    await kernel.lease(asked["id"], "guards-token")
+    await kernel.end(asked["id"], text=text)
+    await settle(kernel)
+    return str(asked["id"])
+
+
+async def settle(kernel: ServedKernel) -> None:
+    """Let the guard look."""
+    guard = kernel.services.memory.trays
+    assert isinstance(guard, Guard)
+    await guard.run_once()
+
+
+async def tray(kernel: ServedKernel) -> list[Any]:
+    """The rows of alice's."""
+    return list((await kernel.ask("GET", "/agents/alice/tray")).json["rows"])
+
+
+@pytest.mark.promise("P52")
+async def test_what_a_run_came_to_is_proposed_and_remembered_once_a_person_says_so(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """In the memory it has its messages as its source; until then no prompt has a byte of it."""
+    await ended_run(kernel, tmp_path, answer())
+    (row,) = await tray(kernel)
+    assert (row["id"], row["kind"], row["state"], row["run"]) == ("t1", "decision", "open", "r1")
+    assert row["messages"] == ["m2"]
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (need["kind"], need["actions"][0]["command"]) == ("memory", "awk agent memory alice tray approve t1")
+    instruction = await kernel.attempt(text="and now?")
+    prompt = await kernel.ask("GET", f"/instructions/{instruction}/prompt")
+    assert b"CANARY-TRAY" not in prompt.body
+    assert not (tmp_path / "project/.agents/alice/memory").exists()
+    taken = await kernel.ask("POST", "/agents/alice/tray/t1/approve")
+    assert (taken.json["open"], taken.json["rows"][0]["decided_by"]) == (0, "user")
+    kept = (tmp_path / "project/.agents/alice/memory/working.yaml").read_text()
+    assert FACT in kept
+    assert "m2" in kept
+    assert (await kernel.ask("POST", "/agents/alice/tray/t1/approve")).status == 200
+    assert (await kernel.ask("POST", "/agents/alice/tray/t1/reject")).status == 409
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+
+
+async def test_an_owner_decides_about_its_own_tray_and_what_it_rejects_does_not_come_again(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """By its tool."""
+    await ended_run(kernel, tmp_path, answer())
+    await kernel.attempt()
+    told = (await call(kernel, "memory_tray", {}, "worker-token"))["structuredContent"]
+    assert [one["value"] for one in told["open"]] == [FACT]
+    told = (await call(kernel, "memory_tray", {"reject": ["t1"]}, "worker-token"))["structuredContent"]
+    assert (told["open"], told["decided"][0]["decided_by"]) == ([], "alice")
+    assert not (tmp_path / "project/.agents/alice/memory").exists()
+
+
+@pytest.mark.parametrize(
+    "junk",
+    ["", "I think", "[]", '{"items": 3}', answer(value="Done."), answer(messages=["m99"]), answer(**{"for": "bob"})],
+)
+async def test_a_guard_that_answers_junk_changes_nothing(kernel: ServedKernel, tmp_path: Path, junk: str) -> None:
+    """Nobody is asked about it, and nothing of it fails anywhere."""
+    await ended_run(kernel, tmp_path, junk)
+    assert await tray(kernel) == []
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+
+
+async def test_a_run_without_a_guards_model_asks_nobody(kernel: ServedKernel) -> None:
+    """It is off unless somebody switches it on."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.ask("POST", "/messages", {"to": "@review", "text": "we deploy by staging, never straight"})
+    await kernel.ask("DELETE", "/workflows/review")
+    listed = (await kernel.ask("GET", "/instructions")).json["instructions"]
+    assert [one for one in listed if one["agent"] == "guard"] == []
+
+
+@pytest.mark.promise("P46")
+async def test_what_is_purged_is_in_no_tray_and_in_no_audit(kernel: ServedKernel, tmp_path: Path) -> None:
+    """No byte of it is left in the rows, whoever proposed it and whoever asked."""
+    await ended_run(kernel, tmp_path, answer())
+    await kernel.ask("POST", "/agents/alice/tray/t1/approve")
+    purged = await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "m2"})
+    assert purged.status == 200, purged.body
+    assert "CANARY-TRAY" not in str(await tray(kernel))
+    assert not any("CANARY-TRAY" in file.read_text() for file in (tmp_path / "project/.agents/alice").rglob("*.yaml"))
