@@ -86,7 +86,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 def least(classes: Iterable[SourceClass]) -> SourceClass:
     """The least trusted of ``classes``; ``user`` where there are none."""
-    return max(classes, key=CLASSES.index, default="user")
+    found = set(classes)
+    return next((one for one in reversed(CLASSES) if one in found), "user")
 
 
 class EntryRejected(ValueError):
