@@ -86,8 +86,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 def least(classes: Iterable[SourceClass]) -> SourceClass:
     """The least trusted of ``classes``; ``user`` where there are none."""
-    found = set(classes)
-    return next((one for one in reversed(CLASSES) if one in found), "user")
+    worst = max(map(CLASSES.index, classes), default=0)
+    return CLASSES[worst]
 
 
 class EntryRejected(ValueError):

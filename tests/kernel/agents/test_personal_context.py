@@ -110,7 +110,7 @@ def test_what_did_not_change_is_not_read_again(
     contexts.read(alice)
     clock.now += 10
     kept = contexts.read(alice).memory
-    monkeypatch.setattr(personal_context, "read_here", lambda *_: pytest.fail("a file was read"))
+    monkeypatch.setattr(personal_context, "read_here", lambda _folder, _name: pytest.fail("a file was read"))
     clock.now += 10
     assert contexts.read(alice).memory is kept
 
