@@ -86,7 +86,8 @@ class Entry(msgspec.Struct, frozen=True):
 
 def least(classes: Iterable[SourceClass]) -> SourceClass:
     """The least trusted of ``classes``; ``user`` where there are none."""
-    return max(classes, key=CLASSES.index, default="user")
+    worst = max(map(CLASSES.index, classes), default=0)
+    return CLASSES[worst]
 
 
 class EntryRejected(ValueError):

@@ -123,11 +123,13 @@ async def purge(
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
     meant = [one.entry for one in known.kept if chosen(what, one.entry.source)]
     traces = Traces((one.key, one.value) for one in meant)
+
+    def remove(now: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
+        return [(one, None) for one in now.kept if one.entry in meant]
+
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
-        await trio.to_thread.run_sync(
-            files.contexts.change_memory, place, lambda now: [(one, None) for one in now.kept if one.entry in meant]
-        )
+        await trio.to_thread.run_sync(files.contexts.change_memory, place, remove)
         await trio.to_thread.run_sync(files.contexts.blank_logs, traces)
         for copy in memory.derived:
             await copy.purge(key, messages=wiped.messages, instructions=wiped.instructions, kept=True)
@@ -191,14 +193,14 @@ async def write_todo(call: Request[TodoPut], store: StoreAccess, files: ProjectF
 async def finish_todo(call: Request[TodoState], store: StoreAccess, files: ProjectFiles) -> TodoReport:
     """PUT /agents/:name/todo/:n {done: true}: tick it off."""
     place, number = _place(call, store, files), _item(call)
-    done = await trio.to_thread.run_sync(files.contexts.change_todos, place, lambda text: with_done(text, number))
+    done = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(with_done, number=number))
     return _todo(place, done)
 
 
 async def forget_todo(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TodoReport:
     """DELETE /agents/:name/todo/:n."""
     place, number = _place(call, store, files), _item(call)
-    left = await trio.to_thread.run_sync(files.contexts.change_todos, place, lambda text: without(text, number))
+    left = await trio.to_thread.run_sync(files.contexts.change_todos, place, partial(without, number=number))
     return _todo(place, left)
 
 

@@ -110,7 +110,11 @@ def test_what_did_not_change_is_not_read_again(
     contexts.read(alice)
     clock.now += 10
     kept = contexts.read(alice).memory
-    monkeypatch.setattr(personal_context, "read_here", lambda *_: pytest.fail("a file was read"))
+
+    def read_again(_folder: int, name: str) -> None:
+        pytest.fail(f"{name} was read again")
+
+    monkeypatch.setattr(personal_context, "read_here", read_again)
     clock.now += 10
     assert contexts.read(alice).memory is kept
 
