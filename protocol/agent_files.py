@@ -152,7 +152,7 @@ class TodoPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TodoState(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of an item."""
+    """The new state of an item."""
 
     done: Literal[True]
 

@@ -53,7 +53,7 @@ _TIME: Final = re.compile(
 
 
 class Source(msgspec.Struct, frozen=True):
-    """Where an entry comes from: the messages it was made of, and the least trusted of their classes.
+    """The source of an entry: the messages it was made of, and the least trusted of their classes.
 
     Without messages and by nobody: a person wrote it into the file. ``by`` is what people call its author.
     """
@@ -80,7 +80,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def trust(self) -> SourceClass:
-        """How far it can be trusted: as far as the least of its sources."""
+        """Its class: it can be trusted as far as the least of its sources."""
         return self.source.class_
 
 
@@ -161,7 +161,7 @@ def time_ms(at: str) -> int:
 
 
 def _source(key: str, said: object) -> Source:
-    """What stands at ``source``: a mapping; or, as people write it, a class or the name of an author."""
+    """The source that is said: a mapping; or, as people write it, a class or the name of an author."""
     if said is None:
         return BY_HAND
     if isinstance(said, str):

@@ -28,7 +28,7 @@ FULL_CHARACTERS: Final = 128 * 1024
 
 
 class Skipped(NamedTuple):
-    """What could not be read, and why. ``line`` 0: the file as a whole."""
+    """Something that could not be read, and why. ``line`` 0: the file as a whole."""
 
     file: str
     line: int

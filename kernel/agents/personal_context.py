@@ -129,7 +129,7 @@ class PersonalContexts:
         self._merged: dict[str, tuple[tuple[int, ...], dict[str, MemoryFile], Memory]] = {}
 
     def place(self, key: str, record: AgentRecord | None) -> ContextPlace:
-        """Where the context of agent ``key`` is; ``record`` is its row in the log. Does not block for long.
+        """The place of the context of agent ``key``; ``record`` is its row in the log. Does not block for long.
 
         Raises Refused (unknown_agent), BadDefinition where its file is wrong and never was right, or its context.dir.
         """
@@ -149,7 +149,7 @@ class PersonalContexts:
         return ContextPlace(key, root, real, said)
 
     def place_in_state(self, key: str) -> ContextPlace:
-        """Where an agent without a file has its context."""
+        """The place of the context of an agent without a file."""
         return ContextPlace(key, str(self._state), quote(key, safe=_SAFE), f"the state of {key}")
 
     def read(self, place: ContextPlace) -> Personal:
@@ -159,7 +159,7 @@ class PersonalContexts:
         return Personal(memory.kept, notes.notes, todos.todos, skipped)
 
     def told(self, place: ContextPlace, memory: Memory) -> tuple[str, ...]:
-        """What could not be read of ``memory``, each with its file and line."""
+        """The parts of ``memory`` that could not be read, each with its file and line."""
         return tuple(one.shown(f"{place.shown}/{MEMORY}") for one in memory.skipped)
 
     def memory(self, place: ContextPlace) -> Memory:

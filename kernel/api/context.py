@@ -307,7 +307,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What is made of what agents said and keep."""
+    """The copies of what agents said and keep."""
 
     derived: tuple[DerivedCopy, ...]
     """What has to forget with the log and the files."""

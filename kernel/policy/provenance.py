@@ -1,4 +1,4 @@
-"""Where an item of memory is from: its messages, and the class that it is trusted as. Pure.
+"""The source of an item of memory: its messages, and the class that it is trusted as. Pure.
 
 The classes are user, agent, tool and web, the most trusted first. An item is trusted as the least of what it was made
 of: the messages that are its source, and what the agent read through tools before it wrote. Only a text that stands
@@ -34,7 +34,7 @@ class GivenMessage(NamedTuple):
 
 
 class ToolResult(NamedTuple):
-    """What a tool showed to an agent. ``name`` is without its server."""
+    """Words that a tool showed to an agent. ``name`` is without its server."""
 
     name: str
     text: str
@@ -102,7 +102,7 @@ SHORTEST_CHARACTERS: Final = 8
 
 
 class Traces:
-    """What tells that a text holds one of some items: whole, cut, line by line, or inside JSON.
+    """Marks that tell that a text holds one of some items: whole, cut, line by line, or inside JSON.
 
     A value is looked for in pieces, for it is quoted line by line and shortened; a short one only beside its key.
     """
@@ -125,7 +125,7 @@ class Traces:
         self._pieces = _any(pieces) if pieces else None
 
     def find(self, data: bytes) -> list[tuple[int, int]]:
-        """Where the long ones stand in ``data``."""
+        """The places of the long ones in ``data``."""
         return [] if self._pieces is None else [match.span() for match in self._pieces.finditer(data)]
 
     def held_by(self, data: bytes | str | None) -> bool:

@@ -67,7 +67,7 @@ WHERE m.seq IN (SELECT value FROM json_each(:own))
 
 
 class Given(msgspec.Struct, frozen=True):
-    """What an item can be from: the messages of the instruction, those it was given, and what tools showed it."""
+    """Possible sources of an item: the messages of the instruction, those it was given, and results of tools."""
 
     instruction: tuple[str, ...]
     messages: dict[str, GivenMessage]
@@ -75,7 +75,7 @@ class Given(msgspec.Struct, frozen=True):
 
 
 def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[str]) -> Given:
-    """What ``agent`` (its key) may name as sources in ``instruction``: of ``asked``, and that instruction's own."""
+    """All that ``agent`` (its key) may name as sources in ``instruction``: of ``asked``, and that instruction's own."""
     number = number_of(instruction, "i")
     found = conn.execute(OF_INSTRUCTION, {"agent": agent, "id": number}).fetchall()
     own = cast("list[int]", [seq for (seq,) in found])
