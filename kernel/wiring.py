@@ -23,6 +23,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -38,7 +39,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
-from kernel.services import landings, mirror, retention, timers, worktrees
+from kernel.services import landings, mirror, recall, retention, timers, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -51,6 +52,7 @@ from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.running_attempt import AttemptServices
@@ -98,6 +100,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     runs: Runs
     retention: Retention
     mirror: Mirror
+    recall: Recall
     memory_spaces: MemorySpaceCleanup
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
@@ -150,6 +153,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     queue = _landings(base, launcher, repository, trees)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
+    found_again = Recall(
+        path=str(base.state_dir / recall.FILE), reader=reader, wake=feed.new_wake(recall.WAKING), now_ms=clock.now_ms
+    )
     sweep = WorktreeSweep(
         repository=repository,
         trees=trees,
@@ -184,6 +190,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
+            memory=MemoryAccess(history=found_again),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -201,6 +208,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             homes=base.homes,
         ),
         mirror=files_mirror,
+        recall=found_again,
         memory_spaces=MemorySpaceCleanup(
             reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
         ),
