@@ -7,8 +7,8 @@ import trio
 
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.api.context import MemoryAccess
+from protocol.agent_files import MemoryReport, memory_rows
 from protocol.agent_memory import Entry, Tier, time_ms
-from protocol.api.history import Recalled, RecalledItem
 from protocol.errors import Refused
 
 SEARCH_LIMIT: Final = 50
@@ -26,33 +26,15 @@ async def recalled(
     limit: int,
     tiers: tuple[Tier, ...],
     counts: Callable[[Entry], bool] = lambda _entry: True,
-) -> Recalled:
-    """What the agent at ``place`` keeps, ranked for ``query``, as far as it ``counts``."""
+) -> MemoryReport:
+    """What the agent at ``place`` keeps, ranked for ``query``, as far as it ``counts``: ``total`` had a word of it."""
     kept = await trio.to_thread.run_sync(contexts.memory, place)
-    found = await memory.history.find(
-        place.agent,
-        kept,
-        query,
-        limit,
-        tiers,
-        counts,
-    )
-    rows = ((kept.kept[one.place].entry, one.score) for one in found.ranked)
-    return Recalled(
+    found = await memory.history.find(place.agent, kept, query, limit, tiers, counts=counts)
+    return MemoryReport(
         agent=place.agent,
-        found=tuple(
-            RecalledItem(
-                key=entry.key,
-                value=entry.value,
-                tier=entry.tier,
-                trust=entry.trust,
-                sources=entry.source.messages,
-                at=entry.at,
-                score=round(score, 3),
-            )
-            for entry, score in rows
-        ),
+        entries=memory_rows(kept.kept[one.place] for one in found.ranked),
         total=found.total,
+        skipped=contexts.told(place, kept),
     )
 
 

@@ -67,28 +67,6 @@ class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
     schema: str = "awk/thread/1"
 
 
-class RecalledItem(_Body, frozen=True, kw_only=True):
-    """Something the agent keeps, with its tier, its sources and its score. A note has no key but its file."""
-
-    key: str
-    value: str
-    kind: str = "memory"
-    tier: str
-    trust: str
-    sources: tuple[str, ...] = ()
-    at: str | None = None
-    score: float
-
-
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
-    """``memory_recall``: the best first, of ``total`` that were ranked; what nearly says the same is told once."""
-
-    agent: str
-    found: tuple[RecalledItem, ...]
-    total: int
-    schema: str = "awk/memory-search/1"
-
-
 class Reindexed(msgspec.Struct, frozen=True, kw_only=True):
     """``agent reindex``: how many turns are in the new index, and of how many agents."""
 

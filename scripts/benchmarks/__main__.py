@@ -14,6 +14,7 @@ from scripts.benchmarks import (
     model_calls,
     peers,
     prompts,
+    recall,
     replies,
     scheduling,
     workers,
@@ -33,6 +34,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "landings": landings.measure,
         "scheduling": scheduling.measure,
         "prompts": prompts.measure,
+        "recall": recall.measure,
         "peers": peers.measure,
     }
 )

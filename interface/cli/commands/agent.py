@@ -40,6 +40,7 @@ VERBS: Final = Subcommands(
         Subcommand("memory", "show or change what an agent knows", file="agent_context"),
         Subcommand("notes", "show or add notes of an agent", file="agent_context"),
         Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
+        Subcommand("reindex", "make the index of what agents said and did anew", file="agent_context"),
     ),
 )
 

@@ -2,13 +2,15 @@
 
 import argparse
 from functools import partial
+from typing import Final
 
 import msgspec
 
 from interface.cli.command_parser import AgentArguments, name_argument, text_of
-from interface.cli.commands.agent import agent_location, answer_document, note_unread
+from interface.cli.commands.agent import agent_location, answer_document, note_unread, running_kernel
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
+from interface.client import new_key, quoted
 from interface.context.agent_dir import AgentDir
 from interface.context.memory import delete, find, set_, unknown
 from interface.context.notes import add_note, change_todos, read_notes, read_todos
@@ -16,7 +18,11 @@ from interface.failure import Failure
 from protocol.agent_files import MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
 from protocol.agent_layout import MEMORY
 from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without
+from protocol.api.history import Reindexed
 from protocol.memory_files import Memory
+
+MOST_FOUND: Final = 200
+"""Of one search; whoever has more that answers asks more precisely."""
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +36,10 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
             one.add_argument("value", metavar="V", help="- reads it from standard input")
             one.add_argument("--tier", choices=TIERS, help="how soon it comes to mind (default: working)")
             one.add_argument("--visibility", choices=VISIBILITIES, help="who may see it (default: private)")
-    doings.add("search").add_argument("query", metavar="Q", help="words that all occur")
+    search = doings.add("search")
+    search.add_argument("query", metavar="Q", help="words; the best answers come first where a kernel runs")
+    search.add_argument("--archive", action="store_true", help="look into the archive, too")
+    search.add_argument("-n", type=int, default=10, metavar="N", help="at most so many (default: 10; 0: all)")
 
 
 def run_memory(context: Context) -> int:
@@ -46,6 +55,14 @@ def run_memory(context: Context) -> int:
             delete(place, context.args.key)
         case _:
             pass
+    if context.args.doing == "search" and (client := running_kernel(context)) is not None:
+        asked = {
+            "query": context.args.query,
+            "limit": str(context.args.n or MOST_FOUND),
+            "archive": str(int(context.args.archive)),
+        }
+        body = client.get(f"/agents/{quoted(place.name)}/memory/search", asked)
+        return answer_document(context, msgspec.json.decode(body, type=MemoryReport), memory_lines)
     found = find(place)
     if context.args.doing == "get":
         one = found.find(context.args.key)
@@ -54,6 +71,9 @@ def run_memory(context: Context) -> int:
         return answer_document(context, _report(place, Memory((one,), found.skipped)), memory_lines, True)
     query: str = getattr(context.args, "query", "")
     shown = tuple(stored for stored in found.kept if matches(stored.entry, query))
+    if context.args.doing == "search":
+        shown = tuple(one for one in shown if context.args.archive or one.entry.tier != "archive")
+        shown = shown[: context.args.n or len(shown)]
     return answer_document(context, _report(place, Memory(shown, found.skipped)), memory_lines)
 
 
@@ -147,3 +167,23 @@ def todo_lines(body: bytes, screen: Screen) -> list[str]:
         line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
         lines.append(screen.style(line, "dim") if item.done else line)
     return lines or ["nothing to do"]
+
+
+def configure_reindex(parser: argparse.ArgumentParser) -> None:
+    """[NAME]."""
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the agent (default: all)")
+
+
+def run_reindex(context: Context) -> int:
+    """Have the kernel make the index of what was said anew."""
+    name: str | None = context.args.name
+    path = "/reindex" if name is None else f"/agents/{quoted(name)}/reindex"
+    return context.answer(context.kernel().post(path, {}, key=new_key(), wait_seconds=None), reindexed_lines)
+
+
+def reindexed_lines(body: bytes, screen: Screen) -> list[str]:
+    """How much is in it."""
+    del screen
+    done = msgspec.json.decode(body, type=Reindexed)
+    whose = f"of {done.agents} agents" if done.agent is None else f"of {one_line(done.agent)}"
+    return [f"{done.turns:,} turns {whose} are in the index"]

@@ -5,9 +5,11 @@ from kernel.api.http.route import Request
 from kernel.api.http.spaces import agent_key, known_space
 from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT, SEARCHED_TIERS, recalled, time_of
 from kernel.store import agents
+from kernel.store.recall_index import CANDIDATES
 from kernel.store.turn_index import END, TurnFilter
+from protocol.agent_files import MemoryReport
 from protocol.agent_memory import TIERS
-from protocol.api.history import HistoryFound, HistoryPage, Recalled, Reindexed
+from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.errors import Refused
 from protocol.names import AgentKey
 
@@ -36,11 +38,13 @@ async def search_thread(
     )
 
 
-async def search_memory(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Recalled:
+async def search_memory(
+    call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
+) -> MemoryReport:
     """GET /agents/:name/memory/search?query=&limit=&archive=1: what it keeps that answers it best."""
     key = _known(call.args["name"], store, files)
     place = files.contexts.place(key, store.reader.now(agents.row, key))
-    limit = call.number("limit", 10, low=1, high=SEARCH_LIMIT)
+    limit = call.number("limit", 10, low=1, high=CANDIDATES)
     tiers = TIERS if call.query.get("archive") == "1" else SEARCHED_TIERS
     return await recalled(memory, files.contexts, place, _query(call), limit, tiers)
 

@@ -22,6 +22,7 @@ from kernel.api.http import (
     workflows,
 )
 from kernel.api.http.route import Route
+from protocol.agent_files import MemoryReport
 from protocol.api.agents import (
     AgentChanged,
     AgentInfo,
@@ -34,7 +35,7 @@ from protocol.api.agents import (
     Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
-from protocol.api.history import HistoryFound, HistoryPage, Recalled, Reindexed
+from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -112,7 +113,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
     Route("GET", "/agents/<name>/thread", history.thread, HistoryPage),
     Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound),
-    Route("GET", "/agents/<name>/memory/search", history.search_memory, Recalled),
+    Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport),
     Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
     Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
     Route("GET", "/ps", agents.ps, Ps),

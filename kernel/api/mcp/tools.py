@@ -8,7 +8,7 @@ from kernel.api.mcp import approvals, documents, history, memory, messaging, res
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
-from protocol.api.history import HistoryFound, HistoryPage, Recalled
+from protocol.api.history import HistoryFound, HistoryPage
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.tools import AUTH_REQUEST, ToolScope
 
@@ -273,7 +273,7 @@ _ROWS: Final = (
         name="memory_recall",
         description="Find what you keep in memory by words, the best first. What is newer counts more.",
         asks=history.MemoryRecallArguments,
-        gives=Recalled,
+        gives=history.MemoryRecallResult,
         handler=history.memory_recall,
     ),
     Tool(

@@ -61,13 +61,13 @@ async def test_memory_is_recalled_by_words_and_the_archive_on_demand(kernel: Ser
     await call(kernel, "memory_write", {"key": "old", "value": "the office was in Paris", "tier": "archive"})
     await call(kernel, "memory_write", {"key": "here", "value": "an office of dm", "space_only": True})
     found = await use(kernel, "memory_recall", query="where is the office")
-    assert [one["key"] for one in found["found"]] == ["office", "here"]
+    assert [one["key"] for one in found["entries"]] == ["office", "here"]
     every = await use(kernel, "memory_recall", query="office", archive=True)
-    assert {one["key"] for one in every["found"]} == {"office", "here", "old"}
+    assert {one["key"] for one in every["entries"]} == {"office", "here", "old"}
     await call(kernel, "memory_forget", {"key": "office"})
-    assert [one["key"] for one in (await use(kernel, "memory_recall", query="office"))["found"]] == ["here"]
+    assert [one["key"] for one in (await use(kernel, "memory_recall", query="office"))["entries"]] == ["here"]
     people = await kernel.ask("GET", "/agents/alice/memory/search?query=office&archive=1")
-    assert {one["key"] for one in people.json["found"]} == {"here", "old"}
+    assert {one["key"] for one in people.json["entries"]} == {"here", "old"}
 
 
 async def test_people_have_the_index_made_anew(kernel: ServedKernel) -> None:
