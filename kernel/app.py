@@ -13,6 +13,7 @@ from typing import Final
 import trio
 
 from kernel.agents.providers import sdks_for
+from kernel.agents.registration import settle_contexts
 from kernel.api.context import Services
 from kernel.api.server import serve
 from kernel.boot.arguments import Boot, give_back_large_blocks, tune_gc
@@ -112,6 +113,7 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
         if recovered.safe_mode:
             kernel.safe_mode.set()
         scan = await kernel.reload.start()
+        await settle_contexts(services.files.contexts, services.store.reader)
         services.processes.launcher.need(
             sdks_for((one.definition for one in scan.loaded), services.files.catalog.project())
         )
@@ -158,6 +160,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
         await kernel.dispatcher.drain(grace_seconds)
         with suppress(Refused):
             await kernel.services.store.writer.commit(end_ephemeral)
+        await settle_contexts(kernel.services.files.contexts, kernel.services.store.reader)
         kernel.shutdown.closing.set()
     logger.info("kernel.stopped")
 

@@ -166,7 +166,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     reload = Reload(catalog=catalog, reader=reader, writer=writer)
     shutdown, safe_mode = ShutdownRequest(), trio.Event()
-    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks)
+    tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         services=Services(
             store=StoreAccess(
@@ -179,7 +179,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, repository, tree_services, reload),
+            files=_project_files(base, launcher, tree_services, reload),
             processes=_process_control(base, launcher, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
@@ -190,7 +190,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
-            memory=MemoryAccess(history=found_again),
+            memory=MemoryAccess(history=found_again, derived=(found_again,)),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -384,7 +384,6 @@ def _mirror(base: Foundation) -> Mirror:
 def _project_files(
     base: Foundation,
     launcher: Launcher,
-    repository: Repository,
     worktrees: TreeServices,
     reload: Reload,
 ) -> ProjectFiles:
@@ -397,7 +396,6 @@ def _project_files(
         remotes=Remotes(
             base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
         ),
-        repository=repository,
         worktrees=worktrees,
         environ=base.environ,
         own_bin=base.own_bin,

@@ -1,11 +1,21 @@
-"""Answers of the commands on agents' files with ``--json``, and later the routes of the same names."""
+"""Answers of the commands on agents' files with ``--json``, and of the routes of the same names."""
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from protocol.agent_memory import Entry, Item, Note, SourceClass, Tier
+from protocol.agent_memory import (
+    TEXT_LIMIT,
+    TODO_TEXT_LIMIT,
+    VALUE_LIMIT,
+    Entry,
+    Item,
+    Note,
+    SourceClass,
+    Tier,
+    Visibility,
+)
 from protocol.memory_files import StoredEntry
 
 
@@ -118,3 +128,51 @@ class AgentDeleted(_Document, frozen=True, kw_only=True):
     restore: str | None
     remarks: tuple[str, ...] = ()
     schema: str = "awk/agent-delete/1"
+
+
+class MemoryPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person's words for a key. What is left out stays as it is."""
+
+    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT)]
+    tier: Tier | None = None
+    visibility: Visibility | None = None
+
+
+class NotePut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A note to be kept."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TEXT_LIMIT)]
+    title: Annotated[str, msgspec.Meta(max_length=200)] | None = None
+
+
+class TodoPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An item to be added."""
+
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT)]
+
+
+class TodoState(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What becomes of an item."""
+
+    done: Literal[True]
+
+
+class PurgeRequest(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``source``: the id of a message, or a class. What has it as a source is purged."""
+
+    source: Annotated[str, msgspec.Meta(min_length=1, max_length=40)]
+
+
+class MemoryPurged(_Document, frozen=True, kw_only=True):
+    """``agent memory NAME purge``: how many entries went, and how many messages and instructions lost their words.
+
+    ``left``: what others made of them on purpose, which holds them still.
+    """
+
+    agent: str
+    source: str
+    entries: int
+    messages: int
+    instructions: int
+    left: tuple[str, ...] = ()
+    schema: str = "awk/agent-memory-purge/1"

@@ -6,7 +6,7 @@ import msgspec
 
 from protocol.api.document import FileError
 
-Kind = Literal["agent", "workflow", "project"]
+Kind = Literal["agent", "workflow", "project", "memory"]
 
 
 class _Document(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from kernel.agents.catalog import Catalog, context_dir
+from kernel.policy.provenance import Traces
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.safe_paths import locked, open_folder, put_here, read_here
 from kernel.store.agents import AgentRecord
@@ -59,6 +60,7 @@ from protocol.agent_memory import (
     with_item,
 )
 from protocol.agent_memory import order as note_order
+from protocol.discovery import LOG
 from protocol.errors import Refused
 from protocol.memory_files import (
     Memory,
@@ -76,6 +78,8 @@ SETTLED_SECONDS: Final = 2.0
 """A file that has looked the same for so long cannot be written again and still look the same."""
 _KNOWN_FILES: Final = 10_000
 _TRIES: Final = 100
+_SAFE: Final = "@:-_."
+"""Beside letters and digits, in names of folders in the state."""
 T = TypeVar("T")
 
 
@@ -129,8 +133,7 @@ class PersonalContexts:
         Raises Refused (unknown_agent), BadDefinition where its file is wrong and never was right, or its context.dir.
         """
         if record is not None and record.origin != "file":
-            folder = quote(key, safe="@:-_.")
-            return ContextPlace(key, str(self._state), folder, f"the state of {key}")
+            return self.place_in_state(key)
         try:
             definition = self._catalog.agent(key).definition
         except BadDefinition:
@@ -143,6 +146,10 @@ class PersonalContexts:
         if fault is not None:
             raise fail(self._catalog.file_of(key), f"{said[:200]!r} {fault}", where="context.dir")
         return ContextPlace(key, root, real, said)
+
+    def place_in_state(self, key: str) -> ContextPlace:
+        """Where an agent without a file has its context."""
+        return ContextPlace(key, str(self._state), quote(key, safe=_SAFE), f"the state of {key}")
 
     def read(self, place: ContextPlace) -> Personal:
         """All of it, as the files have it now. Raises Refused where the context as a whole cannot be looked at."""
@@ -294,12 +301,19 @@ class PersonalContexts:
         lines = [f"- [{'x' if item.done else ' '}] {item.text}" for item in kept.todos if item.text not in listed]
         if lines:
             self.change_todos(target, lambda text: "\n".join([*text.splitlines(), *lines, ""]))
-        self.forget(source)
+        self.forget(source.agent)
 
-    def forget(self, place: ContextPlace) -> None:
-        """Remove the context of an agent that is gone; of one with a file nothing: its folder is the project's."""
-        if place.root == str(self._state):
-            shutil.rmtree(os.path.join(place.root, place.folder), ignore_errors=True)
+    def forget(self, key: str) -> None:
+        """Remove what an agent without a file kept, that is gone. Raises nothing."""
+        shutil.rmtree(self._state / quote(key, safe=_SAFE), ignore_errors=True)
+
+    def blank_logs(self, traces: Traces) -> None:
+        """Have nothing of ``traces`` in the kernel's own log files: each byte of it becomes a ``*``. Raises nothing."""
+        for file in self._state.parent.glob(f"{LOG}*"):
+            with suppress(OSError), open(file, "r+b", buffering=0) as log:
+                for start, end in traces.find(log.read()):
+                    os.pwrite(log.fileno(), b"*" * (end - start), start)
+                os.fsync(log.fileno())
 
     def kept_for(self) -> tuple[str, ...]:
         """The keys of the agents whose contexts are in the state."""

@@ -7,6 +7,8 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import AgentScan, Catalog, LoadedAgent
+from kernel.agents.personal_context import PersonalContexts
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import AgentSpec, put_agents, remove_agent
 from kernel.store.reader import Reader
@@ -54,6 +56,22 @@ async def gone(catalog: Catalog, reader: Reader) -> tuple[AgentKey, ...]:
     names = frozenset(await trio.to_thread.run_sync(catalog.names))
     stored = await reader.read(agents.all)
     return tuple(one.key for one in stored if one.origin == "file" and one.key not in names)
+
+
+async def settle_contexts(contexts: PersonalContexts, reader: Reader) -> None:
+    """Give what agents without a file kept to those that have got one, and remove it where they are gone.
+
+    Raises nothing: what cannot be moved stays, and is told.
+    """
+    for key in await trio.to_thread.run_sync(contexts.kept_for):
+        record = reader.now(agents.row, key)
+        try:
+            if record is None:
+                await trio.to_thread.run_sync(contexts.forget, key)
+            elif record.origin == "file":
+                await trio.to_thread.run_sync(contexts.move, contexts.place_in_state(key), contexts.place(key, record))
+        except (Refused, BadDefinition) as error:
+            logger.warning("context.not_moved %s: %s", key, error)
 
 
 async def forget(catalog: Catalog, writer: Writer, reader: Reader) -> None:

@@ -92,14 +92,18 @@ class History(Protocol):
         """Remove from the index what was removed from the log. Raises nothing."""
         ...
 
-    async def purge(
-        self, agent: str | None, *, messages: Iterable[int] = (), instructions: Iterable[int] = (), kept: bool = False
-    ) -> int:
-        """Remove these messages and steps, and what an agent keeps, from the index; no byte is left."""
-        ...
-
     async def reindex(self, agent: str | None) -> Reindexed:
         """Make the index anew, of one agent or of all."""
+        ...
+
+
+class DerivedCopy(Protocol):
+    """Something that is made of the log and of what agents keep, and can be made anew: an index."""
+
+    async def purge(
+        self, agent: str | None, *, messages: Iterable[int] = (), instructions: Iterable[int] = (), kept: bool = False
+    ) -> object:
+        """Forget these messages and instructions, and (``kept``) all that ``agent`` keeps. No byte of it is left."""
         ...
 
 
@@ -191,6 +195,8 @@ class TreeServices(msgspec.Struct, frozen=True, kw_only=True):
     work: TreeTools
     removal: TreeRemoval
     checks: TaskChecks
+    repository: Repository
+    """Working trees are made of it."""
 
 
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,8 +210,6 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     trust: ProjectTrust
     remotes: Remotes
     """Workflows of other repositories."""
-    repository: Repository
-    """Working trees are made of it."""
     worktrees: TreeServices
     environ: Mapping[str, str]
     """The kernel's own environment: provider keys, and what trust may pass on."""
@@ -302,9 +306,12 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What agents can find again."""
+    """What is made of what agents said and keep."""
 
     history: History
+    """What they find again."""
+    derived: tuple[DerivedCopy, ...]
+    """What has to forget with the log and the files."""
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

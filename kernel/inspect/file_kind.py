@@ -10,6 +10,7 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree
 from kernel.source.yaml_tree import ListNode, MapNode
 from kernel.workflows.find import WORKFLOWS
+from protocol.agent_layout import MEMORY
 from protocol.inspection import Kind
 
 SUFFIXES: Final = (".yaml", ".yml")
@@ -45,6 +46,8 @@ def place_kind(name: str) -> Kind | None:
     folder, file = os.path.split(name)
     if not folder and file in PROJECT_FILES:
         return "project"
+    if folder.startswith(f"{AGENTS}/") and folder.endswith(f"/{MEMORY}") and file.endswith(SUFFIXES):
+        return "memory"
     return _FOLDERS.get(folder) if file.endswith(SUFFIXES) else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog
+from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
 from kernel.agents.mcp_servers import Servers, left_out
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
@@ -18,17 +18,20 @@ from kernel.agents.sandbox import find_bubblewrap, home_fault
 from kernel.agents.trust import GrantSource, missing_grants, schedule_units
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.file_kind import SUFFIXES, is_path, kind_of, place_kind, shown
-from kernel.source.diagnostics import BadDefinition, fail, suggest
+from kernel.source.diagnostics import BadDefinition, Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, folder_errors, read_bytes, read_tree
+from kernel.source.yaml_tree import decode_utf8
 from kernel.workflows.find import WORKFLOWS, workflow_names
 from kernel.workflows.load import LoadedWorkflow, load_workflow
 from kernel.workflows.prepare import kickoff_names
 from kernel.workflows.templates import variables
 from kernel.workflows.workspace import wants_worktrees
 from protocol.agent import AgentDefinition
+from protocol.agent_layout import MEMORY
 from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Kind, Validation
+from protocol.memory_files import parse
 from protocol.names import NameRejected, check_name, check_workflow_name
 from protocol.project import ProjectDefinition
 from protocol.remote_ref import is_remote
@@ -180,12 +183,13 @@ class _Checking:
             "agent": self._agent,
             "workflow": self._workflow,
             "project": self._project,
+            "memory": self._memory,
         }
 
     def files(self) -> Iterable[CheckedFile]:
         """Each file once: the project file, agents, workflows, by name."""
         self._note(self._catalog.broken)
-        order: Sequence[Kind] = ("project", "agent", "workflow")
+        order: Sequence[Kind] = ("project", "agent", "workflow", "memory")
         agents: dict[str, list[AgentDefinition]] = {}
         for one in self._agents().loaded if self._environ else ():
             agents.setdefault(one.path, []).append(one.definition)
@@ -240,6 +244,10 @@ class _Checking:
         survey = self._agents()
         for loaded in survey.loaded:
             self._found.setdefault(loaded.path, [])
+            folder = f"{context_dir(loaded.definition)}/{MEMORY}"
+            for name in (one for one in _listed(self._root, folder) if one.endswith(SUFFIX)):
+                self._kinds[name] = "memory"
+                self.file(name)
         self._note(survey.errors)
         self._note(folder_errors(self._root, WORKFLOWS))
         for name in _listed(self._root, AGENTS):
@@ -264,6 +272,15 @@ class _Checking:
         _named(check_name, path.stem, name)
         read_bytes(path, name)
         self._catalog.agent(path.stem)
+
+    def _memory(self, name: str) -> None:
+        """A file of an agent's memory: what the agent would not be told."""
+        path = self._root / name
+        text = decode_utf8(read_bytes(path, name, links=False), problems := Diagnostics(name))
+        problems.check()
+        for one in parse(text, path.name).skipped:
+            problems.add(Location(max(one.line, 1), 1), "", one.why, "the agent is not told of it")
+        problems.check()
 
     def _workflow(self, name: str) -> None:
         path = self._root / name

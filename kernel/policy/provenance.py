@@ -6,6 +6,7 @@ word for word in one of those messages is that message's, whatever was read mean
 so; an id that the agent was never given is refused.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, cast
@@ -93,3 +94,60 @@ def _plain(text: str) -> str:
 def chosen(what: str, source: Source) -> bool:
     """Return whether ``purge --source WHAT`` means an item of this source: a message's id, or a class."""
     return source.class_ == what if what in CLASSES else what in source.messages
+
+
+CHUNK_CHARACTERS: Final = 40
+SHORTEST_CHARACTERS: Final = 8
+"""What is shorter is too common to say by itself that it is the item."""
+
+
+class Traces:
+    """What tells that a text holds one of some items: whole, cut, line by line, or inside JSON.
+
+    A value is looked for in pieces, for it is quoted line by line and shortened; a short one only beside its key.
+    """
+
+    def __init__(self, items: Iterable[tuple[str, str]]) -> None:
+        """``items``: keys and values."""
+        pieces: set[bytes] = set()
+        self._pairs: list[tuple[re.Pattern[bytes], re.Pattern[bytes]]] = []
+        for key, value in items:
+            lines = (line.strip() for line in value.splitlines())
+            parts = {
+                line[start : start + CHUNK_CHARACTERS].strip()
+                for line in lines
+                for start in range(0, len(line), CHUNK_CHARACTERS)
+            }
+            long = {part for part in parts if len(part) >= SHORTEST_CHARACTERS}
+            pieces.update(form for part in long for form in _forms(part))
+            if not long:
+                self._pairs.append((_any(_forms(key)), _any(_forms(value.strip()))))
+        self._pieces = _any(pieces) if pieces else None
+
+    def find(self, data: bytes) -> list[tuple[int, int]]:
+        """Where the long ones stand in ``data``."""
+        return [] if self._pieces is None else [match.span() for match in self._pieces.finditer(data)]
+
+    def held_by(self, data: bytes | str | None) -> bool:
+        """Return whether ``data`` holds one of them."""
+        if not data:
+            return False
+        text = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+        if self._pieces is not None and self._pieces.search(text):
+            return True
+        return any(key.search(text) and value.search(text) for key, value in self._pairs)
+
+
+def _forms(text: str) -> set[bytes]:
+    """``text`` as it may stand in the log: as it is, and in JSON in JSON, with and without other letters escaped."""
+    found = {text.encode("utf-8", "surrogatepass")}
+    for ascii_only in (False, True):
+        inner = text
+        for _ in range(3):
+            inner = json.dumps(inner, ensure_ascii=ascii_only)[1:-1]
+            found.add(inner.encode("utf-8", "surrogatepass"))
+    return found
+
+
+def _any(pieces: Iterable[bytes]) -> re.Pattern[bytes]:
+    return re.compile(b"|".join(re.escape(one) for one in sorted(pieces, key=len, reverse=True)))

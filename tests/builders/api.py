@@ -262,6 +262,7 @@ async def serve_kernel(
 
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
+    recall = Recall(path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000)
     services = Services(
         store=StoreAccess(
             writer=writer,
@@ -279,8 +280,13 @@ async def serve_kernel(
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
-            repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
-            worktrees=TreeServices(diffs=NoWorktrees(), work=NoTreeWork(), removal=NoTreeWork(), checks=NoChecks()),
+            worktrees=TreeServices(
+                diffs=NoWorktrees(),
+                work=NoTreeWork(),
+                removal=NoTreeWork(),
+                checks=NoChecks(),
+                repository=Repository(project, root / "trees", launcher=launcher, environ={}, own_bin=frozenset()),
+            ),
             environ=environ or {},
             own_bin=frozenset(),
         ),
@@ -308,11 +314,7 @@ async def serve_kernel(
             saved_notice=lambda: None,
             shutdown=shutdown,
         ),
-        memory=MemoryAccess(
-            history=Recall(
-                path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000
-            )
-        ),
+        memory=MemoryAccess(history=recall, derived=(recall,)),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)
 

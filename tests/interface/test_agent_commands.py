@@ -10,6 +10,8 @@ import msgspec
 import pytest
 import yaml
 
+from interface.context.agent_dir import find_agent
+from interface.context.notes import add_note
 from protocol.agent import AgentDefinition, Prompt
 from protocol.api.agents import AgentChanged, AgentInfo, AgentList, AgentRow, as_written
 from protocol.api.instructions import QueueReport, QueueRow
@@ -503,7 +505,7 @@ def test_an_agent_with_work_stays(cli: Cli, kernel: KernelDouble, alice: Path) -
 
 def test_a_kernel_that_runs_forgets_what_was_said(cli: Cli, kernel: KernelDouble, alice: Path) -> None:
     """contracts 9: the bytes go, mirrors too; what the agent knew is in the trash."""
-    cli("agent", "notes", "alice", "add", "x")
+    add_note(find_agent(str(cli.root), "alice"), "x", 0.0)
     (cli.root / ".agents/alice/conversations").mkdir()
     (cli.root / ".agents/alice/conversations/2026-11-21.jsonl").write_text("{}\n")
     _idle(kernel)

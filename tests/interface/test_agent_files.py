@@ -278,13 +278,3 @@ def test_a_context_of_another_agent_is_refused(alice: Path, cli: Cli) -> None:
     assert (ran.code, "'team/one' is bob's" in ran.err) == (78, True)
     bob.unlink()
     assert cli("agent", "todo", "alice", "add", "y").code == 0
-
-
-@pytest.mark.parametrize(
-    "words", [["memory", "alice", "set", "k", "v"], ["notes", "alice", "add", "x"], ["todo", "alice", "add", "x"]]
-)
-def test_who_writes_for_an_agent_hears_that_it_does_not_read_it_yet(words: list[str], alice: Path, cli: Cli) -> None:
-    """On stderr: the answer is as it will be once it is read."""
-    ran = cli("agent", *words)
-    assert (ran.code, "agents do not read it yet" in ran.err) == (0, True)
-    assert "yet" not in ran.out

@@ -214,8 +214,3 @@ def agent_file_lines(body: bytes, _screen: Screen) -> list[str]:
         return [one_line(str(told["file"]))]
     deleted = f"deleted {told['agent']}"
     return [one_line(f"{deleted}; get it back: {told['restore']}" if told["restore"] else deleted)]
-
-
-def note_unread(context: Context, what: str) -> None:
-    """Say that what was just kept is for people so far: no agent's prompt has it."""
-    context.out.note(f"note: {what} is kept, and agents do not read it yet")

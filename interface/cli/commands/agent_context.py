@@ -7,28 +7,32 @@ from typing import Final
 import msgspec
 
 from interface.cli.command_parser import AgentArguments, name_argument, text_of
-from interface.cli.commands.agent import agent_location, answer_document, note_unread, running_kernel
+from interface.cli.commands.agent import agent_location, answer_document
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
-from interface.client import new_key, quoted
+from interface.cli.paging import Listing, fetch_list
+from interface.client import Client, new_key, quoted
 from interface.context.agent_dir import AgentDir
 from interface.context.memory import delete, find, set_, unknown
 from interface.context.notes import add_note, change_todos, read_notes, read_todos
-from interface.failure import Failure
-from protocol.agent_files import MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
+from interface.discovery import URL
+from interface.failure import Failure, Unreachable
+from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
 from protocol.agent_layout import MEMORY
-from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without
+from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES, matches, with_done, with_item, without
 from protocol.api.history import Reindexed
 from protocol.memory_files import Memory
 
 MOST_FOUND: Final = 200
 """Of one search; whoever has more that answers asks more precisely."""
+ENTRIES: Final = Listing("entries", "after")
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
-    """NAME [get K | set K V | rm K | search Q]."""
+    """NAME [get K | set K V | rm K | search Q | purge --source ID|CLASS]."""
     name_argument(parser)
-    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q]", "; set takes --tier and --visibility")
+    more = "; set takes --tier and --visibility"
+    doings = AgentArguments(parser, "[get K | set K V | rm K | search Q | purge --source ID|CLASS]", more)
     for word in ("get", "set", "rm"):
         one = doings.add(word)
         one.add_argument("key", metavar="K")
@@ -37,49 +41,90 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
             one.add_argument("--tier", choices=TIERS, help="how soon it comes to mind (default: working)")
             one.add_argument("--visibility", choices=VISIBILITIES, help="who may see it (default: private)")
     search = doings.add("search")
-    search.add_argument("query", metavar="Q", help="words; the best answers come first where a kernel runs")
+    search.add_argument("query", metavar="Q", help="words; where a kernel runs the best answers come first")
     search.add_argument("--archive", action="store_true", help="look into the archive, too")
     search.add_argument("-n", type=int, default=10, metavar="N", help="at most so many (default: 10; 0: all)")
+    source = f"what it is from: the id of a message (m12), or {', '.join(CLASSES)}"
+    doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
 
 
 def run_memory(context: Context) -> int:
-    """Show all that the agent knows, or one entry; set, remove or search."""
-    place = agent_location(context, context.args.name)
-    match context.args.doing:
+    """Show all that the agent knows, or one entry; set, remove, search, or purge by source."""
+    name, doing = context.args.name, context.args.doing
+    if doing == "purge":  # the log holds it, too: that is a kernel's
+        path = f"/agents/{quoted(name)}/memory/purge"
+        body = context.kernel().post(path, {"source": context.args.source}, key=new_key(), wait_seconds=None)
+        return context.answer(body, purged_lines)
+    client = _kernel(context)
+    report = _memory_of_files(context) if client is None else _memory_of_kernel(context, client)
+    return answer_document(context, report, memory_lines, doing == "get")
+
+
+def _kernel(context: Context) -> Client | None:
+    """The kernel that lives; None: there is none, and the files are ours."""
+    if context.environ.get(URL):
+        return context.kernel()
+    try:
+        return context.find_kernel()
+    except Unreachable:
+        return None
+
+
+def _memory_of_kernel(context: Context, client: Client) -> MemoryReport:
+    """The entries that the kernel answers with. Raises Failure."""
+    args, path = context.args, f"/agents/{quoted(context.args.name)}/memory"
+    query: dict[str, str] = {}
+    match args.doing:
         case "set":
-            value = text_of(context, context.args.value).removesuffix("\n")
-            stored = set_(place, context.args.key, value, context.args.tier, context.args.visibility)
-            note_unread(context, "memory")
-            return answer_document(context, _report(place, Memory((stored,), ())), memory_lines)
+            value = text_of(context, args.value).removesuffix("\n")
+            body = {"value": value, "tier": args.tier, "visibility": args.visibility}
+            return msgspec.json.decode(client.put(f"{path}/{quoted(args.key)}", body, {}, {}), type=MemoryReport)
         case "rm":
-            delete(place, context.args.key)
+            client.delete(f"{path}/{quoted(args.key)}")
+        case "get":
+            query = {"key": args.key}
+        case "search":
+            query = {"query": args.query, "limit": str(args.n or MOST_FOUND), "archive": str(int(args.archive))}
+            return msgspec.json.decode(client.get(f"{path}/search", query), type=MemoryReport)
         case _:
             pass
-    if context.args.doing == "search" and (client := running_kernel(context)) is not None:
-        asked = {
-            "query": context.args.query,
-            "limit": str(context.args.n or MOST_FOUND),
-            "archive": str(int(context.args.archive)),
-        }
-        body = client.get(f"/agents/{quoted(place.name)}/memory/search", asked)
-        return answer_document(context, msgspec.json.decode(body, type=MemoryReport), memory_lines)
+    return msgspec.convert(fetch_list(client, path, ENTRIES, 0, query), MemoryReport)
+
+
+def _memory_of_files(context: Context) -> MemoryReport:
+    """The same of the files, where no kernel lives. Raises Failure."""
+    args, place = context.args, agent_location(context, context.args.name)
+    if args.doing == "set":
+        value = text_of(context, args.value).removesuffix("\n")
+        return _report(place, Memory((set_(place, args.key, value, args.tier, args.visibility),), ()))
+    if args.doing == "rm":
+        delete(place, args.key)
     found = find(place)
-    if context.args.doing == "get":
-        one = found.find(context.args.key)
+    if args.doing == "get":
+        one = found.find(args.key)
         if one is None:
-            raise unknown(place.name, context.args.key)
-        return answer_document(context, _report(place, Memory((one,), found.skipped)), memory_lines, True)
-    query: str = getattr(context.args, "query", "")
-    shown = tuple(stored for stored in found.kept if matches(stored.entry, query))
-    if context.args.doing == "search":
-        shown = tuple(one for one in shown if context.args.archive or one.entry.tier != "archive")
-        shown = shown[: context.args.n or len(shown)]
-    return answer_document(context, _report(place, Memory(shown, found.skipped)), memory_lines)
+            raise unknown(place.name, args.key)
+        return _report(place, Memory((one,), found.skipped))
+    if args.doing == "search":
+        tiers = TIERS if args.archive else TIERS[:2]
+        matching = [one for one in found.kept if matches(one.entry, args.query) and one.entry.tier in tiers]
+        found = Memory(tuple(matching[: args.n or len(matching)]), found.skipped)
+    return _report(place, found)
 
 
 def _report(place: AgentDir, memory: Memory) -> MemoryReport:
     skipped = tuple(one.shown(f"{place.directory}/{MEMORY}") for one in memory.skipped)
-    return MemoryReport(agent=place.name, entries=memory_rows(memory.kept), total=len(memory.kept), skipped=skipped)
+    rows = memory_rows(memory.kept)
+    return MemoryReport(agent=place.name, entries=rows, total=len(rows), skipped=skipped)
+
+
+def purged_lines(body: bytes, _screen: Screen) -> list[str]:
+    """The numbers of what went, and the things that hold it still."""
+    told = msgspec.json.decode(body, type=MemoryPurged)
+    gone = (
+        f"{told.entries} entries; {told.messages} messages and the steps of {told.instructions} instructions with them"
+    )
+    return [f"purged {gone}", *(f"still in {one_line(what)}" for what in told.left)]
 
 
 def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
@@ -101,27 +146,26 @@ def configure_notes(parser: argparse.ArgumentParser) -> None:
 
 def run_notes(context: Context) -> int:
     """List the notes, or do what was said."""
-    place = agent_location(context, context.args.name)
-    added: Note | None = None
-    if context.args.doing == "add":
-        added = add_note(place, text_of(context, context.args.text), context.clock.wall())
-        note_unread(context, "the note")
-    notes, skipped = read_notes(place)
-    rows = note_rows(notes)
-    if added is not None:
-        rows = tuple(row for row in rows if row.file == added.file)
-    elif context.args.doing == "show":
-        number = context.args.number
-        if not 1 <= number <= len(rows):
-            raise Failure(
-                "not_found",
-                f"{place.name} has no note {number}",
-                f"there are {len(rows)}: awk agent notes {place.name}",
-            )
-        rows = (rows[number - 1],)
-    return answer_document(
-        context, NotesReport(agent=place.name, notes=rows, skipped=skipped), notes_lines, context.args.doing
-    )
+    name, doing, client = context.args.name, context.args.doing, _kernel(context)
+    added: str | None = None
+    text = text_of(context, context.args.text) if doing == "add" else ""
+    if client is not None:
+        path = f"/agents/{quoted(name)}/notes"
+        body = client.post(path, {"text": text}, key=new_key()) if doing == "add" else client.get(path)
+        report = msgspec.json.decode(body, type=NotesReport)
+    else:
+        place = agent_location(context, name)
+        added = add_note(place, text, context.clock.wall()).file if doing == "add" else None
+        found = read_notes(place)
+        rows = tuple(row for row in note_rows(found.notes) if added in (None, row.file))
+        report = NotesReport(agent=place.name, notes=rows, skipped=found.skipped)
+    if doing == "show":
+        number, count = context.args.number, len(report.notes)
+        if not 1 <= number <= count:
+            hint = f"there are {count}: awk agent notes {name}"
+            raise Failure("not_found", f"{name} has no note {number}", hint)
+        report = msgspec.structs.replace(report, notes=(report.notes[number - 1],))
+    return answer_document(context, report, notes_lines, doing)
 
 
 def notes_lines(body: bytes, screen: Screen, doing: str | None = None) -> list[str]:
@@ -146,18 +190,32 @@ def configure_todo(parser: argparse.ArgumentParser) -> None:
 
 def run_todo(context: Context) -> int:
     """Add, tick off or remove an item, and show the list."""
-    place = agent_location(context, context.args.name)
-    match context.args.doing:
+    args, client = context.args, _kernel(context)
+    text = text_of(context, args.text) if args.doing == "add" else ""
+    if client is None:
+        place = agent_location(context, args.name)
+        match args.doing:
+            case "add":
+                items, skipped = change_todos(place, partial(with_item, new=text))
+            case "done":
+                items, skipped = change_todos(place, partial(with_done, number=args.number))
+            case "rm":
+                items, skipped = change_todos(place, partial(without, number=args.number))
+            case _:
+                items, skipped = read_todos(place)
+        report = TodoReport(agent=place.name, items=todo_rows(items), skipped=skipped)
+        return answer_document(context, report, todo_lines)
+    path = f"/agents/{quoted(args.name)}/todo"
+    match args.doing:
         case "add":
-            items, skipped = change_todos(place, partial(with_item, new=text_of(context, context.args.text)))
-            note_unread(context, "the list")
+            body = client.post(path, {"text": text}, key=new_key())
         case "done":
-            items, skipped = change_todos(place, partial(with_done, number=context.args.number))
+            body = client.put(f"{path}/{args.number}", {"done": True}, {}, {})
         case "rm":
-            items, skipped = change_todos(place, partial(without, number=context.args.number))
+            body = client.delete(f"{path}/{args.number}")
         case _:
-            items, skipped = read_todos(place)
-    return answer_document(context, TodoReport(agent=place.name, items=todo_rows(items), skipped=skipped), todo_lines)
+            body = client.get(path)
+    return answer_document(context, msgspec.json.decode(body, type=TodoReport), todo_lines)
 
 
 def todo_lines(body: bytes, screen: Screen) -> list[str]:

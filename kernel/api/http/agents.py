@@ -212,6 +212,7 @@ async def rename(call: Request[AgentRename], store: StoreAccess, files: ProjectF
     record = _ephemeral(store, files, call.args["name"])
     spec = file_spec(files.catalog.agent(call.body.to))
     await store.writer.commit(steering.rename, record.key, spec)
+    await _promote_context(files, record, spec.key)
     await store.homes.forget(record.key, None)
     await memory.history.reindex(record.key)
     await store.mirror.redo()
@@ -229,15 +230,24 @@ async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles, m
     record = store.reader.now(agents.row, name)
     if record is not None and record.origin == "ephemeral" and in_files:
         await store.writer.commit(agents.put_agent, file_spec(files.catalog.agent(name)))
+        await _promote_context(files, record, name)
         return json_reply({"deleted": name})
     # An agent without a file, or one that was known once. Raises Refused: unknown_agent, conflict.
     gone = (record is None or record.origin == "file") and not in_files
     key = AgentKey(name) if gone else _ephemeral(store, files, name).key
     await store.writer.commit(delete_agent, key)
+    if record is not None and not gone:
+        await trio.to_thread.run_sync(files.contexts.forget, key)
     await store.homes.forget(key, None)
     await memory.history.redo()
     await store.mirror.redo()
     return json_reply({"deleted": key})
+
+
+async def _promote_context(files: ProjectFiles, record: AgentRecord, name: str) -> None:
+    """Give what an agent made at run time kept to the agent with a file that it has become."""
+    source, target = files.contexts.place(record.key, record), files.contexts.place(name, None)
+    await trio.to_thread.run_sync(files.contexts.move, source, target)
 
 
 def _definition(record: AgentRecord) -> AgentDefinition:

@@ -10,6 +10,7 @@ from kernel.api.http import (
     events,
     history,
     instructions,
+    memory,
     merges,
     messages,
     needs,
@@ -22,7 +23,17 @@ from kernel.api.http import (
     workflows,
 )
 from kernel.api.http.route import Route
-from protocol.agent_files import MemoryReport
+from protocol.agent_files import (
+    MemoryPurged,
+    MemoryPut,
+    MemoryReport,
+    NotePut,
+    NotesReport,
+    PurgeRequest,
+    TodoPut,
+    TodoReport,
+    TodoState,
+)
 from protocol.api.agents import (
     AgentChanged,
     AgentInfo,
@@ -111,11 +122,24 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
-    Route("GET", "/agents/<name>/thread", history.thread, HistoryPage),
-    Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound),
-    Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport),
+    Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
+    Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
+    Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport, people_only=True),
     Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
     Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
+    Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
+    Route(
+        "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True
+    ),
+    Route("DELETE", "/agents/<name>/memory/<path:path>", memory.forget_memory, MemoryReport, people_only=True),
+    Route("POST", "/agents/<name>/memory/purge", memory.purge, MemoryPurged, asks=PurgeRequest, people_only=True),
+    Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
+    Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
+    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True),
+    Route("GET", "/agents/<name>/todo", memory.read_todo, TodoReport, people_only=True),
+    Route("POST", "/agents/<name>/todo", memory.write_todo, TodoReport, asks=TodoPut, people_only=True),
+    Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
+    Route("DELETE", "/agents/<name>/todo/<n>", memory.forget_todo, TodoReport, people_only=True),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),

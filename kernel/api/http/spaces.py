@@ -1,6 +1,7 @@
 """Spaces: their channels, members and working trees, and the erasing of what was said there."""
 
 import msgspec
+import trio
 
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
@@ -94,6 +95,9 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, me
     body = await store.writer.commit(once, call.request_key, change, status=200)
     for one in spaces:
         await store.homes.forget(None, one)
+        for key in await trio.to_thread.run_sync(files.contexts.kept_for):
+            if key.endswith(f"@{one}"):
+                await trio.to_thread.run_sync(files.contexts.forget, key)
     await memory.history.redo()
     await store.mirror.redo()
     return Response(200, body)

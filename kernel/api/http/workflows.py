@@ -142,7 +142,7 @@ async def launch(
             now_ms=store.now_ms,
             own_bin=files.own_bin,
             request=key,
-            repository=files.repository,
+            repository=files.worktrees.repository,
             paths=partial(store.reader.now, worktrees.paths),
         )
 

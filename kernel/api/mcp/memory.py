@@ -284,9 +284,10 @@ class TodoChangedResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def todo_list(
-    caller: Caller, _asked: TodoListArguments, store: StoreAccess, files: ProjectFiles
+    caller: Caller, asked: TodoListArguments, store: StoreAccess, files: ProjectFiles
 ) -> TodoListResult:
     """What the caller has to do."""
+    del asked  # it says nothing
     found = await trio.to_thread.run_sync(files.contexts.todos, _place(caller, store, files))
     return TodoListResult(items=todo_rows(found.todos), skipped=found.skipped)
 

@@ -212,7 +212,7 @@ def test_the_key_of_an_agent_inside_a_workflow_is_a_folder_of_its_own(contexts: 
     place = contexts.place(key, _made(key))
     _put(contexts, place, Entry("a", "one"))
     assert (contexts.kept_for(), contexts.memory(place).kept[0].entry.value) == ((key,), "one")
-    contexts.forget(place)
+    contexts.forget(key)
     assert (contexts.kept_for(), contexts.memory(place)) == ((), Memory((), ()))
 
 

@@ -53,6 +53,10 @@ CONTRACT = {
     "GET /spaces/<space>/suggestions", "GET /spaces/<space>/suggestions/<id>",
     "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
     "POST /agents/<name>/reindex", "POST /reindex",
+    "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
+    "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
+    "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
+    "PUT /agents/<name>/todo/<n>", "DELETE /agents/<name>/todo/<n>",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 

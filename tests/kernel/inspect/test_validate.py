@@ -351,3 +351,30 @@ def test_every_agent_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(catalog, "context_dir", counted_context)
     assert all(one.ok for one in validate(tmp_path, tmp_path, [], {"PATH": ""}).files)
     assert sorted(parsed) == sorted(contexts) == sorted(f"a{number}" for number in range(40))
+
+
+@pytest.mark.promise("P45")
+def test_a_file_of_an_agents_memory_is_checked_with_the_rest_and_by_its_name(tmp_path: Path) -> None:
+    """What an agent would not be told, at its line; also where the context lies elsewhere."""
+    write(
+        tmp_path,
+        {
+            ".agents/alice.yaml": "backend: mock\nmock: [{text: hi}]\ncontext: {dir: team/alice}\n",
+            ".agents/bob.yaml": MOCK,
+            "team/alice/memory/core.yaml": "a: 1\nb: {value: 2, tire: x}\n",
+            ".agents/bob/memory/working.yaml": "a: fine\n",
+            ".agents/bob/memory/torn.yaml": "a: 1\nb: 'torn\n",
+        },
+    )
+    files = _check(tmp_path)
+    assert [(file.path, file.kind) for file in files.values() if file.kind == "memory"] == [
+        (".agents/bob/memory/torn.yaml", "memory"),
+        (".agents/bob/memory/working.yaml", "memory"),
+        ("team/alice/memory/core.yaml", "memory"),
+    ]
+    wrong = _wrong(files)
+    assert wrong["team/alice/memory/core.yaml"] == [(2, "")]
+    assert sorted(wrong) == [".agents/bob/memory/torn.yaml", "team/alice/memory/core.yaml"]
+    (told,) = files["team/alice/memory/core.yaml"].errors
+    assert (told.message[:16], told.source) == ("b: unknown tire;", "b: {value: 2, tire: x}")
+    assert list(_wrong(_check(tmp_path, ".agents/bob/memory/torn.yaml"))) == [".agents/bob/memory/torn.yaml"]

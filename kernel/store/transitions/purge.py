@@ -1,0 +1,181 @@
+"""Purge: remove from the log all that holds items of an agent's memory, for a person who wants them gone.
+
+The items themselves are in files. What holds them here is found by their words, in messages, frozen prompts, journals
+and what agents left of their work; it goes with them, as if its space had been cleared. What others made of them on
+purpose stays and is told: documents, tasks, what was put to the vote. It reads the log from end to end.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple, cast
+
+import apsw
+
+from kernel.policy.provenance import Traces
+from kernel.store import agents
+from kernel.store.mirrors import mark_redo
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.names import AgentKey, instruction_id, place_of
+
+LIVE: Final = "SELECT id FROM instructions WHERE agent = ? AND state IN ('leased', 'running')"
+
+MAKE_LISTS: Final = """
+CREATE TEMP TABLE IF NOT EXISTS purged_blobs (value BLOB PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TABLE IF NOT EXISTS purged_work (value INTEGER PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TABLE IF NOT EXISTS purged_words (value INTEGER PRIMARY KEY) WITHOUT ROWID;
+DELETE FROM purged_blobs; DELETE FROM purged_work; DELETE FROM purged_words;
+"""
+
+LIST_BLOBS: Final = "INSERT INTO purged_blobs (value) SELECT b.hash FROM blobs AS b WHERE held(b.body)"
+# A frozen prompt is one with its system text.
+LIST_PROMPTS: Final = """
+INSERT OR IGNORE INTO purged_blobs (value)
+SELECT b.hash FROM blobs AS b WHERE b.part IN (SELECT value FROM purged_blobs)
+"""
+LIST_WORDS: Final = """
+INSERT INTO purged_words (value) SELECT m.seq FROM messages AS m WHERE m.cleared = 0 AND held(m.text)
+"""
+LIST_WORK: Final = """
+INSERT OR IGNORE INTO purged_work (value)
+SELECT e.instruction FROM entries AS e WHERE held(e.body) OR e.blob IN (SELECT value FROM purged_blobs)
+UNION SELECT i.id FROM instructions AS i
+  WHERE held(i.result_text) OR held(i.manifest) OR held(i.vouched) OR i.prefix IN (SELECT value FROM purged_blobs)
+UNION SELECT f.instruction FROM effects AS f WHERE held(f.result)
+UNION SELECT a.instruction FROM attempts AS a WHERE held(a.stderr_tail)
+"""
+
+# What goes on is not to lose what it goes on from.
+UNDER_WAY: Final = """
+SELECT i.id FROM instructions AS i
+WHERE i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND (i.id IN (SELECT value FROM purged_work) OR i.message IN (SELECT value FROM purged_words))
+ORDER BY i.id
+"""
+
+SPACES: Final = """
+SELECT m.space, count(*) FROM messages AS m WHERE m.seq IN (SELECT value FROM purged_words) GROUP BY m.space
+"""
+WORDS: Final = "SELECT value FROM purged_words ORDER BY value"
+WORK: Final = "SELECT value FROM purged_work ORDER BY value"
+
+WIPE_WORDS: Final = "UPDATE messages SET text = '', cleared = 1 WHERE seq IN (SELECT value FROM purged_words)"
+WIPE_ENTRIES: Final = "DELETE FROM entries WHERE instruction IN (SELECT value FROM purged_work)"
+WIPE_EFFECTS: Final = "DELETE FROM effects WHERE instruction IN (SELECT value FROM purged_work)"
+WIPE_COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction IN (SELECT value FROM purged_work)"
+WIPE_RESULTS: Final = """
+UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
+  carried_steps = 0
+WHERE id IN (SELECT value FROM purged_work)
+"""
+WIPE_APPROVALS: Final = """
+DELETE FROM approvals
+WHERE held(input) OR held(why) OR held(reason) OR blob IN (SELECT value FROM purged_blobs)
+"""
+WIPE_RESOURCES: Final = "DELETE FROM resources WHERE blob IN (SELECT value FROM purged_blobs)"
+WIPE_STATUSES: Final = "DELETE FROM statuses WHERE held(task) OR held(state) OR held(metadata)"
+WIPE_HANDOVERS: Final = "DELETE FROM handovers WHERE held(body)"
+WIPE_FEEDBACK: Final = "DELETE FROM feedback WHERE held(text)"
+WIPE_REASONS: Final = "UPDATE votes SET reason = '' WHERE held(reason)"
+WIPE_EVENTS: Final = """
+UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
+WHERE data IS NOT NULL AND held(data)
+"""
+WIPE_EVENTS_WHOLE: Final = "UPDATE events SET data = x'7b7d' WHERE data IS NOT NULL AND held(data)"
+# Whoever repeats such a request has it done again.
+WIPE_ANSWERS: Final = "DELETE FROM idempotency WHERE held(response)"
+WIPE_BLOBS: Final = """
+DELETE FROM blobs WHERE hash IN (SELECT value FROM purged_blobs)
+  AND hash NOT IN (SELECT e.blob FROM entries AS e WHERE e.blob IS NOT NULL)
+  AND hash NOT IN (SELECT i.prefix FROM instructions AS i WHERE i.prefix IS NOT NULL)
+  AND hash NOT IN (SELECT p.blob FROM approvals AS p WHERE p.blob IS NOT NULL)
+"""
+
+WIPE: Final = (
+    WIPE_WORDS, WIPE_ENTRIES, WIPE_EFFECTS, WIPE_COMPLAINTS, WIPE_RESULTS, WIPE_APPROVALS, WIPE_RESOURCES,
+    WIPE_STATUSES, WIPE_HANDOVERS, WIPE_FEEDBACK, WIPE_REASONS, WIPE_EVENTS, WIPE_EVENTS_WHOLE, WIPE_ANSWERS,
+    WIPE_BLOBS,
+)  # fmt: skip
+
+LEFT_DOCUMENTS: Final = """
+SELECT 'document ' || d.file, d.space FROM documents AS d WHERE held(d.content)
+UNION SELECT 'an older version of document ' || d.file, d.space
+  FROM document_versions AS v CROSS JOIN documents AS d ON d.id = v.document WHERE held(v.undo) OR held(v.reason)
+UNION SELECT 'a suggestion for document ' || s.file, s.space FROM document_suggestions AS s
+  WHERE held(s.content) OR held(s.reason)
+ORDER BY 2, 1
+"""
+LEFT_TASKS: Final = """
+SELECT 'task t' || t.n, t.space FROM tasks AS t
+WHERE held(t.title) OR held(t.text) OR held(t.result) OR held(t.reason) ORDER BY t.space, t.n
+"""
+LEFT_BALLOTS: Final = """
+SELECT 'proposal ' || b.name, b.space FROM ballots AS b
+WHERE held(b.title) OR held(b.description) OR held(b.options) ORDER BY b.id
+"""
+LEFT_WORKFLOWS: Final = """
+SELECT 'the parameters or the kickoff of run r' || w.id, w.space FROM workflows AS w
+WHERE held(w.params) OR held(w.held_kickoff) OR held(w.definition) ORDER BY w.id
+"""
+
+
+class Wiped(NamedTuple):
+    """Numbers of messages and instructions that lost their words, and what holds the items still, in words.
+
+    ``paused``: the agent is kept from work until the files are without them, too.
+    """
+
+    messages: tuple[int, ...]
+    instructions: tuple[int, ...]
+    left: tuple[str, ...]
+    paused: bool
+
+
+def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
+    """Remove what holds items of the agent ``key``. Once it is committed no byte of them is left but in what is told.
+
+    Raises Refused (conflict) while the agent is at work, or somebody has them before its eyes.
+    """
+    conn = tx.conn
+    if (row := conn.execute(LIVE, (key,)).fetchone()) is not None:
+        _refuse([int(row[0])], "may have them before its eyes")
+
+    def held(*values: object) -> bool:
+        return traces.held_by(cast("bytes | str | None", values[0]))
+
+    conn.create_scalar_function("held", held, 1)
+    try:
+        conn.execute(MAKE_LISTS).fetchall()
+        for statement in (LIST_BLOBS, LIST_PROMPTS, LIST_WORDS, LIST_WORK):
+            conn.execute(statement)
+        if under_way := _numbers(conn, UNDER_WAY):
+            _refuse(under_way, "has what is to be purged in its message, its prompt or its steps")
+        wiped = _numbers(conn, WORDS), _numbers(conn, WORK)
+        for space, count in conn.execute(SPACES).fetchall():
+            mark_redo(tx, str(space))
+            tx.emit("space.cleared", space=str(space), data={"messages": count, "instructions": 0})
+        for statement in WIPE:
+            conn.execute(statement)
+        left = tuple(_left(conn))
+    finally:
+        conn.create_scalar_function("held", None, 1)
+    record = agents.row(conn, key)
+    pause = record is not None and record.state == "active"
+    if pause:
+        agents.set_agent_state(tx, key, "paused")
+    tx.forget()
+    return Wiped(*wiped, left, pause)
+
+
+def _refuse(numbers: list[int] | tuple[int, ...], why: str) -> None:
+    shown = ", ".join(map(instruction_id, numbers[:10])) + (" and more" if len(numbers) > 10 else "")
+    raise Refused("conflict", f"{shown} has not ended, and {why}", "wait for it, or end it first: awk cancel ID")
+
+
+def _numbers(conn: apsw.Connection, statement: str) -> tuple[int, ...]:
+    return tuple(cast("int", number) for (number,) in conn.execute(statement).fetchall())
+
+
+def _left(conn: apsw.Connection) -> Iterator[str]:
+    for statement in (LEFT_DOCUMENTS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS):
+        for what, space in conn.execute(statement):
+            yield f"{what} of {place_of(str(space))}"

@@ -1,0 +1,67 @@
+"""What agents keep, with a kernel and without one: the tools, the commands and the files say the same."""
+
+import json
+
+import pytest
+
+from tests.project import Project
+
+SECRET = "remember: the gateway listens on port 7001 of the blue machine"
+KEEPS = """backend: mock
+mock:
+  - when: remember
+    do:
+      - tool: memory_write
+        args: {key: gateway, value: "${{ message.text }}", tier: core}
+      - tool: note_write
+        args: {content: I was told., title: Told}
+      - tool: todo_add
+        args: {text: check the gateway}
+      - text: kept
+  - do: [{text: hi}]
+"""
+
+
+@pytest.mark.promise("P45", "P46")
+def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel: Project) -> None:
+    """An agent keeps something, people read and change it, an agent without a file keeps its own until it gets one."""
+    project = shared_kernel
+    project.write(".agents/keeper.yaml", KEEPS)
+    assert project.until("agent.changed", holds=lambda event: event["agent"] == "keeper")
+    assert project.awk("ask", "keeper", SECRET).out == "kept\n"
+    with_kernel = {what: project.awk("agent", what, "keeper", "--json") for what in ("memory", "notes", "todo")}
+    (entry,) = with_kernel["memory"].json()["entries"]
+    assert (entry["value"], entry["trust"], entry["file"]) == (SECRET, "user", "core.yaml")
+    assert entry["source"]["messages"]
+    assert project.awk("agent", "memory", "keeper", "get", "gateway").out == f"{SECRET}\n"
+    assert project.awk("agent", "memory", "keeper", "get", "nothing").code == 5
+    assert project.awk("agent", "memory", "keeper", "set", "a/b c", "by hand", "--visibility", "public").code == 0
+    assert (project.root / ".agents/keeper/memory/working.yaml").read_text().startswith("a/b c:\n  value: by hand\n")
+    assert project.awk("agent", "memory", "keeper", "search", "HAND").out.splitlines()[1].startswith("a/b c ")
+    (project.root / ".agents/keeper/memory/topic.yaml").write_text("x: 1\ny: {value: 2, tire: z}\n")
+    listed = project.awk("agent", "memory", "keeper", "--json")
+    assert [one["key"] for one in listed.json()["entries"]] == ["gateway", "a/b c", "x"]
+    assert "skipped: .agents/keeper/memory/topic.yaml:2: y: unknown tire" in listed.err
+    assert project.awk("agent", "memory", "keeper", "rm", "a/b c").code == 0
+    assert project.awk("agent", "notes", "keeper", "show", "1").out == "# Told\n\nI was told.\n"
+    assert project.awk("agent", "todo", "keeper", "done", "1").out == "  1  [x] check the gateway\n"
+    assert project.awk("agent", "todo", "keeper", "add", "more").out.endswith("  2  [ ] more\n")
+    assert project.awk("agent", "todo", "keeper", "rm", "2").out == "  1  [x] check the gateway\n"
+
+    purged = project.awk("agent", "memory", "keeper", "purge", "--source", entry["source"]["messages"][0])
+    assert (purged.code, purged.out.startswith("purged 1 entries")) == (0, True), purged.err
+    held = [
+        path
+        for folder in (project.root, project.state_home, project.home)
+        for path in folder.rglob("*")
+        if path.is_file() and SECRET.encode() in path.read_bytes()
+    ]
+    assert held == []
+    assert project.awk("agent", "memory", "keeper", "get", "gateway").code == 5
+    assert project.awk("agent", "memory", "keeper", "purge", "--source", "god").code == 2
+
+    assert project.awk("new", "guest", "-m", "sonnet", "-s", "Be kind.").code == 0
+    assert project.awk("agent", "memory", "guest", "set", "k", "v").code == 0
+    assert project.awk("agent", "create", "guest", "--from", "guest").code == 0
+    assert (project.root / ".agents/guest/memory/working.yaml").read_text() == "k: v\n"
+    assert json.loads(project.awk("agent", "memory", "guest", "--json").out)["entries"][0]["value"] == "v"
