@@ -244,6 +244,8 @@ class Recall:
         for space in found.spaces:
             await self._drop_gone(space=space)
         for agent in found.agents:
+            self._kept.pop(agent, None)
+            await self._write(kept_index.forget_kept, agent)
             await self._drop_gone(agent=agent)
         return found.more
 

@@ -172,9 +172,11 @@ async def test_purged_messages_are_in_no_byte_of_the_index(archive: Archive) -> 
 
 
 async def test_an_agent_that_is_deleted_is_forgotten(archive: Archive) -> None:
-    """Its words go from the log, and so from the index."""
+    """Its words go from the log, and so from the index; what it kept goes, too."""
     await archive.say("bob", "the xylophone is hidden")
     await archive.search("bob", "xylophone")
+    memory = Memory((StoredEntry(Entry("place", "a xylophonist's cellar"), "core.yaml"),), ())
+    assert (await archive.recall.find("bob", memory, "cellar", 10)).total == 1
     await archive.house.writer.commit(_end_all, "dm:bob")
     await archive.house.writer.commit(delete_agent, AgentKey("bob"))
     await archive.recall.redo()
