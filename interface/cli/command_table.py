@@ -87,6 +87,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("events", "show the kernel's events", "Look"),
     Command("new", "make an agent that lives until the kernel stops", "Set up", file="ls"),
     Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),
+    Command("memory", "measure how well agents find again what was said", "Set up"),
     Command(
         "tool",
         "list, make and mock the tools that agents can have",

@@ -62,6 +62,7 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     for verb in ("judge-project", "tools-in"):
         verbs.add_parser(verb).add_argument("name", help="of the file, whose text is read from stdin")
     verbs.add_parser("fetch-skills").add_argument("asked", help="github:owner/repo@ref/path")
+    verbs.add_parser("memory-eval")
     verbs.add_parser("schemas")
     verbs.add_parser("backends")
     for verb in ("schema", "reference"):
@@ -155,6 +156,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.trust import trust_demands
 
             document = trust_demands(args.project, args.asked, partial(_fetched, args, environ))
+        case "memory-eval":
+            from kernel.inspect.memory_eval import memory_eval
+
+            document = memory_eval(sys.stdin.buffer.read())
         case "backends":
             from kernel.inspect.backends import backends
 

@@ -15,6 +15,7 @@ from scripts.benchmarks import (
     model_calls,
     peers,
     prompts,
+    recall,
     replies,
     scheduling,
     workers,
@@ -35,6 +36,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "landings": landings.measure,
         "scheduling": scheduling.measure,
         "prompts": prompts.measure,
+        "recall": recall.measure,
         "peers": peers.measure,
     }
 )

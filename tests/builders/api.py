@@ -32,11 +32,12 @@ from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.services.guard import WAKING, Guard
+from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.souls import Souls
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
-from kernel.store.feed import Feed
+from kernel.store.feed import Feed, Wake
 from kernel.store.idempotency import SingleFlight
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
@@ -268,6 +269,7 @@ async def serve_kernel(
 
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
+    recall = Recall(path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000)
     services = Services(
         store=StoreAccess(
             writer=writer,
@@ -320,7 +322,8 @@ async def serve_kernel(
             shutdown=shutdown,
         ),
         memory=MemoryAccess(
-            derived=(),
+            history=recall,
+            derived=(recall,),
             trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
             souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
         ),

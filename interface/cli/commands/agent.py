@@ -41,6 +41,7 @@ VERBS: Final = Subcommands(
         Subcommand("notes", "show or add notes of an agent", file="agent_context"),
         Subcommand("soul", "show who an agent is, and decide what it suggests of that", file="agent_soul"),
         Subcommand("todo", "show or change what an agent has to do", file="agent_context"),
+        Subcommand("reindex", "make the index of what agents said and did anew", file="agent_context"),
     ),
 )
 

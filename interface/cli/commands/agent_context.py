@@ -21,8 +21,11 @@ from interface.failure import Failure, Unreachable
 from protocol.agent_files import MemoryPurged, MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
 from protocol.agent_layout import MEMORY
 from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES, matches, with_done, with_item, without
+from protocol.api.history import Reindexed
 from protocol.memory_files import Memory
 
+MOST_FOUND: Final = 200
+"""Of one search; whoever has more that answers asks more precisely."""
 ENTRIES: Final = Listing("entries", "after")
 
 
@@ -38,7 +41,10 @@ def configure_memory(parser: argparse.ArgumentParser) -> None:
             one.add_argument("value", metavar="V", help="- reads it from standard input")
             one.add_argument("--tier", choices=TIERS, help="how soon it comes to mind (default: working)")
             one.add_argument("--visibility", choices=VISIBILITIES, help="who may see it (default: private)")
-    doings.add("search").add_argument("query", metavar="Q", help="words that all occur")
+    search = doings.add("search")
+    search.add_argument("query", metavar="Q", help="words; where a kernel runs the best answers come first")
+    search.add_argument("--archive", action="store_true", help="look into the archive, too")
+    search.add_argument("-n", type=int, default=10, metavar="N", help="at most so many (default: 10; 0: all)")
     source = f"what it is from: the id of a message (m12), or {', '.join(CLASSES)}"
     doings.add("purge").add_argument("--source", required=True, metavar="ID|CLASS", help=source)
     configure_tray(doings.add("tray"))
@@ -82,7 +88,8 @@ def _memory_of_kernel(context: Context, client: Client) -> MemoryReport:
         case "get":
             query = {"key": args.key}
         case "search":
-            query = {"query": args.query}
+            query = {"query": args.query, "limit": str(args.n or MOST_FOUND), "archive": str(int(args.archive))}
+            return msgspec.json.decode(client.get(f"{path}/search", query), type=MemoryReport)
         case _:
             pass
     return msgspec.convert(fetch_list(client, path, ENTRIES, 0, query), MemoryReport)
@@ -102,8 +109,11 @@ def _memory_of_files(context: Context) -> MemoryReport:
         if one is None:
             raise unknown(place.name, args.key)
         return _report(place, Memory((one,), found.skipped))
-    query: str = getattr(args, "query", "")
-    return _report(place, Memory(tuple(one for one in found.kept if matches(one.entry, query)), found.skipped))
+    if args.doing == "search":
+        tiers = TIERS if args.archive else TIERS[:2]
+        matching = [one for one in found.kept if matches(one.entry, args.query) and one.entry.tier in tiers]
+        found = Memory(tuple(matching[: args.n or len(matching)]), found.skipped)
+    return _report(place, found)
 
 
 def _report(place: AgentDir, memory: Memory) -> MemoryReport:
@@ -219,3 +229,23 @@ def todo_lines(body: bytes, screen: Screen) -> list[str]:
         line = f"{item.n:>3}  [{'x' if item.done else ' '}] {one_line(item.text)}"
         lines.append(screen.style(line, "dim") if item.done else line)
     return lines or ["nothing to do"]
+
+
+def configure_reindex(parser: argparse.ArgumentParser) -> None:
+    """[NAME]."""
+    parser.add_argument("name", metavar="NAME", nargs="?", help="the agent (default: all)")
+
+
+def run_reindex(context: Context) -> int:
+    """Have the kernel make the index of what was said anew."""
+    name: str | None = context.args.name
+    path = "/reindex" if name is None else f"/agents/{quoted(name)}/reindex"
+    return context.answer(context.kernel().post(path, {}, key=new_key(), wait_seconds=None), reindexed_lines)
+
+
+def reindexed_lines(body: bytes, screen: Screen) -> list[str]:
+    """How much is in it."""
+    del screen
+    done = msgspec.json.decode(body, type=Reindexed)
+    whose = f"of {done.agents} agents" if done.agent is None else f"of {one_line(done.agent)}"
+    return [f"{done.turns:,} turns {whose} are in the index"]

@@ -9,6 +9,7 @@ from kernel.api.http import (
     audit,
     documents,
     events,
+    history,
     instructions,
     memory,
     merges,
@@ -49,6 +50,7 @@ from protocol.api.agents import (
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.audit import AuditList
+from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -157,6 +159,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True),
     Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True),
     Route("GET", "/audit", audit.list_audit, AuditList),
+    Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
+    Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
+    Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport, people_only=True),
+    Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
+    Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
     Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
     Route(
         "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True

@@ -7,6 +7,7 @@ from typing import Final
 from kernel.api.mcp import (
     approvals,
     documents,
+    history,
     mediation,
     memory,
     messaging,
@@ -21,6 +22,7 @@ from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.sharing import MemoryShared
 from kernel.store.transitions.threads import ASK_AGENT
+from protocol.api.history import HistoryFound, HistoryPage
 from protocol.api.souls import SoulProposal
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.tools import AUTH_REQUEST, ToolScope
@@ -267,6 +269,27 @@ _ROWS: Final = (
         handler=tasks.team_task_split,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="history_search",
+        description="Find by words what was said to you, what you said and what you did, with what stood beside it.",
+        asks=history.HistorySearchArguments,
+        gives=HistoryFound,
+        handler=history.history_search,
+    ),
+    Tool(
+        name="history_read",
+        description="Read what was said to you, what you said and did, the newest. Unless next is null there is more.",
+        asks=history.HistoryReadArguments,
+        gives=HistoryPage,
+        handler=history.history_read,
+    ),
+    Tool(
+        name="memory_recall",
+        description="Find what you keep in memory by words, the best first. What is newer counts more.",
+        asks=history.MemoryRecallArguments,
+        gives=history.MemoryRecallResult,
+        handler=history.memory_recall,
     ),
     Tool(
         name="memory_read",

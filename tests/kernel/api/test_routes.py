@@ -54,6 +54,8 @@ CONTRACT = {
     "GET /agents/<name>/soul", "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "GET /agents/<name>/tray", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "GET /audit",
+    "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
+    "POST /agents/<name>/reindex", "POST /reindex",
     "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
     "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
     "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
@@ -141,6 +143,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
         "memory_ask", "share_with", "memory_tray", "soul_reflect", "soul_suggest",
+        "history_search", "history_read", "memory_recall",
         "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
     }  # fmt: skip
 
@@ -178,7 +181,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
         await kernel.plan_trees()
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
     path = re.sub(r"<(?:path:)?(\w+)>", lambda match: known[match[1]], route.path)
-    answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
+    answer = await kernel.ask(
+        "GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice&query=hi")
+    )
     assert answer.status == 200
     if route.answers is None:
         stream = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"

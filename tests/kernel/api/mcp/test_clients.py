@@ -46,6 +46,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
         "team_task_plan", "team_task_list", "team_task_claim", "team_task_done", "team_task_fail", "team_task_split",
         "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
         "memory_ask", "share_with", "memory_tray", "soul_reflect", "soul_suggest",
+        "history_search", "history_read", "memory_recall",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -70,6 +71,9 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "memory_ask": {"agent": "bob", "query": "tokens"},
         "share_with": {"agent": "bob", "keys": ["shared"]},
         "soul_suggest": {"observation": "I name the risk"},
+        "memory_recall": {"query": "auth"},
+        "history_search": {"query": "work"},
+        "history_read": {"limit": 5, "since": "2020-01-01"},
         "note_write": {"content": "Tokens expire.", "title": "Auth"},
         "todo_add": {"text": "Review PR 12"},
         "todo_done": {"id": 1},

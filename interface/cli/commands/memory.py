@@ -1,0 +1,83 @@
+"""``awk memory``: how well agents find again what was said."""
+
+import argparse
+import json
+import os
+from typing import Final
+
+import msgspec
+
+from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.context import Context
+from interface.cli.output import Screen, one_line, table
+from interface.client import quoted
+from interface.failure import Failure
+from interface.offline import run_inspect
+from protocol.memory_eval import DEPTHS, EvalFigures, EvalFile, EvalReport, Outcome, judged
+
+VERBS: Final = Subcommands(
+    "memory",
+    (Subcommand("eval", "measure whether what is found for questions is what answers them"),),
+)
+DEFAULT_FILE: Final = "memory-eval.json"
+
+
+def configure_memory(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_memory(context: Context) -> int:
+    """Do it."""
+    return VERBS.run(context)
+
+
+def configure_eval(parser: argparse.ArgumentParser) -> None:
+    """[FILE]."""
+    about = f"questions with the turns that answer them, as JSON (default: {DEFAULT_FILE} of the project)"
+    parser.add_argument("file", metavar="FILE", nargs="?", help=about)
+
+
+def run_eval(context: Context) -> int:
+    """Print evidence recall at 5, 10 and 20."""
+    given: str | None = context.args.file
+    path = os.path.join(context.project.root, DEFAULT_FILE) if given is None else os.path.join(context.cwd, given)
+    try:
+        with open(path, "rb") as file:
+            text = file.read()
+    except OSError as error:
+        raise Failure("not_found", f"{one_line(path)}: {error.strerror}", "its format: docs/finding.md") from error
+    try:
+        asked = msgspec.json.decode(text, type=EvalFile)
+    except msgspec.DecodeError as error:
+        raise Failure("usage", f"{one_line(path)}: {error}", "its format: docs/finding.md") from error
+    if asked.agent is None:
+        return context.answer(run_inspect(None, "memory-eval", given=text, seconds=600), eval_lines)
+    return context.answer(msgspec.json.encode(_of_agent(context, asked.agent, asked)), eval_lines)
+
+
+def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
+    """What the agent finds in its history, by the running kernel."""
+    client = context.kernel()
+    outcomes: list[Outcome] = []
+    for question in asked.questions:
+        query = {"query": question.question, "limit": str(max(DEPTHS))}
+        found = json.loads(client.get(f"/agents/{quoted(agent)}/thread/search", query))["found"]
+        units = [[hit.get(part) for part in ("turn", "before", "after")] for hit in found]
+        ids = tuple(tuple(str(turn["id"]) for turn in unit if turn) for unit in units)
+        outcomes.append(Outcome(question=question, units=ids))
+    return judged(outcomes)
+
+
+def eval_lines(body: bytes, screen: Screen) -> list[str]:
+    """A line for each kind, and one for all."""
+    report = msgspec.json.decode(body, type=EvalReport)
+
+    def row(name: str, figures: EvalFigures) -> list[str]:
+        shares = (f"{share[str(depth)]:.3f}" for share in (figures.recall, figures.turns_alone) for depth in DEPTHS)
+        return [name, str(figures.questions), *shares]
+
+    titles = ["KIND", "QUESTIONS", *(f"R@{depth}" for depth in DEPTHS), *(f"ALONE@{depth}" for depth in DEPTHS)]
+    rows = [*(row(one_line(kind), figures) for kind, figures in report.kinds.items()), row("all", report.all)]
+    lines = table(titles, rows, screen, right=frozenset(titles[1:]))
+    return lines if report.abstained is None else [*lines, f"abstained where nothing answers: {report.abstained:.3f}"]
