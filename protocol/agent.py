@@ -63,6 +63,7 @@ QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+PromptTokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
@@ -87,6 +88,9 @@ class Context(_Strict, frozen=True, kw_only=True):
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
     """How many earlier messages of the same space open the prompt."""
+    budget: PromptTokens = 8000
+    """Tokens that they may take together, as we estimate them: beyond that the oldest are folded to a line each, then
+    left out. ``awk show INSTRUCTION --prompt`` lists them."""
     dir: str | None = None
     """The folder of the project that its memory, notes, todos and conversations are in; ``.agents/<name>`` unless
     given. It is the agent's alone: deleting the agent moves it away, if we made it."""

@@ -177,6 +177,9 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """Steps among ``entries`` that another instruction made, whose thread this one takes up: max_steps adds to them."""
     compact: bool = False
     """The conversation did not fit the model: show it shortened."""
+    system_stable: int = 0
+    """So many characters of ``system``, from its beginning, are the same for other work of the agent: a provider that
+    is told what to cache is told to keep them apart."""
     first_k: int = 0
     """The number of the first entry: earlier ones were made for another prompt, and are told in this one."""
     tools: tuple[str, ...] = ()

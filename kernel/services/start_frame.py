@@ -9,7 +9,7 @@ anew, with a ledger of what was done.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -26,6 +26,7 @@ from kernel.agents.resources import NOTHING, AgentResources, has_resources, reso
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
+from kernel.policy.prompt_budget import tokens
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries
 from kernel.store.entries import FrozenPrompt
@@ -34,6 +35,7 @@ from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt
 from protocol.agent import AgentDefinition
+from protocol.api.instructions import PromptPart
 from protocol.backends import BACKENDS, CLIS
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
@@ -85,6 +87,8 @@ def first_prompt(
         message=message,
         source_text="" if source == message else source,
         manifest=(*made.manifest, *([f"ledger: {len(done)} entries"] if told else [])),
+        parts=(*made.parts, *([_ledger(done, told)] if told else [])),
+        stable=made.stable,
     )
     prompt = msgspec.structs.replace(prompt, anew=anew)
     if kept is not None:
@@ -103,6 +107,12 @@ def first_prompt(
         earlier_steps=leased.carried_steps,
         snapshot=PromptSnapshot(prompt),
     )
+
+
+def _ledger(done: Sequence[Entry], told: str) -> PromptPart:
+    """The account of what was done before, as a part of the prompt: what tools showed is in it."""
+    source = f"{len(done)} entries of another setup"
+    return PromptPart(name="ledger", source=source, trust="tool", tokens=tokens(told))
 
 
 class CannotStart(Exception):
@@ -213,6 +223,7 @@ class StartFrameBuilder:
             model=resolved.model,
             provider=resolved.provider,
             system="\n\n".join(part for part in (prompt.system, skills) if part),
+            system_stable=prompt.stable,
             messages=prompt.messages,
             message=prompt.message,
             entries=opened.entries,

@@ -69,7 +69,14 @@ async def entries_(call: Request[None], store: StoreAccess) -> EntryList:
 def _report(name: str, prompt: Prompt | FrozenPrompt, *, frozen: bool) -> PromptReport:
     turns = tuple(PromptMessage(role=turn.role, text=turn.text) for turn in prompt.messages)
     last = PromptMessage(role="user", text=prompt.message)
-    return PromptReport(id=name, frozen=frozen, system=prompt.system, messages=(*turns, last))
+    return PromptReport(
+        id=name,
+        frozen=frozen,
+        system=prompt.system,
+        messages=(*turns, last),
+        parts=prompt.parts,
+        stable_characters=prompt.stable,
+    )
 
 
 def _unknown(name: str) -> Refused:
