@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, cast
 
 from interface.failure import Failure
-from interface.yaml_reading import NotYaml, read
 from protocol.text import shown_name
+from protocol.yaml_reading import NotYaml, read
 from protocol.yaml_writer import Value
 
 LIMIT_BYTES: Final = 1024 * 1024

@@ -8,8 +8,8 @@ from typing import Final
 from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import place_of, run_inspect
-from interface.yaml_edit import Uneditable
-from interface.yaml_reading import NotYaml
+from protocol.yaml_edit import Uneditable
+from protocol.yaml_reading import NotYaml
 
 NAMES: Final = (".agents.yaml", "moniro.yaml")
 """As the kernel looks for it; the first is made where there is none."""

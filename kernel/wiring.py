@@ -16,6 +16,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
     AttemptActivity,
@@ -71,7 +72,7 @@ from kernel.workflows.branches import Branches
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
-from protocol.discovery import IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
+from protocol.discovery import CONTEXTS, IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 from protocol.text import text_environment
@@ -121,6 +122,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     reader: Reader
     writer: Writer
     catalog: Catalog
+    contexts: PersonalContexts
     project: ProjectDefinition
     """As its file was when the kernel started."""
     identity: KernelIdentity
@@ -249,6 +251,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         reader=Reader(database=database),
         writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
         catalog=catalog,
+        contexts=PersonalContexts(catalog, state_dir / CONTEXTS),
         project=catalog.project(),
         identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
@@ -380,6 +383,7 @@ def _project_files(
     """Make the project's files as API handlers see them."""
     return ProjectFiles(
         catalog=base.catalog,
+        contexts=base.contexts,
         definitions=reload.current,
         trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(

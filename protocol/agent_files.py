@@ -1,10 +1,12 @@
 """Answers of the commands on agents' files with ``--json``, and later the routes of the same names."""
 
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
-from protocol.agent_memory import Tier, Visibility
+from protocol.agent_memory import BY_HAND, Source, SourceClass, Tier, Visibility
+from protocol.memory_files import StoredEntry
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,13 +20,19 @@ class _Document(_Body, frozen=True, kw_only=True):
 
 
 class MemoryRow(_Body, frozen=True, kw_only=True):
-    """One entry. ``file`` is in the folder ``memory/``; ``source`` is None where a person wrote it."""
+    """One entry. ``file`` is in the folder ``memory/``; ``trust`` is that of the least of its sources.
+
+    ``source`` is None where a person wrote it by hand; ``at`` None where the entry does not say when it was written.
+    """
 
     key: str
     value: str
     tier: Tier
     visibility: Visibility
-    source: str | None
+    space_only: str | None = None
+    source: Source | None
+    trust: SourceClass
+    at: str | None = None
     file: str
 
 
@@ -35,6 +43,25 @@ class MemoryReport(_Document, frozen=True, kw_only=True):
     entries: tuple[MemoryRow, ...]
     skipped: tuple[str, ...] = ()
     schema: str = "awk/agent-memory/1"
+
+
+def memory_report(agent: str, kept: Iterable[StoredEntry], skipped: tuple[str, ...]) -> MemoryReport:
+    """The entries of ``agent`` as they are told."""
+    rows = tuple(
+        MemoryRow(
+            key=entry.key,
+            value=entry.value,
+            tier=entry.tier,
+            visibility=entry.visibility,
+            space_only=entry.space_only,
+            source=None if entry.source == BY_HAND else entry.source,
+            trust=entry.trust,
+            at=entry.at,
+            file=file,
+        )
+        for entry, file, _, _ in kept
+    )
+    return MemoryReport(agent=agent, entries=rows, skipped=skipped)
 
 
 class NoteRow(_Body, frozen=True, kw_only=True):

@@ -1,12 +1,14 @@
 """The memory, notes and todo list of an agent in its files: their text to entries, and entries to text. Pure.
 
 Memory is keys and what is known of them, in YAML files of the folder ``memory/``. A file is a mapping. ``auth: JWT
-with refresh tokens`` is an entry for the agent alone; one that says more is a mapping itself, with ``value`` and any
-of ``visibility``, ``tier`` and ``source`` (who wrote it, if not a person). ``core.yaml``, ``working.yaml`` and
-``archive.yaml`` hold the entries of their tier; a file of another name is a topic that people keep together, whose
-entries are ``working`` unless they say otherwise.
+with refresh tokens`` is an entry that a person wrote, for the agent alone; one that says more is a mapping itself, with
+``value`` and any of ``visibility``, ``tier``, ``space_only`` (the space it is kept to), ``source`` (where it is from)
+and ``at`` (when it was written). ``core.yaml``, ``working.yaml`` and ``archive.yaml`` hold the entries of their tier,
+``core-2.yaml`` and so on what is too much for one file; a file of another name is a topic that people keep together,
+whose entries are ``working`` unless they say otherwise.
 
-Nothing here knows YAML's syntax: a document comes as mappings, lists and texts (every scalar a text).
+Nothing here knows YAML's syntax (protocol.memory_files does): a document comes as mappings, lists and texts (every
+scalar a text).
 
 Notes are Markdown files in the folder ``notes/``, named by when and what:
 ``2026-11-21-143805-learned-about-auth.md``; the time may be missing in files that people make. A title is the first
@@ -19,31 +21,70 @@ file. What is no item is kept as it is.
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Final, Literal, NamedTuple, cast
+
+import msgspec
 
 from protocol.yaml_writer import Value, entry
 
 Tier = Literal["core", "working", "archive"]
 Visibility = Literal["private", "shareable", "public"]
+SourceClass = Literal["user", "agent", "tool", "web"]
+"""From whom or what words are, the most trusted first."""
 
 TIERS: Final[tuple[Tier, ...]] = ("core", "working", "archive")
 VISIBILITIES: Final[tuple[Visibility, ...]] = ("private", "shareable", "public")
+CLASSES: Final[tuple[SourceClass, ...]] = ("user", "agent", "tool", "web")
 DEFAULT_TIER: Final[Tier] = "working"
 SUFFIX: Final = ".yaml"
 KEY_LIMIT: Final = 128
 VALUE_LIMIT: Final = 64 * 1024
-_KEYS: Final = frozenset({"value", "tier", "visibility", "source"})
+SOURCES_LIMIT: Final = 100
+"""Messages that one entry may name as its sources."""
+_KEYS: Final = frozenset({"value", "tier", "visibility", "space_only", "source", "at"})
+_SOURCE_KEYS: Final = frozenset({"messages", "class", "by"})
+_MESSAGE: Final = re.compile(r"m[1-9][0-9]{0,17}", re.ASCII)
+_PLACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+
+
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an entry comes from: the messages it was made of, and the least trusted of their classes.
+
+    Without messages and by nobody: a person wrote it into the file. ``by`` is what people call its author.
+    """
+
+    messages: tuple[str, ...] = ()
+    class_: SourceClass = msgspec.field(name="class", default="user")
+    by: str = ""
+
+
+BY_HAND: Final = Source()
 
 
 class Entry(NamedTuple):
-    """One thing the agent knows. ``source`` is empty where a person wrote it."""
+    """One thing the agent knows. ``space_only`` is the one space (``review:main``) that it is for; ``at`` when it was
+    written, as RFC 3339 in UTC, where that is said."""
 
     key: str
     value: str
     tier: Tier = DEFAULT_TIER
     visibility: Visibility = "private"
-    source: str = ""
+    space_only: str | None = None
+    source: Source = BY_HAND
+    at: str | None = None
+
+    @property
+    def trust(self) -> SourceClass:
+        """How far it can be trusted: as far as the least of its sources."""
+        return self.source.class_
+
+
+def least(classes: Iterable[SourceClass]) -> SourceClass:
+    """The least trusted of ``classes``; ``user`` where there are none."""
+    return max(classes, key=CLASSES.index, default="user")
 
 
 class EntryRejected(ValueError):
@@ -58,30 +99,76 @@ def check_entry(new: Entry) -> Entry:
         raise EntryRejected("the value is empty")
     if len(new.value) > VALUE_LIMIT:
         raise EntryRejected(f"the value is longer than {VALUE_LIMIT} characters: write a note")
+    if any("\ud800" <= letter <= "\udfff" for letter in new.value):
+        raise EntryRejected("the value is no text: it has half a character in it")
+    if len(new.source.messages) > SOURCES_LIMIT:
+        raise EntryRejected(f"an entry can name at most {SOURCES_LIMIT} messages as its sources")
     return new
 
 
-def file_of(tier: Tier) -> str:
-    """The file in which a new entry of ``tier`` is written."""
-    return f"{tier}{SUFFIX}"
+def file_of(tier: Tier, number: int = 1) -> str:
+    """The file in which a new entry of ``tier`` is written; with a ``number`` the next one, and so on."""
+    return f"{tier}{SUFFIX}" if number == 1 else f"{tier}-{number}{SUFFIX}"
+
+
+_OWN_FILE: Final = re.compile(rf"({'|'.join(TIERS)})(?:-[1-9][0-9]{{0,5}})?\.yaml", re.ASCII)
+
+
+def own_tier(file: str) -> Tier | None:
+    """The tier that ``file`` is made for; None for a topic."""
+    named = _OWN_FILE.fullmatch(file)
+    return None if named is None else cast("Tier", named[1])
 
 
 def tier_of(file: str) -> Tier:
     """The tier of the entries of ``file`` that do not say another one."""
-    for tier in TIERS:
-        if file == file_of(tier):
-            return tier
-    return DEFAULT_TIER
+    return own_tier(file) or DEFAULT_TIER
 
 
-def entries_of(document: object, file: str) -> tuple[list[Entry], list[str]]:
-    """The entries of one file, and what is wrong with it; what is wrong is left out."""
-    if document is None:
-        return [], []
-    if not isinstance(document, Mapping):
-        return [], ["is no mapping of keys to what is known"]
-    found = [_entry(str(key), value, file) for key, value in cast("Mapping[object, object]", document).items()]
-    return [one for one in found if isinstance(one, Entry)], [one for one in found if isinstance(one, str)]
+def entry_of(key: str, value: object, file: str) -> Entry:
+    """The entry that stands at ``key`` in ``file``. Raises EntryRejected: the text says what is wrong with it."""
+    tier = tier_of(file)
+    if not isinstance(value, Mapping) or "value" not in value:
+        return Entry(key, _text(value), tier)
+    said = cast("Mapping[str, object]", value)
+    unknown = ", ".join(sorted(set(map(str, said)) - _KEYS))
+    if unknown:
+        raise EntryRejected(f"{key}: unknown {unknown}; an entry has {', '.join(sorted(_KEYS))}")
+    tier_said, visibility = said.get("tier", tier), said.get("visibility", "private")
+    if tier_said not in TIERS or visibility not in VISIBILITIES:
+        raise EntryRejected(f"{key}: tier is one of {', '.join(TIERS)}, visibility one of {', '.join(VISIBILITIES)}")
+    space, at = said.get("space_only"), said.get("at")
+    if space is not None and not (isinstance(space, str) and _PLACE.fullmatch(space)):
+        raise EntryRejected(f"{key}: space_only is a space, such as review:main")
+    try:
+        if at is not None:
+            time_ms(str(at))
+    except ValueError:
+        raise EntryRejected(f"{key}: at is a time in UTC, such as 2026-11-22T20:15:00Z") from None
+    source = _source(key, said.get("source"))
+    return Entry(key, _text(said["value"]), tier_said, visibility, space, source, None if at is None else str(at))
+
+
+def time_ms(at: str) -> int:
+    """A time of an entry as milliseconds since 1970. Raises ValueError where it is none."""
+    if not _TIME.fullmatch(at):
+        raise ValueError(at)
+    return round(datetime.fromisoformat(at).timestamp() * 1000)
+
+
+def _source(key: str, said: object) -> Source:
+    """What stands at ``source``: a mapping; or, as people write it, a class or the name of an author."""
+    if said is None:
+        return BY_HAND
+    if isinstance(said, str):
+        return Source(class_=said) if said in CLASSES else Source(class_="agent", by=said)
+    given = cast("Mapping[str, object]", said) if isinstance(said, Mapping) else {"": said}
+    messages, kind, by = given.get("messages", []), given.get("class", "agent"), given.get("by", "")
+    sound = not set(given) - _SOURCE_KEYS and kind in CLASSES and isinstance(by, str)
+    ids = cast("Sequence[object]", messages) if isinstance(messages, list | tuple) else [None]
+    if not sound or not all(isinstance(one, str) and _MESSAGE.fullmatch(one) for one in ids):
+        raise EntryRejected(f"{key}: source is {{messages: [m12], class: one of {', '.join(CLASSES)}}}")
+    return Source(cast("tuple[str, ...]", tuple(ids)), cast("SourceClass", kind), cast("str", by))
 
 
 def written(one: Entry, file: str) -> list[str]:
@@ -91,33 +178,28 @@ def written(one: Entry, file: str) -> list[str]:
 
 def value_of(one: Entry, file: str) -> Value:
     """Return what stands after the key of an entry in ``file``."""
-    said = {
+    source = one.source
+    plain = source.by if source == Source(class_="agent", by=source.by) and source.by not in CLASSES else ""
+    said: dict[str, Value] = {
         "tier": one.tier if one.tier != tier_of(file) else "",
         "visibility": one.visibility if one.visibility != "private" else "",
-        "source": one.source,
+        "space_only": one.space_only,
+        "source": plain or (None if source == BY_HAND else _source_value(source)),
+        "at": one.at,
     }
-    more = {name: text for name, text in said.items() if text}
+    more = {name: value for name, value in said.items() if value}
     return {"value": one.value, **more} if more else one.value
+
+
+def _source_value(source: Source) -> Value:
+    given: dict[str, Value] = {"messages": source.messages, "class": source.class_, "by": source.by}
+    return {name: value for name, value in given.items() if value}
 
 
 def matches(one: Entry, query: str) -> bool:
     """Return whether every word of ``query`` occurs in the entry, whatever its case."""
     text = f"{one.key}\n{one.value}".casefold()
     return all(word in text for word in query.casefold().split())
-
-
-def _entry(key: str, value: object, file: str) -> Entry | str:
-    tier = tier_of(file)
-    if not isinstance(value, Mapping) or "value" not in value:
-        return Entry(key, _text(value), tier)
-    said = cast("Mapping[str, object]", value)
-    unknown = ", ".join(sorted(set(map(str, said)) - _KEYS))
-    if unknown:
-        return f"{key}: unknown {unknown}; an entry has {', '.join(sorted(_KEYS))}"
-    tier_said, visibility = said.get("tier", tier), said.get("visibility", "private")
-    if tier_said not in TIERS or visibility not in VISIBILITIES:
-        return f"{key}: tier is one of {', '.join(TIERS)}, visibility one of {', '.join(VISIBILITIES)}"
-    return Entry(key, _text(said["value"]), tier_said, visibility, _text(said.get("source", "")))
 
 
 def _text(value: object) -> str:

@@ -49,6 +49,7 @@ PLACEHOLDERS: Final = "placeholders.json"
 RUN: Final = "run"
 SESSIONS: Final = "sessions"
 WORKTREES: Final = "worktrees"
+CONTEXTS: Final = "contexts"
 
 PROJECT_MARKS: Final = (".agents", ".workflows", "moniro.yaml", ".agents.yaml", ".git")
 """A directory that holds one of these is a project's root; the nearest parent of the working directory wins."""

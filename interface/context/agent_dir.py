@@ -6,7 +6,6 @@ from typing import Final, NamedTuple, cast
 
 from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
-from interface.yaml_reading import NotYaml, read
 from protocol.agent_layout import (
     AGENT_SUFFIX,
     AGENTS,
@@ -20,6 +19,7 @@ from protocol.agent_layout import (
     marked_for,
 )
 from protocol.names import NameRejected, check_name
+from protocol.yaml_reading import NotYaml, read
 
 KEY: Final = "context.dir"
 
@@ -89,7 +89,7 @@ def open_agents(root: str, *, make: bool = False) -> SafeDir:
     if make:
         os.makedirs(path, exist_ok=True)
     if not _is_inside(os.path.realpath(path), root):
-        raise Unusable(f"{AGENTS} leads outside the project")
+        raise Unusable(AGENTS, "leads outside the project")
     return SafeDir.open(path, AGENTS)
 
 

@@ -1,50 +1,30 @@
-"""The memory of an agent in its files: found, set and removed, while what people wrote around it stays."""
-
-from collections.abc import Callable
-from typing import NamedTuple, cast
+"""The memory of an agent in its files, where no kernel lives: found, set, removed (protocol.memory_files decides)."""
 
 from interface.context.agent_dir import AgentDir, open_context, unwritable
 from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
-from interface.yaml_edit import Uneditable, with_value, without_value
-from interface.yaml_reading import NotYaml, read
 from protocol.agent_layout import MEMORY
-from protocol.agent_memory import (
-    SUFFIX,
-    TIERS,
-    Entry,
-    EntryRejected,
-    Tier,
-    Visibility,
-    check_entry,
-    entries_of,
-    file_of,
-    tier_of,
-    value_of,
+from protocol.agent_memory import BY_HAND, SUFFIX, Entry, EntryRejected, Tier, Visibility
+from protocol.memory_files import (
+    Memory,
+    MemoryFile,
+    Skipped,
+    StoredEntry,
+    Unchangeable,
+    parse,
+    together,
+    with_entry,
+    without_entries,
 )
 
 
-class StoredEntry(NamedTuple):
-    """An entry, and the file in ``memory/`` that it is in."""
-
-    entry: Entry
-    file: str
-
-
-class SearchResult(NamedTuple):
-    """The entries of a memory, core first, and what was skipped (fault SF17), with the reason."""
-
-    kept: tuple[StoredEntry, ...]
-    skipped: tuple[str, ...]
-
-
-def find(place: AgentDir) -> SearchResult:
+def find(place: AgentDir) -> Memory:
     """All that the agent knows. Raises Failure (bad_definition)."""
     try:
         with open_context(place) as context, context.folder(MEMORY) as folder:
-            return _entries(folder)
+            return _read(folder)[0]
     except FileNotFoundError:
-        return SearchResult((), ())
+        return Memory((), ())
     except OSError as error:
         raise Failure("failed", str(error)) from error
 
@@ -52,21 +32,22 @@ def find(place: AgentDir) -> SearchResult:
 def set_(
     place: AgentDir, key: str, value: str, tier: Tier | None = None, visibility: Visibility | None = None
 ) -> StoredEntry:
-    """Set ``key``; where it was known, what is not given stays. Raises Failure."""
+    """Set ``key`` by hand; where it was known, what is not given stays. Raises Failure."""
     try:
         with open_context(place, make=True) as context, context.folder(MEMORY, make=True) as folder, folder.locked():
-            old = next((kept for kept in _entries(folder).kept if kept.entry.key == key), None)
+            memory, texts = _read(folder)
+            old = memory.find(key)
             was = old.entry if old is not None else Entry(key, value)
-            new = was._replace(value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source="")
-            # An entry stays in its file, unless that is the file of another tier.
-            stays = old is not None and (new.tier == was.tier or old.file not in map(file_of, TIERS))
-            stored = StoredEntry(check_entry(new), old.file if old is not None and stays else file_of(new.tier))
-            _edit(folder, stored.file, lambda text: _with_entry(text, stored))
-            if old is not None and old.file != stored.file:
-                _remove(folder, old.file, key)
+            new = was._replace(
+                value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source=BY_HAND, at=None
+            )
+            stored, changes = with_entry(texts, old, new)
+            _write(folder, changes)
             return stored
     except EntryRejected as error:
         raise Failure("usage", str(error)) from error
+    except Unchangeable as error:
+        raise _unchangeable(place, error) from error
     except OSError as error:
         raise unwritable(place, error) from error
 
@@ -76,11 +57,17 @@ def delete(place: AgentDir, key: str) -> None:
     found = False
     try:
         with open_context(place) as context, context.folder(MEMORY) as folder, folder.locked():
-            while file := next((kept.file for kept in _entries(folder).kept if kept.entry.key == key), None):
-                _remove(folder, file, key)
+            while True:
+                memory, texts = _read(folder)
+                one = memory.find(key)
+                if one is None:
+                    break
+                _write(folder, without_entries(texts, [one]))
                 found = True
     except FileNotFoundError:
         pass
+    except Unchangeable as error:
+        raise _unchangeable(place, error) from error
     except OSError as error:
         raise Failure("failed", str(error)) from error
     if not found:
@@ -92,56 +79,26 @@ def unknown(name: str, key: str) -> Failure:
     return Failure("not_found", f"{name} knows nothing of {key!r}", f"see what there is: awk agent memory {name}")
 
 
-def _with_entry(text: str, new: StoredEntry) -> str:
-    """``text`` with the entry; one that says more than its value is changed key by key, so that comments stay."""
-    key, said = new.entry.key, value_of(new.entry, new.file)
-    assert isinstance(said, str | dict)
-    data = read(text)
-    old = cast("dict[str, object]", data).get(key) if isinstance(data, dict) else None
-    if not isinstance(said, dict) or not isinstance(old, dict) or "value" not in old:
-        return with_value(text, [key], said)
-    for name, value in said.items():
-        text = with_value(text, [key, name], str(value))
-    for name in cast("dict[str, object]", old).keys() - said.keys():
-        text = without_value(text, [key, name])
-    return text
+def _unchangeable(place: AgentDir, error: Unchangeable) -> Failure:
+    return Failure("failed", f"{place.directory}/{MEMORY}/{error}", "change it in an editor")
 
 
-def _remove(folder: SafeDir, file: str, key: str) -> None:
-    _edit(folder, file, lambda text: without_value(text, [key]))
-    if not folder.read(file).strip():
-        folder.remove(file)
-
-
-def _entries(folder: SafeDir) -> SearchResult:
-    kept: list[StoredEntry] = []
-    skipped: list[str] = []
-
-    def order(file: str) -> tuple[int, bool, str]:
-        """Core first; inside a tier its own file before topics."""
-        tier = tier_of(file)
-        return TIERS.index(tier), file != file_of(tier), file
-
-    for file in sorted(folder.names(SUFFIX), key=order):
+def _read(folder: SafeDir) -> tuple[Memory, dict[str, str | None]]:
+    """All files as one memory, and the text of each that could be read."""
+    texts: dict[str, str | None] = {}
+    files: dict[str, MemoryFile] = {}
+    for file in folder.names(SUFFIX):
         try:
-            entries, faults = entries_of(read(folder.read(file)), file)
-        except (NotYaml, Unusable) as error:
-            skipped.append(f"{folder.shown}/{file}: {error}" if isinstance(error, NotYaml) else str(error))
-            continue
-        known = {one.entry.key: one.file for one in kept}
-        faults += [f"{entry.key} is in {known[entry.key]} too" for entry in entries if entry.key in known]
-        kept += [StoredEntry(entry, file) for entry in entries if entry.key not in known]
-        skipped += [f"{folder.shown}/{file}: {fault}" for fault in faults]
-    return SearchResult(tuple(kept), tuple(skipped))
+            text = texts[file] = folder.read(file)
+            files[file] = parse(text, file)
+        except Unusable as error:
+            texts[file], files[file] = None, MemoryFile((), (Skipped(file, 0, error.why),))
+    return together(files), texts
 
 
-def _edit(folder: SafeDir, file: str, change: Callable[[str], str]) -> None:
-    try:
-        before = folder.read(file)
-    except FileNotFoundError:
-        before = ""
-    try:
-        folder.write(file, change(before))
-    except (NotYaml, Uneditable) as error:
-        text = f"{folder.shown}/{file} cannot be changed: {error}"
-        raise Failure("failed", text, "change it in an editor") from error
+def _write(folder: SafeDir, changes: dict[str, str]) -> None:
+    for file, text in changes.items():
+        if text:
+            folder.write(file, text)
+        else:
+            folder.remove(file)

@@ -68,7 +68,7 @@ def add_note(place: AgentDir, text: str, wall_seconds: float) -> Note:
                 with suppress(FileExistsError):
                     folder.create(free, body)
                     return note(free, body)
-            raise Unusable(f"{folder.shown}/{name} and {_TRIES} more are there already")
+            raise Unusable(f"{folder.shown}/{name}", f"and {_TRIES} more are there already")
     except NoteRejected as error:
         raise Failure("usage", str(error)) from error
     except OSError as error:

@@ -21,6 +21,10 @@ _TEMPORARY: Final = ".tmp-"
 class Unusable(OSError):
     """A file that cannot be what it should be: the text says which, and why."""
 
+    def __init__(self, shown: str, why: str) -> None:
+        super().__init__(f"{shown} {why}")
+        self.why = why
+
 
 class SafeDir:
     """An open directory. ``shown`` is what to call it in messages."""
@@ -55,7 +59,7 @@ class SafeDir:
         try:
             return SafeDir(os.open(name, _DIRECTORY | os.O_NOFOLLOW, dir_fd=self._descriptor), shown)
         except NotADirectoryError as error:
-            raise Unusable(f"{shown} is no directory of its own") from error
+            raise Unusable(shown, "is no directory of its own") from error
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -78,17 +82,17 @@ class SafeDir:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise Unusable(f"{self.shown}/{name} cannot be read: {error.strerror}") from error
+            raise Unusable(f"{self.shown}/{name}", f"cannot be read: {error.strerror}") from error
         with open(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unusable(f"{self.shown}/{name} is not a regular file")
+                raise Unusable(f"{self.shown}/{name}", "is not a regular file")
             data = file.read(LIMIT_BYTES + 1)
         if len(data) > LIMIT_BYTES:
-            raise Unusable(f"{self.shown}/{name} is larger than {LIMIT_BYTES // 1024} KiB")
+            raise Unusable(f"{self.shown}/{name}", f"is larger than {LIMIT_BYTES // 1024} KiB")
         try:
             return data.decode()
         except UnicodeDecodeError as error:
-            raise Unusable(f"{self.shown}/{name} is not UTF-8 text") from error
+            raise Unusable(f"{self.shown}/{name}", "is not UTF-8 text") from error
 
     def write(self, name: str, text: str) -> None:
         """Put ``text`` in the place of ``name``, or make it; a file that was there keeps its mode. Raises OSError."""

@@ -4,9 +4,12 @@ What a name means is decided once, when it is opened: who swaps a folder for a l
 """
 
 import errno
+import fcntl
 import os
+import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -83,3 +86,61 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", name)
     return descriptor
+
+
+TEXT_BYTES: Final = 1024 * 1024
+_TEMPORARY: Final = ".tmp-"
+
+
+def read_here(folder: int, name: str) -> tuple[str, os.stat_result]:
+    """All of the UTF-8 file ``name`` in ``folder``, and its stat. Raises OSError, which says why it cannot be."""
+    descriptor = open_file(folder, name, os.O_RDONLY)
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        data = file.read(TEXT_BYTES + 1)
+    if len(data) > TEXT_BYTES:
+        raise OSError(errno.EFBIG, f"is larger than {TEXT_BYTES // 1024} KiB", name)
+    try:
+        return data.decode(), found
+    except UnicodeDecodeError:
+        raise OSError(errno.EILSEQ, "is not UTF-8 text", name) from None
+
+
+def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
+    """Have ``text`` in the file ``name``, whole or not at all; ``new``: there must be none (FileExistsError).
+
+    It is on the disk then; a file that was there keeps its mode. Raises OSError.
+    """
+    temporary = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
+    descriptor = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with open(descriptor, "wb") as file:
+            with suppress(FileNotFoundError):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                if stat.S_ISREG(found.st_mode):
+                    os.fchmod(descriptor, stat.S_IMODE(found.st_mode))
+            file.write(text.encode())
+            file.flush()
+            os.fsync(descriptor)
+        if new:
+            os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        else:
+            os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+
+
+@contextmanager
+def locked(folder: int) -> Generator[None]:
+    """Keep other writers away, from reading to writing; what one of them left half-written when it died goes."""
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    try:
+        for name in os.listdir(folder):
+            if name.startswith(".") and _TEMPORARY in name:
+                with suppress(FileNotFoundError):
+                    os.unlink(name, dir_fd=folder)
+        yield
+    finally:
+        fcntl.flock(folder, fcntl.LOCK_UN)

@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.api.context import (
     AttemptActivity,
@@ -272,6 +273,7 @@ async def serve_kernel(
         ),
         files=ProjectFiles(
             catalog=catalog,
+            contexts=PersonalContexts(catalog, root / "state/contexts"),
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),

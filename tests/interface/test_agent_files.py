@@ -82,7 +82,7 @@ def test_an_entry_moves_with_its_tier(cli: Cli) -> None:
     assert [path.name for path in (cli.root / CONTEXT / "memory").iterdir()] == ["core.yaml"]
     _write(cli, "memory/other.yaml", "k: w\n")
     ran = cli("agent", "memory", "alice")
-    assert "skipped: .agents/alice/memory/other.yaml: k is in core.yaml too\n" in ran.err
+    assert "skipped: .agents/alice/memory/other.yaml:1: k is in core.yaml too\n" in ran.err
     cli("agent", "memory", "alice", "rm", "k")
     assert cli("agent", "memory", "alice").out == "nothing\n"
 
@@ -94,7 +94,7 @@ def test_what_is_torn_is_skipped_and_told(cli: Cli) -> None:
     _write(cli, "memory/working.yaml", "b: whole\n")
     ran = cli("agent", "memory", "alice", "--json")
     assert [entry["key"] for entry in ran.json()["entries"]] == ["b"]
-    assert ran.json()["skipped"][0].startswith(".agents/alice/memory/core.yaml: line 1")
+    assert ran.json()["skipped"][0].startswith(".agents/alice/memory/core.yaml:1: found unexpected end")
     assert "skipped: .agents/alice/memory/core.yaml" in ran.err
     _write(cli, "notes/2026-11-21-a.md", "")
     (cli.root / CONTEXT / "notes/2026-11-21-b.md").write_bytes(b"\xff")

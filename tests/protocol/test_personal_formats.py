@@ -11,16 +11,17 @@ from kernel.source.files import tree_of
 from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent_layout import dir_fault
 from protocol.agent_memory import (
+    CLASSES,
     TIERS,
     VISIBILITIES,
     Entry,
     EntryRejected,
     Item,
     NoteRejected,
+    Source,
     TodoRejected,
     check_entry,
     content,
-    entries_of,
     file_name,
     file_of,
     items_of,
@@ -33,6 +34,7 @@ from protocol.agent_memory import (
     without,
     written,
 )
+from protocol.memory_files import Skipped, parse
 from protocol.yaml_writer import document
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -116,14 +118,27 @@ def test_long_texts_are_written_as_people_would() -> None:
     )
 
 
-ENTRIES = st.builds(Entry, ANY, ANY, st.sampled_from(TIERS), st.sampled_from(VISIBILITIES), st.sampled_from(["", "i7"]))
+SOURCES = st.builds(
+    Source, st.sampled_from([(), ("m1", "m22")]), st.sampled_from(CLASSES), st.sampled_from(["", "coder", "web"])
+)
+ENTRIES = st.builds(
+    Entry,
+    ANY,
+    ANY,
+    st.sampled_from(TIERS),
+    st.sampled_from(VISIBILITIES),
+    st.sampled_from([None, "review:main"]),
+    SOURCES,
+    st.sampled_from([None, "2026-11-22T20:15:00Z"]),
+)
 
 
-@given(ENTRIES, st.sampled_from([*map(file_of, TIERS), "preferences.yaml"]))
+@given(ENTRIES, st.sampled_from([*map(file_of, TIERS), "core-2.yaml", "preferences.yaml"]))
 def test_an_entry_comes_back_as_it_was_written(entry: Entry, file: str) -> None:
     """Round trip, in the file of its tier and in any other."""
     text = "".join(f"{line}\n" for line in written(entry, file))
-    assert entries_of(_read(text), file) == ([entry], [])
+    read = parse(text, file)
+    assert ([one.entry for one in read.entries], read.skipped) == ([entry], ())
 
 
 def test_an_entry_says_no_more_than_it_must() -> None:
@@ -132,18 +147,47 @@ def test_an_entry_says_no_more_than_it_must() -> None:
     assert written(Entry("auth", "JWT", "core", "public"), "x.yaml") == [
         "auth:", "  value: JWT", "  tier: core", "  visibility: public",
     ]  # fmt: skip
+    told = Entry("auth", "JWT", source=Source(("m1",), "tool"), at="2026-11-22T20:15:00Z", space_only="review:main")
+    assert written(told, "working.yaml") == [
+        "auth:", "  value: JWT", "  space_only: review:main", "  source:", "    messages: [m1]", "    class: tool",
+        '  at: "2026-11-22T20:15:00Z"',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "source"),
+    [
+        ("coder", Source(class_="agent", by="coder")),
+        ("web", Source(class_="web")),
+        ("{messages: [m7]}", Source(("m7",), "agent")),
+        ("~", Source()),
+    ],
+)
+def test_people_may_say_a_source_in_a_word(said: str, source: Source) -> None:
+    """A class, or who it is from; whoever names messages and no class is trusted like an agent."""
+    (one,) = parse(f"k: {{value: v, source: {said}}}", "working.yaml").entries
+    assert one.entry.source == source
 
 
 @pytest.mark.promise("SF17")
 def test_what_is_wrong_in_a_memory_is_left_out_and_told() -> None:
-    """One bad entry does not hide the others; what people wrote in their own way is kept as it is."""
-    entries, faults = entries_of(
-        {"a": {"value": "1", "tire": "core"}, "b": {"value": "2", "tier": "x"}, "c": ["d"]}, "x"
-    )
-    assert entries == [Entry("c", '["d"]')]
-    assert [fault.split(":")[0] for fault in faults] == ["a", "b"]
-    assert entries_of(["a"], "x") == ([], ["is no mapping of keys to what is known"])
-    assert entries_of(None, "x") == ([], [])
+    """One bad entry does not hide the others, and its line is said; what people wrote in their own way is kept."""
+    bad = """a: {value: 1, tire: core}
+b: {value: 2, tier: x}
+c: [d]
+e: {value: 1, space_only: /tmp}
+f: {value: 1, source: {messages: [17]}}
+g: {value: 1, source: {class: god}}
+h: {value: 1, at: today}
+"""
+    read = parse(bad, "x.yaml")
+    assert [one.entry for one in read.entries] == [Entry("c", '["d"]')]
+    assert [(one.line, one.why.split(":")[0]) for one in read.skipped] == [
+        (1, "a"), (2, "b"), (4, "e"), (5, "f"), (6, "g"), (7, "h"),
+    ]  # fmt: skip
+    assert parse("[a]", "x.yaml").skipped == (Skipped("x.yaml", 1, "is no mapping of keys to what is known"),)
+    assert parse("", "x.yaml") == ((), ())
+    assert parse("a: 1\nb: 'torn", "x.yaml").skipped[0].line >= 2
 
 
 @pytest.mark.parametrize(

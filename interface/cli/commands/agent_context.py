@@ -1,7 +1,6 @@
 """``awk agent memory``, ``notes`` and ``todo``: what an agent knows, noted and has to do, in files of its context."""
 
 import argparse
-from collections.abc import Iterable
 from functools import partial
 
 import msgspec
@@ -11,11 +10,13 @@ from interface.cli.commands.agent import agent_location, answer_document, note_u
 from interface.cli.context import Context
 from interface.cli.output import Screen, escape, one_line, table
 from interface.context.agent_dir import AgentDir
-from interface.context.memory import StoredEntry, delete, find, set_, unknown
+from interface.context.memory import delete, find, set_, unknown
 from interface.context.notes import add_note, change_todos, read_notes, read_todos
 from interface.failure import Failure
-from protocol.agent_files import MemoryReport, MemoryRow, NoteRow, NotesReport, TodoReport, TodoRow
+from protocol.agent_files import MemoryReport, NoteRow, NotesReport, TodoReport, TodoRow, memory_report
+from protocol.agent_layout import MEMORY
 from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without
+from protocol.memory_files import Memory
 
 
 def configure_memory(parser: argparse.ArgumentParser) -> None:
@@ -40,35 +41,26 @@ def run_memory(context: Context) -> int:
             value = text_of(context, context.args.value).removesuffix("\n")
             stored = set_(place, context.args.key, value, context.args.tier, context.args.visibility)
             note_unread(context, "memory")
-            return answer_document(context, _report(place, [stored]), memory_lines)
+            return answer_document(context, _report(place, Memory((stored,), ())), memory_lines)
         case "rm":
             delete(place, context.args.key)
         case _:
             pass
     found = find(place)
     if context.args.doing == "get":
-        one = next((stored for stored in found.kept if stored.entry.key == context.args.key), None)
+        one = found.find(context.args.key)
         if one is None:
             raise unknown(place.name, context.args.key)
-        return answer_document(context, _report(place, [one], found.skipped), memory_lines, True)
+        return answer_document(context, _report(place, Memory((one,), found.skipped)), memory_lines, True)
     query: str = getattr(context.args, "query", "")
-    shown = [stored for stored in found.kept if matches(stored.entry, query)]
-    return answer_document(context, _report(place, shown, found.skipped), memory_lines)
+    shown = tuple(stored for stored in found.kept if matches(stored.entry, query))
+    return answer_document(context, _report(place, Memory(shown, found.skipped)), memory_lines)
 
 
-def _report(place: AgentDir, kept: Iterable[StoredEntry], skipped: tuple[str, ...] = ()) -> MemoryReport:
-    rows = tuple(
-        MemoryRow(
-            key=entry.key,
-            value=entry.value,
-            tier=entry.tier,
-            visibility=entry.visibility,
-            source=entry.source or None,
-            file=file,
-        )
-        for entry, file in kept
+def _report(place: AgentDir, memory: Memory) -> MemoryReport:
+    return memory_report(
+        place.name, memory.kept, tuple(one.shown(f"{place.directory}/{MEMORY}") for one in memory.skipped)
     )
-    return MemoryReport(agent=place.name, entries=rows, skipped=skipped)
 
 
 def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
@@ -76,11 +68,8 @@ def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
     entries = msgspec.json.decode(body, type=MemoryReport).entries
     if alone:
         return [escape(entry.value) for entry in entries]
-    rows: list[list[str]] = []
-    for entry in entries:
-        value = f"{entry.value} (from {entry.source})" if entry.source else entry.value
-        rows.append([entry.key, entry.tier, entry.visibility, value])
-    return table(["KEY", "TIER", "SEEN BY", "VALUE"], rows, screen) if rows else ["nothing"]
+    rows = [[row.key, row.tier, row.visibility, row.trust, row.value] for row in entries]
+    return table(["KEY", "TIER", "SEEN BY", "FROM", "VALUE"], rows, screen) if rows else ["nothing"]
 
 
 def configure_notes(parser: argparse.ArgumentParser) -> None:

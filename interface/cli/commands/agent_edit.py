@@ -31,10 +31,10 @@ from interface.client import Client, quoted
 from interface.context.agent_dir import AgentDir, agent_name, is_marked
 from interface.context.safe_dir import LIMIT_BYTES, SafeDir
 from interface.failure import Failure, Unreachable
-from interface.yaml_edit import New, Raw, Uneditable, with_value, without_value
-from interface.yaml_reading import NotYaml, composed
 from protocol.agent_files import AgentDeleted, AgentWritten
 from protocol.agent_layout import AGENT_SUFFIX, AGENTS, CONVERSATIONS, TRASH, agent_file
+from protocol.yaml_edit import New, Raw, Uneditable, with_value, without_value
+from protocol.yaml_reading import NotYaml, composed
 
 _IGNORE: Final = ".gitignore"
 _TRIES: Final = 100

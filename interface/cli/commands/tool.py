@@ -19,9 +19,9 @@ from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import run_inspect
 from interface.project_file import change_project_file, file_name, read_project_file
-from interface.yaml_edit import with_value, without_value
-from interface.yaml_reading import NotYaml, read
 from protocol.tool_documents import ProjectWritten, ToolList
+from protocol.yaml_edit import with_value, without_value
+from protocol.yaml_reading import NotYaml, read
 
 VERBS: Final = Subcommands(
     "tool",

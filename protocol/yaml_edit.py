@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import yaml
 
-from interface.yaml_reading import NotYaml, composed, data_of, is_null
+from protocol.yaml_reading import NotYaml, composed, data_of, is_null
 from protocol.yaml_writer import entry, inline, text
 
 _STEP: Final = 2

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interface.yaml_edit import Raw, Uneditable, with_value, without_value
-from interface.yaml_reading import NotYaml, read
+from protocol.yaml_edit import Raw, Uneditable, with_value, without_value
+from protocol.yaml_reading import NotYaml, read
 from protocol.yaml_writer import document
 
 FILE = """\

@@ -1,0 +1,419 @@
+"""The personal context of each agent: memory, notes and todo list, read from its files and written to them.
+
+The files are the truth: people edit them, git keeps them. What was read is kept as long as a file looks as it did, so
+an edit by hand counts at the next look, and a look costs a stat of each file. A file that cannot be read is told with
+its place, and the rest goes on. From reading to writing a folder is one writer's, of whatever process; each file is
+whole or as it was.
+
+An agent with a file has its context in the project; one without (made at run time, or inside a workflow) has it in the
+kernel's state, in the same form, until it gets a file or ends.
+
+Everything here blocks: call it in a thread.
+"""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from kernel.agents.catalog import Catalog, context_dir
+from kernel.source.diagnostics import BadDefinition, fail
+from kernel.source.safe_paths import locked, open_folder, put_here, read_here
+from kernel.store.agents import AgentRecord
+from protocol.agent import AgentDefinition
+from protocol.agent_layout import (
+    GIT_IGNORE,
+    IGNORED,
+    MARK,
+    MEMORY,
+    NOTES,
+    TODO,
+    TODO_FILE,
+    agent_file,
+    default_dir,
+    dir_fault,
+    mark_text,
+    marked_for,
+)
+from protocol.agent_memory import (
+    NOTES_SUFFIX,
+    SUFFIX,
+    Entry,
+    EntryRejected,
+    Item,
+    Note,
+    NoteRejected,
+    TodoRejected,
+    content,
+    file_name,
+    items_of,
+    note,
+    time_ms,
+)
+from protocol.agent_memory import order as note_order
+from protocol.errors import Refused
+from protocol.memory_files import (
+    Memory,
+    MemoryFile,
+    Skipped,
+    StoredEntry,
+    Unchangeable,
+    parse,
+    together,
+    with_entry,
+    without_entries,
+)
+
+SETTLED_SECONDS: Final = 2.0
+"""A file that has looked the same for so long cannot be written again and still look the same."""
+_KNOWN_FILES: Final = 10_000
+_TRIES: Final = 100
+T = TypeVar("T")
+
+
+class ContextPlace(NamedTuple):
+    """The folder of one agent's context. ``folder`` is as seen from ``root``, ``shown`` as people are told it."""
+
+    agent: str
+    root: str
+    folder: str
+    shown: str
+
+
+class Personal(NamedTuple):
+    """All that an agent keeps. ``notes``: the oldest first. ``skipped``: what cannot be read, each with its place."""
+
+    memory: tuple[StoredEntry, ...] = ()
+    notes: tuple[Note, ...] = ()
+    todos: tuple[Item, ...] = ()
+    skipped: tuple[str, ...] = ()
+
+
+_NO_ENTRIES: Final = MemoryFile((), ())
+
+
+class _Seen(NamedTuple):
+    """A file that was read: how it looks, since when, its text, and the entries in it."""
+
+    looks: tuple[int, ...]
+    since: float
+    text: str
+    entries: MemoryFile
+
+
+_agent: Final = msgspec.json.Decoder(AgentDefinition)
+
+
+class PersonalContexts:
+    """Reads and writes the contexts of the agents of ``catalog``; of those without a file, below ``state``."""
+
+    def __init__(self, catalog: Catalog, state: Path, now: Callable[[], float] = time.monotonic) -> None:
+        """``now``: seconds, of a clock that nobody sets."""
+        self._catalog = catalog
+        self._state = state
+        self._now = now
+        self._seen: dict[tuple[str, str, str], _Seen] = {}
+        self._merged: dict[str, tuple[tuple[int, ...], dict[str, MemoryFile], Memory]] = {}
+
+    def place(self, key: str, record: AgentRecord | None) -> ContextPlace:
+        """Where the context of agent ``key`` is; ``record`` is its row in the log. Does not block for long.
+
+        Raises Refused (unknown_agent), BadDefinition where its file is wrong and never was right, or its context.dir.
+        """
+        if record is not None and record.origin != "file":
+            folder = quote(key, safe="@:-_.")
+            return ContextPlace(key, str(self._state), folder, f"the state of {key}")
+        try:
+            definition = self._catalog.agent(key).definition
+        except BadDefinition:
+            if record is None or record.definition is None:
+                raise
+            definition = _agent.decode(record.definition)
+        root, said = os.path.realpath(self._catalog.root), context_dir(definition)
+        real = os.path.relpath(os.path.realpath(os.path.join(root, said)), root)
+        fault = "leads outside the project" if real.startswith(os.pardir) else dir_fault(real, key)
+        if fault is not None:
+            raise fail(self._catalog.file_of(key), f"{said[:200]!r} {fault}", where="context.dir")
+        return ContextPlace(key, root, real, said)
+
+    def read(self, place: ContextPlace) -> Personal:
+        """All of it, as the files have it now. Raises Refused where the context as a whole cannot be looked at."""
+        memory, notes, todos = self.memory(place), self.notes(place), self.todos(place)
+        return Personal(
+            memory.kept,
+            notes.notes,
+            todos.todos,
+            (*(one.shown(f"{place.shown}/{MEMORY}") for one in memory.skipped), *notes.skipped, *todos.skipped),
+        )
+
+    def memory(self, place: ContextPlace) -> Memory:
+        """The entries, core first."""
+        return self._in(place, MEMORY, lambda folder: self._memory(place, folder)[0]) or Memory((), ())
+
+    def change_memory(
+        self, place: ContextPlace, decide: Callable[[Memory], Iterable[tuple[StoredEntry | None, Entry | None]]]
+    ) -> tuple[StoredEntry, ...]:
+        """Do what ``decide`` says of the entries there are now: each (None: a new one) and what is to be in its place.
+
+        Returns those that were written. Raises Refused; of several changes the first may have been made then.
+        """
+
+        def change(folder: int) -> tuple[StoredEntry, ...]:
+            memory, texts = self._memory(place, folder)
+            stored: list[StoredEntry] = []
+            changes: dict[str, str] = {}
+            for old, new in decide(memory):
+                now = {**texts, **changes}
+                if new is not None:
+                    one, more = with_entry(now, old, new)
+                    stored.append(one)
+                else:
+                    assert old is not None, "nothing is put in the place of nothing"
+                    more = without_entries(now, [old])
+                changes |= more
+            for file, text in changes.items():  # what is added first: who dies between them leaves it twice, not never
+                if text:
+                    put_here(folder, file, text)
+            for file in [file for file, text in changes.items() if not text]:
+                os.unlink(file, dir_fd=folder)
+            if changes:
+                os.fsync(folder)
+            return tuple(stored)
+
+        try:
+            return self._changing(place, MEMORY, change)
+        except EntryRejected as error:
+            raise Refused("bad_request", str(error)) from error
+        except Unchangeable as error:
+            raise Refused("conflict", f"{place.shown}/{MEMORY}/{error}", "change it in an editor") from error
+
+    def notes(self, place: ContextPlace) -> Personal:
+        """The notes, the oldest first; files that are none are skipped."""
+        skipped: list[str] = []
+
+        def look(folder: int) -> tuple[Note, ...]:
+            found: list[Note] = []
+            for file in sorted(_names(folder, NOTES_SUFFIX), key=note_order):
+                try:
+                    found.append(note(file, self._look_at(place, NOTES, folder, file).text))
+                except (OSError, NoteRejected) as error:
+                    skipped.append(f"{place.shown}/{NOTES}/{file}: {_why(error)}")
+            return tuple(found)
+
+        return Personal(notes=self._in(place, NOTES, look) or (), skipped=tuple(skipped))
+
+    def add_note(self, place: ContextPlace, text: str, title: str | None, at: float, *, again: bool = False) -> Note:
+        """Write a note; its file is named by the time ``at`` (UTC) and its first words. Raises Refused.
+
+        ``again``: the same may have been asked for before; if there is such a note of that time, that is it.
+        """
+        try:
+            body = content(text, title)
+        except NoteRejected as error:
+            raise Refused("bad_request", str(error)) from error
+        name = file_name(time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(at)), body)
+        return self._changing(place, NOTES, partial(self._put_note, place, name, body, again))
+
+    def _put_note(self, place: ContextPlace, name: str, body: str, again: bool, folder: int) -> Note:
+        stem = name.removesuffix(NOTES_SUFFIX)
+        for number in range(1, _TRIES):
+            free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"
+            try:
+                put_here(folder, free, body, new=True)
+            except FileExistsError:
+                if not again or read_here(folder, free)[0] != body:
+                    continue
+            return note(free, body)
+        raise Refused("conflict", f"{place.shown}/{NOTES}/{name} and {_TRIES} more are there already")
+
+    def remove_note(self, place: ContextPlace, file: str) -> None:
+        """Remove a note. Raises Refused (not_found)."""
+        missing = Refused("not_found", f"{place.agent} has no note {file[:200]!r}", "see which there are")
+        if file not in {one.file for one in self.notes(place).notes}:
+            raise missing
+        with suppress(FileNotFoundError):
+            self._changing(place, NOTES, lambda folder: os.unlink(file, dir_fd=folder))
+
+    def todos(self, place: ContextPlace) -> Personal:
+        """The items in the order of the file, and the lines that look like one and are none."""
+
+        def look(folder: int) -> tuple[list[Item], list[str]]:
+            try:
+                return items_of(self._todo_text(place, folder))
+            except OSError as error:
+                return [], [_why(error)]
+
+        items, faults = self._in(place, TODO, look) or ([], [])
+        return Personal(todos=tuple(items), skipped=tuple(f"{place.shown}/{TODO}/{TODO_FILE}: {one}" for one in faults))
+
+    def change_todos(self, place: ContextPlace, change: Callable[[str], str]) -> Personal:
+        """The list after ``change`` of its text. Raises Refused."""
+
+        def write(folder: int) -> None:
+            before = self._todo_text(place, folder)
+            after = change(before)
+            if after != before:
+                put_here(folder, TODO_FILE, after)
+
+        try:
+            self._changing(place, TODO, write)
+        except TodoRejected as error:
+            raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
+        return self.todos(place)
+
+    def move(self, source: ContextPlace, target: ContextPlace) -> None:
+        """Give what an agent kept in the state to the agent with the file that it becomes; nothing there is replaced.
+
+        Done once more after a crash it leaves the same. Raises Refused.
+        """
+        kept = self.read(source)
+        there = {one.entry.key for one in self.memory(target).kept}
+        moved = [(None, one.entry) for one in kept.memory if one.entry.key not in there]
+        if moved:
+            self.change_memory(target, lambda _: moved)
+        for one in kept.notes:
+            self._changing(target, NOTES, partial(self._put_note, target, one.file, one.text, True))
+        listed = {item.text for item in self.todos(target).todos}
+        lines = [f"- [{'x' if item.done else ' '}] {item.text}" for item in kept.todos if item.text not in listed]
+        if lines:
+            self.change_todos(target, lambda text: "\n".join([*text.splitlines(), *lines, ""]))
+        self.forget(source)
+
+    def forget(self, place: ContextPlace) -> None:
+        """Remove the context of an agent that is gone; of one with a file nothing: its folder is the project's."""
+        if place.root == str(self._state):
+            shutil.rmtree(os.path.join(place.root, place.folder), ignore_errors=True)
+
+    def kept_for(self) -> tuple[str, ...]:
+        """The keys of the agents whose contexts are in the state."""
+        try:
+            return tuple(sorted(unquote(name) for name in os.listdir(self._state)))
+        except FileNotFoundError:
+            return ()
+
+    def _memory(self, place: ContextPlace, folder: int) -> tuple[Memory, dict[str, str | None]]:
+        """All files as one memory, and the text of each; None of one that cannot be read."""
+        texts: dict[str, str | None] = {}
+        files: dict[str, MemoryFile] = {}
+        for file in _names(folder, SUFFIX):
+            try:
+                seen = self._look_at(place, MEMORY, folder, file)
+            except FileNotFoundError:
+                continue  # gone since it was listed
+            except OSError as error:
+                texts[file], files[file] = None, MemoryFile((), (Skipped(file, 0, _why(error)),))
+            else:
+                texts[file], files[file] = seen.text, seen.entries
+        at = f"{place.root}/{place.folder}"
+        known = self._merged.get(at)
+        if known is None or known[0] != tuple(map(id, files.values())):
+            # The files are kept with what was made of them: an id is one of something that lives.
+            known = self._merged[at] = tuple(map(id, files.values())), files, together(files)
+        return known[2], texts
+
+    def _look_at(self, place: ContextPlace, part: str, folder: int, name: str) -> _Seen:
+        """The file ``name``, read anew unless it is certainly what was read before. Raises OSError."""
+        at = (f"{place.root}/{place.folder}", part, name)
+        known = self._seen.get(at)
+        now = self._now()
+        if known is not None and now - known.since >= SETTLED_SECONDS:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if known.looks == _looks(found):
+                return known
+        text, found = read_here(folder, name)
+        since = known.since if known is not None and known.looks == _looks(found) else now
+        if known is not None and known.text == text:
+            entries = known.entries
+        else:
+            entries = _dated(parse(text, name), found) if part == MEMORY else _NO_ENTRIES
+        if len(self._seen) >= _KNOWN_FILES:
+            self._seen.clear()
+        seen = self._seen[at] = _Seen(_looks(found), since, text, entries)
+        return seen
+
+    def _todo_text(self, place: ContextPlace, folder: int) -> str:
+        try:
+            return self._look_at(place, TODO, folder, TODO_FILE).text
+        except FileNotFoundError:
+            return ""
+
+    def _in(self, place: ContextPlace, part: str, look: Callable[[int], T]) -> T | None:
+        """``look`` at the folder ``part``; None where there is none. Raises Refused."""
+        try:
+            folder = open_folder(place.root, f"{place.folder}/{part}")
+            try:
+                return look(folder)
+            finally:
+                os.close(folder)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise Refused("conflict", f"{place.shown}/{part} cannot be read: {error.strerror}") from error
+
+    def _changing(self, place: ContextPlace, part: str, change: Callable[[int], T]) -> T:
+        """``change`` what is in the folder ``part``, which is made if it is not there, with nobody else at it."""
+        try:
+            self._make_home(place)
+            folder = open_folder(place.root, f"{place.folder}/{part}", make=True)
+            try:
+                with locked(folder):
+                    return change(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            text = f"{place.shown}/{part} cannot be written, and is as it was: {error.strerror or error}"
+            raise Refused("storage_failed", text, "see to the disk or the folder, then ask again") from error
+
+    def _make_home(self, place: ContextPlace) -> None:
+        """The agent's own folder; one that we make is marked as such: only that goes when its agent is deleted (CF12).
+
+        Raises OSError, Refused where it is another's.
+        """
+        if place.root == str(self._state):
+            os.makedirs(os.path.join(place.root, place.folder), mode=0o700, exist_ok=True)
+            return
+        try:
+            home = open_folder(place.root, place.folder)
+        except FileNotFoundError:
+            home = open_folder(place.root, place.folder, make=True)
+            put_here(home, GIT_IGNORE, IGNORED)
+            put_here(home, MARK, mark_text(place.agent))
+        try:
+            owner = place.agent
+            if place.folder != default_dir(place.agent):
+                with suppress(OSError):
+                    owner = marked_for(read_here(home, MARK)[0])
+        finally:
+            os.close(home)
+        if owner != place.agent and os.path.exists(os.path.join(place.root, agent_file(owner))):
+            raise Refused("bad_definition", f"context.dir {place.shown!r} is {owner}'s", "give each its own")
+
+
+def _names(folder: int, suffix: str) -> list[str]:
+    """The files that end in ``suffix``, sorted; hidden ones are not ours."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(suffix) and name[0] != ".")
+
+
+def _looks(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
+    """The entries with the time they were written: as they say, or that of their file."""
+    return file._replace(
+        entries=tuple(
+            one._replace(written_ms=time_ms(one.entry.at) if one.entry.at else found.st_mtime_ns // 1_000_000)
+            for one in file.entries
+        )
+    )
+
+
+def _why(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
