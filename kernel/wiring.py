@@ -16,6 +16,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
@@ -123,6 +124,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer
     catalog: Catalog
     contexts: PersonalContexts
+    memories: Memories
     project: ProjectDefinition
     """As its file was when the kernel started."""
     identity: KernelIdentity
@@ -241,6 +243,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
     for name in left_out:
         logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
     host, port = boot.listener.getsockname()[:2]
+    contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     return Foundation(
         boot=boot,
         state_dir=state_dir,
@@ -251,7 +254,8 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         reader=Reader(database=database),
         writer=Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish),
         catalog=catalog,
-        contexts=PersonalContexts(catalog, state_dir / CONTEXTS),
+        contexts=contexts,
+        memories=Memories(contexts, clock.now_ms),
         project=catalog.project(),
         identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
@@ -305,6 +309,7 @@ def _attempts(
         trusted=base.boot.arguments.trusted,
         paths=paths,
         kept=base.trust_store,
+        memories=base.memories,
         working_directory=trees.working_directory,
         confine=confinement.of,
     )
@@ -384,6 +389,7 @@ def _project_files(
     return ProjectFiles(
         catalog=base.catalog,
         contexts=base.contexts,
+        memories=base.memories,
         definitions=reload.current,
         trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(

@@ -63,6 +63,8 @@ QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+MemoryTier = Literal["core", "working", "archive"]
+"""As protocol.agent_memory has them, which reads times and is not for rules."""
 PromptTokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
@@ -94,6 +96,20 @@ class Context(_Strict, frozen=True, kw_only=True):
     dir: str | None = None
     """The folder of the project that its memory, notes, todos and conversations are in; ``.agents/<name>`` unless
     given. It is the agent's alone: deleting the agent moves it away, if we made it."""
+
+
+class Memory(_Strict, frozen=True, kw_only=True):
+    """What a prompt says of its memory, notes and todos. What is not there it finds by ``memory_recall``."""
+
+    budget: PromptTokens = 2000
+    """Tokens that all of it may take, as we estimate them; what has no room is left out, and listed by ``awk show
+    INSTRUCTION --prompt``. ``0``: a prompt says nothing of it."""
+    auto_load: tuple[MemoryTier, ...] = ("core",)
+    """The tiers whose items are in every prompt."""
+    search: tuple[MemoryTier, ...] = ("working",)
+    """The tiers that are searched with the instruction's text: what is found is in its prompt."""
+    archive: Literal["on_demand"] = "on_demand"
+    """What is in neither of these comes into a prompt by ``memory_recall`` alone."""
 
 
 class Timeouts(_Strict, frozen=True, kw_only=True):
@@ -341,6 +357,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """Who it always is: ``role``, ``expertise``, ``style``, ``principles``, and whatever else you write."""
     context: Context = Context()
     """What it brings along from earlier."""
+    memory: Memory = Memory()
+    """What a prompt says of what it knows."""
     max_steps: MaxSteps = 100
     """Steps of one instruction; then it is incomplete, and can go on."""
     max_tokens: MaxTokens = 8192

@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
@@ -154,6 +155,8 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
     contexts: PersonalContexts
     """What each agent keeps: memory, notes, todo list. Blocks: in a thread."""
+    memories: Memories
+    """The same, searched for a prompt."""
     definitions: Callable[[], Awaitable[Definitions | None]]
     """As they are now; None while those that were there at the start are being read for the first time."""
     trust: ProjectTrust

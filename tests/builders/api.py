@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.api.context import (
@@ -260,6 +261,7 @@ async def serve_kernel(
 
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
+    contexts = PersonalContexts(catalog, root / "state/contexts")
     services = Services(
         store=StoreAccess(
             writer=writer,
@@ -273,7 +275,8 @@ async def serve_kernel(
         ),
         files=ProjectFiles(
             catalog=catalog,
-            contexts=PersonalContexts(catalog, root / "state/contexts"),
+            contexts=contexts,
+            memories=Memories(contexts, lambda: 0),
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),

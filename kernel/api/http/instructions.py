@@ -14,7 +14,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
-from kernel.workflows.instruction_prompt import definition_for, instruction_prompt
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -52,7 +52,8 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -
     if kept is None:
         definition = definition_for(asked.agent, asked.space, files.catalog, store.reader)
         rules = rules_of(files.catalog.root) if definition.project_rules else ()
-        made = instruction_prompt(asked, definition, files.catalog, store.reader, rules)
+        known = await known_for(asked, definition, files.memories, store.reader)
+        made = instruction_prompt(asked, definition, files.catalog, store.reader, rules, known)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
 

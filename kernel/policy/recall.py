@@ -1,0 +1,188 @@
+"""Ranking of what was said and of what is kept, for a query. Pure.
+
+The score of a text is BM25 over the words it shares with the query: a word counts the more the fewer texts have it,
+among those that may be found at all, so that what others said changes nothing. How often it stands in a text does not
+count: on public conversations that gained nothing, and an index need not know it. In a conversation a turn also
+counts a part of the turns beside it, which are shown with it: an answer seldom repeats the words of its question. Of
+what is kept the score is multiplied by how recent it is and by its tier, and what says nearly the same as something
+better is dropped.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import log
+from typing import Final, NamedTuple, TypeVar
+
+from kernel.policy.word_forms import asked_words, words
+from protocol.agent_memory import Tier
+
+T = TypeVar("T")
+
+SATURATION: Final = 0.9
+LENGTH_SHARE: Final = 0.4
+"""BM25's k1 and b, for turns of a conversation; on public ones their values hardly matter (decisions 18.11)."""
+BESIDE_SHARE: Final = 0.35
+"""Of the score of the turn before and of the one after."""
+DAY_MS: Final = 24 * 3600 * 1000
+HALF_LIFE_MS: Final = 30 * DAY_MS
+TIER_WEIGHTS: Final[Mapping[Tier, float]] = {"core": 1.5, "working": 1.0, "archive": 0.5}
+NEARLY_THE_SAME: Final = 0.8
+"""Of the groups of three letters that either of two texts has, those that both have."""
+_COMPARED_CHARACTERS: Final = 2000
+_BETWEEN: Final = re.compile(r"[\W_]+")
+
+
+class Corpus(NamedTuple):
+    """The texts that may be found: how many, how many words one has on average, and how many hold each word."""
+
+    texts: int
+    average_words: float
+    holding: Mapping[str, int]
+
+
+class Searched(NamedTuple):
+    """A text that may be found, as its words."""
+
+    words: frozenset[str]
+    length: int
+
+
+def searched(text: str) -> Searched:
+    """The words of ``text``."""
+    found = words(text)
+    return Searched(frozenset(found), len(found))
+
+
+def corpus_of(texts: Sequence[Searched], query: Iterable[str]) -> Corpus:
+    """The figures of ``texts``, where all that may be found is at hand."""
+    holding = {word: sum(word in one.words for one in texts) for word in query}
+    return Corpus(len(texts), sum(one.length for one in texts) / max(len(texts), 1), holding)
+
+
+def weights(corpus: Corpus) -> dict[str, float]:
+    """The weight of each word that some text holds."""
+    return {
+        word: log(1 + (max(corpus.texts, holding) - holding + 0.5) / (holding + 0.5))
+        for word, holding in corpus.holding.items()
+        if holding
+    }
+
+
+def relevance(weight: float, length: int, average_words: float) -> float:
+    """The score of a text of ``length`` words that holds words of ``weight`` together."""
+    shorter = 1 - LENGTH_SHARE + LENGTH_SHARE * length / max(average_words, 1.0)
+    return weight * (SATURATION + 1) / (1 + SATURATION * shorter)
+
+
+def with_beside(scores: Mapping[T, float], beside: Callable[[T], Iterable[T]]) -> dict[T, float]:
+    """``scores`` of turns, each with its part of those ``beside`` it."""
+    return {
+        turn: score + BESIDE_SHARE * sum(scores.get(other, 0.0) for other in beside(turn))
+        for turn, score in scores.items()
+    }
+
+
+class Remembered(NamedTuple):
+    """Something an agent keeps. ``at_ms`` None: nobody knows since when, and it counts as new."""
+
+    text: str
+    tier: Tier
+    at_ms: int | None = None
+
+
+class Ranked(NamedTuple):
+    """The place of something in what was given, and its score."""
+
+    place: int
+    score: float
+
+
+def recency(at_ms: int | None, now_ms: int) -> float:
+    """1 for what is new, and half of it for each half-life that has passed."""
+    return 1.0 if at_ms is None else 2.0 ** (-max(0, now_ms - at_ms) / HALF_LIFE_MS)
+
+
+def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus: Corpus | None = None) -> list[Ranked]:
+    """The best of ``kept`` for ``query``: BM25 x recency x tier. What nearly says the same as a better one is left out.
+
+    ``corpus``: the figures of all that may be found, where ``kept`` is only what holds some of its words.
+    """
+    asked = asked_words(query)
+    texts = [searched(one.text) for one in kept]
+    known = corpus_of(texts, asked) if corpus is None else corpus
+    weighted = weights(known)
+    scored = [
+        Ranked(
+            place,
+            relevance(weight, text.length, known.average_words) * recency(one.at_ms, now_ms) * TIER_WEIGHTS[one.tier],
+        )
+        for place, (one, text) in enumerate(zip(kept, texts, strict=True))
+        if (weight := sum(weighted.get(word, 0.0) for word in asked if word in text.words)) > 0
+    ]
+    best: list[Ranked] = []
+    seen: list[frozenset[str]] = []
+    for one in sorted(scored, key=lambda row: (-row.score, row.place)):
+        if len(best) == limit:
+            break
+        shape = _shape(kept[one.place].text)
+        if not any(_alike(shape, other) for other in seen):
+            best.append(one)
+            seen.append(shape)
+    return best
+
+
+def nearly_same(text: str, other: str) -> bool:
+    """Return whether two texts say nearly the same, letter by letter."""
+    return _alike(_shape(text), _shape(other))
+
+
+def _shape(text: str) -> frozenset[str]:
+    line = _BETWEEN.sub(" ", f" {text[:_COMPARED_CHARACTERS].casefold()} ")
+    return frozenset(line[at : at + 3] for at in range(len(line) - 2)) or frozenset((line,))
+
+
+def _alike(shape: frozenset[str], other: frozenset[str]) -> bool:
+    return len(shape & other) >= NEARLY_THE_SAME * len(shape | other)
+
+
+class Chosen(NamedTuple):
+    """The words to look up, and how many postings of each: of those in ``newest`` only so many, the newest ones."""
+
+    whole: tuple[str, ...]
+    newest: Mapping[str, int]
+
+
+def within_budget(holding: Mapping[str, int], budget: int) -> Chosen:
+    """Choose what of each word's postings is read: ``budget`` of them in all, the rare words first and whole.
+
+    What is left is shared among the common words: of each the newest are read.
+    """
+    left = budget
+    whole: list[str] = []
+    common: list[str] = []
+    for word in sorted((word for word, count in holding.items() if count), key=lambda word: (holding[word], word)):
+        if holding[word] <= left and not common:
+            whole.append(word)
+            left -= holding[word]
+        else:
+            common.append(word)
+    share = left // len(common) if common else 0
+    return Chosen(tuple(whole), {word: share for word in common if share})
+
+
+CUT: Final = "[cut]"
+_WORD: Final = re.compile(r"[^\W_]+")
+_BEFORE_CHARACTERS: Final = 100
+"""Shown before the first word that was asked for."""
+
+
+def excerpt(text: str, asked: Iterable[str], limit: int) -> str:
+    """``text``, or about ``limit`` characters of it from before the first of the words ``asked`` on; cuts are
+    marked."""
+    if len(text) <= limit:
+        return text
+    wanted = frozenset(asked)
+    first = next((one.start() for one in _WORD.finditer(text) if not wanted.isdisjoint(words(one[0]))), 0)
+    start = max(0, min(first - _BEFORE_CHARACTERS, len(text) - limit)) if wanted else 0
+    end = start + limit
+    return f"{CUT if start else ''}{text[start:end]}{CUT if end < len(text) else ''}"
