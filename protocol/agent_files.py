@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.agent_memory import BY_HAND, Source, SourceClass, Tier, Visibility
+from protocol.agent_memory import BY_HAND, Item, Note, Source, SourceClass, Tier, Visibility
 from protocol.memory_files import StoredEntry
 
 
@@ -37,17 +37,19 @@ class MemoryRow(_Body, frozen=True, kw_only=True):
 
 
 class MemoryReport(_Document, frozen=True, kw_only=True):
-    """``agent memory``: entries, and what was skipped with the reason."""
+    """``agent memory``: entries, of ``total``, and what was skipped with the reason. ``next`` goes into ``after``."""
 
     agent: str
     entries: tuple[MemoryRow, ...]
     skipped: tuple[str, ...] = ()
+    total: int
+    next: str | None = None
     schema: str = "awk/agent-memory/1"
 
 
-def memory_report(agent: str, kept: Iterable[StoredEntry], skipped: tuple[str, ...]) -> MemoryReport:
-    """The entries of ``agent`` as they are told."""
-    rows = tuple(
+def memory_rows(kept: Iterable[StoredEntry]) -> tuple[MemoryRow, ...]:
+    """Entries as they are told."""
+    return tuple(
         MemoryRow(
             key=entry.key,
             value=entry.value,
@@ -61,7 +63,6 @@ def memory_report(agent: str, kept: Iterable[StoredEntry], skipped: tuple[str, .
         )
         for entry, file, _, _ in kept
     )
-    return MemoryReport(agent=agent, entries=rows, skipped=skipped)
 
 
 class NoteRow(_Body, frozen=True, kw_only=True):
@@ -72,6 +73,14 @@ class NoteRow(_Body, frozen=True, kw_only=True):
     date: str | None
     title: str
     text: str
+
+
+def note_rows(notes: Iterable[Note]) -> tuple[NoteRow, ...]:
+    """Notes as they are told, numbered."""
+    return tuple(
+        NoteRow(n=n, file=note.file, date=note.date or None, title=note.title, text=note.text)
+        for n, note in enumerate(notes, 1)
+    )
 
 
 class NotesReport(_Document, frozen=True, kw_only=True):
@@ -89,6 +98,11 @@ class TodoRow(_Body, frozen=True, kw_only=True):
     n: int
     text: str
     done: bool
+
+
+def todo_rows(items: Iterable[Item]) -> tuple[TodoRow, ...]:
+    """Items as they are told, numbered."""
+    return tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
 
 
 class TodoReport(_Document, frozen=True, kw_only=True):

@@ -50,7 +50,7 @@ _PLACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._-]{0,6
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
 
 
-class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+class Source(msgspec.Struct, frozen=True):
     """Where an entry comes from: the messages it was made of, and the least trusted of their classes.
 
     Without messages and by nobody: a person wrote it into the file. ``by`` is what people call its author.

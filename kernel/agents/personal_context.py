@@ -56,6 +56,7 @@ from protocol.agent_memory import (
     items_of,
     note,
     time_ms,
+    with_item,
 )
 from protocol.agent_memory import order as note_order
 from protocol.errors import Refused
@@ -146,12 +147,12 @@ class PersonalContexts:
     def read(self, place: ContextPlace) -> Personal:
         """All of it, as the files have it now. Raises Refused where the context as a whole cannot be looked at."""
         memory, notes, todos = self.memory(place), self.notes(place), self.todos(place)
-        return Personal(
-            memory.kept,
-            notes.notes,
-            todos.todos,
-            (*(one.shown(f"{place.shown}/{MEMORY}") for one in memory.skipped), *notes.skipped, *todos.skipped),
-        )
+        skipped = (*self.told(place, memory), *notes.skipped, *todos.skipped)
+        return Personal(memory.kept, notes.notes, todos.todos, skipped)
+
+    def told(self, place: ContextPlace, memory: Memory) -> tuple[str, ...]:
+        """What could not be read of ``memory``, each with its file and line."""
+        return tuple(one.shown(f"{place.shown}/{MEMORY}") for one in memory.skipped)
 
     def memory(self, place: ContextPlace) -> Memory:
         """The entries, core first."""
@@ -267,6 +268,15 @@ class PersonalContexts:
         except TodoRejected as error:
             raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
         return self.todos(place)
+
+    def add_todo(self, place: ContextPlace, text: str, only_if: int | None = None) -> Personal:
+        """Add an item; ``only_if`` there are as many of this text as that, for it may have been added before."""
+
+        def add(before: str) -> str:
+            count = sum(item.text == text for item in items_of(before)[0])
+            return before if only_if is not None and count != only_if else with_item(before, text)
+
+        return self.change_todos(place, add)
 
     def move(self, source: ContextPlace, target: ContextPlace) -> None:
         """Give what an agent kept in the state to the agent with the file that it becomes; nothing there is replaced.

@@ -13,7 +13,7 @@ from interface.context.agent_dir import AgentDir
 from interface.context.memory import delete, find, set_, unknown
 from interface.context.notes import add_note, change_todos, read_notes, read_todos
 from interface.failure import Failure
-from protocol.agent_files import MemoryReport, NoteRow, NotesReport, TodoReport, TodoRow, memory_report
+from protocol.agent_files import MemoryReport, NotesReport, TodoReport, memory_rows, note_rows, todo_rows
 from protocol.agent_layout import MEMORY
 from protocol.agent_memory import TIERS, VISIBILITIES, Note, matches, with_done, with_item, without
 from protocol.memory_files import Memory
@@ -58,9 +58,8 @@ def run_memory(context: Context) -> int:
 
 
 def _report(place: AgentDir, memory: Memory) -> MemoryReport:
-    return memory_report(
-        place.name, memory.kept, tuple(one.shown(f"{place.directory}/{MEMORY}") for one in memory.skipped)
-    )
+    skipped = tuple(one.shown(f"{place.directory}/{MEMORY}") for one in memory.skipped)
+    return MemoryReport(agent=place.name, entries=memory_rows(memory.kept), total=len(memory.kept), skipped=skipped)
 
 
 def memory_lines(body: bytes, screen: Screen, alone: bool = False) -> list[str]:
@@ -88,10 +87,7 @@ def run_notes(context: Context) -> int:
         added = add_note(place, text_of(context, context.args.text), context.clock.wall())
         note_unread(context, "the note")
     notes, skipped = read_notes(place)
-    rows = tuple(
-        NoteRow(n=n, file=note.file, date=note.date or None, title=note.title, text=note.text)
-        for n, note in enumerate(notes, 1)
-    )
+    rows = note_rows(notes)
     if added is not None:
         rows = tuple(row for row in rows if row.file == added.file)
     elif context.args.doing == "show":
@@ -141,8 +137,7 @@ def run_todo(context: Context) -> int:
             items, skipped = change_todos(place, partial(without, number=context.args.number))
         case _:
             items, skipped = read_todos(place)
-    rows = tuple(TodoRow(n=n, text=item.text, done=item.done) for n, item in enumerate(items, 1))
-    return answer_document(context, TodoReport(agent=place.name, items=rows, skipped=skipped), todo_lines)
+    return answer_document(context, TodoReport(agent=place.name, items=todo_rows(items), skipped=skipped), todo_lines)
 
 
 def todo_lines(body: bytes, screen: Screen) -> list[str]:

@@ -44,6 +44,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
         "team_task_plan", "team_task_list", "team_task_claim", "team_task_done", "team_task_fail", "team_task_split",
+        "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -63,6 +64,11 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "auth_request": {"tool": "bash", "input": {"command": "ls"}, "wait_seconds": 0},
         "channel_send": {"message": "@bob hi"},
         "feedback_submit": {"text": "this was easy"},
+        "memory_write": {"key": "auth", "value": "JWT", "tier": "core", "source": {"messages": [], "class": "agent"}},
+        "memory_forget": {"key": "auth"},
+        "note_write": {"content": "Tokens expire.", "title": "Auth"},
+        "todo_add": {"text": "Review PR 12"},
+        "todo_done": {"id": 1},
         "my_inbox_ack": {"ids": ["m1"]},
         "my_status_set": {"task": "PR 12", "state": "reviewing", "metadata": {"file": "a.py"}},
         "handover_write": {"done": "all of a.py", "next": "b.py", "open": "what of c?", "files": ["a.py"]},

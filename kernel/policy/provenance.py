@@ -1,0 +1,95 @@
+"""Where an item of memory is from: its messages, and the class that it is trusted as. Pure.
+
+The classes are user, agent, tool and web, the most trusted first. An item is trusted as the least of what it was made
+of: the messages that are its source, and what the agent read through tools before it wrote. Only a text that stands
+word for word in one of those messages is that message's, whatever was read meanwhile. Nobody raises a class by saying
+so; an id that the agent was never given is refused.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, cast
+
+from protocol.agent_memory import CLASSES, Source, SourceClass, least
+from protocol.errors import Refused
+from protocol.message import SYSTEM, USER
+from protocol.tools import BUILT_IN, CONTEXT_TOOLS
+
+_READING: Final = ("_read", "_search", "_recall", "_ask", "_history", "_list", "_inbox")
+"""How context tools end that show words of others."""
+_FROM_WEB: Final = re.compile(r"web|fetch|browse|http|url", re.IGNORECASE)
+"""In names of tools that bring what strangers wrote."""
+_TOLD_TRUST: Final = re.compile(r'"(?:trust|class)"\s*:\s*"(user|agent|tool|web)"')
+_OF_OWN_MEMORY: Final = ("memory_read", "memory_recall")
+
+
+class GivenMessage(NamedTuple):
+    """A message that an agent was given, or could read."""
+
+    id: str
+    kind: str
+    sender: str
+    text: str
+
+
+class ToolResult(NamedTuple):
+    """What a tool showed to an agent. ``name`` is without its server."""
+
+    name: str
+    text: str
+
+
+def class_of_message(message: GivenMessage) -> SourceClass:
+    """A person's words and those of a workflow's file are the user's; everybody else is an agent."""
+    if message.sender == USER or (message.sender == SYSTEM and message.kind == "kickoff"):
+        return "user"
+    return "agent"
+
+
+def class_of_result(result: ToolResult) -> SourceClass:
+    """The least that the result may be from: as it says itself, or as its tool's name does."""
+    told = least(cast("list[SourceClass]", _TOLD_TRUST.findall(result.text)))
+    if result.name in _OF_OWN_MEMORY:
+        return told
+    if result.name in CONTEXT_TOOLS:
+        return least([told, "agent"]) if result.name.endswith(_READING) else "user"
+    if _FROM_WEB.search(result.name) and result.name not in BUILT_IN:
+        return "web"
+    return "web" if told == "web" else "tool"
+
+
+def source_of(
+    value: str,
+    claimed: Source | None,
+    instruction: Iterable[str],
+    given: Mapping[str, GivenMessage],
+    results: Iterable[ToolResult],
+) -> Source:
+    """The source of ``value``, as an agent writes it that claims one, or none: then the messages of its instruction.
+
+    ``given``: those of the messages named that it was given, by id. Raises Refused (bad_request).
+    """
+    named = claimed.messages if claimed is not None and claimed.messages else tuple(instruction)
+    for one in named:
+        if one not in given:
+            hint = "name messages that reached you, or leave source out: it is your instruction's messages then"
+            raise Refused("bad_request", f"{one[:40]!r} is no message that you were given", hint)
+    messages = [given[one] for one in dict.fromkeys(named)]
+    wanted = _plain(value)
+    if any(wanted in _plain(one.text) for one in messages):
+        read: SourceClass = "user"
+    else:
+        read = least(class_of_result(one) for one in results)
+    claim: SourceClass = "user" if claimed is None else claimed.class_
+    return Source(
+        messages=tuple(one.id for one in messages), class_=least([claim, read, *map(class_of_message, messages)])
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def chosen(what: str, source: Source) -> bool:
+    """Return whether ``purge --source WHAT`` means an item of this source: a message's id, or a class."""
+    return source.class_ == what if what in CLASSES else what in source.messages
