@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
+from protocol.agent_memory import Tier
 from protocol.budget import AgentBudget
 
 Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "mock"]
@@ -63,8 +64,6 @@ QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)]
-MemoryTier = Literal["core", "working", "archive"]
-"""As protocol.agent_memory has them, which reads times and is not for rules."""
 PromptTokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
@@ -104,9 +103,9 @@ class Memory(_Strict, frozen=True, kw_only=True):
     budget: PromptTokens = 2000
     """Tokens that all of it may take, as we estimate them; what has no room is left out, and listed by ``awk show
     INSTRUCTION --prompt``. ``0``: a prompt says nothing of it."""
-    auto_load: tuple[MemoryTier, ...] = ("core",)
+    auto_load: tuple[Tier, ...] = ("core",)
     """The tiers whose items are in every prompt."""
-    search: tuple[MemoryTier, ...] = ("working",)
+    search: tuple[Tier, ...] = ("working",)
     """The tiers that are searched with the instruction's text: what is found is in its prompt."""
     archive: Literal["on_demand"] = "on_demand"
     """What is in neither of these comes into a prompt by ``memory_recall`` alone."""

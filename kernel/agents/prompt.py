@@ -176,8 +176,8 @@ def _folded(text: str) -> str:
 
 
 def trust_of(said: Message) -> PromptTrust:
-    """The class of whoever said it; a schedule says the user's words."""
-    if said.sender == USER or said.kind == "due":
+    """The class of whoever said it; a kickoff and a schedule are words of the user's files."""
+    if said.sender == USER or said.kind in ("kickoff", "due"):
         return "user"
     return "system" if said.sender == SYSTEM else "agent"
 

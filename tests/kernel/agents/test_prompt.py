@@ -124,7 +124,13 @@ def test_what_is_the_same_for_the_agents_next_work_comes_first() -> None:
 
 @pytest.mark.parametrize(
     ("sender", "kind", "trust"),
-    [("user", "said", "user"), ("bob", "said", "agent"), ("system", "due", "user"), ("system", "kickoff", "system")],
+    [
+        ("user", "said", "user"),
+        ("bob", "said", "agent"),
+        ("system", "due", "user"),
+        ("system", "kickoff", "user"),
+        ("system", "system", "system"),
+    ],
 )
 def test_a_part_says_how_far_its_source_is_trusted(sender: str, kind: MessageKind, trust: str) -> None:
     """A colleague's words are not the user's; the least trusted of several counts."""
