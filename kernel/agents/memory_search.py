@@ -8,6 +8,7 @@ A search looks at a bounded number of items, those with the rare words of the qu
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final, NamedTuple
 
 from kernel.agents.memory_prompt import Known
@@ -18,9 +19,9 @@ from kernel.store.agents import AgentRecord
 from protocol.agent import Memory
 from protocol.memory_files import StoredEntry
 
-ITEMS: Final = 500
-"""Items of which a search reads the words: those of rare words first, of common words the newest."""
-FOUND: Final = 50
+ITEMS: Final = 200
+"""Items of which a search reads the words: those of rare words first, of common words the newest files' newest."""
+FOUND: Final = 25
 """Items that a search finds at most; how many of them have room, the budget says."""
 QUERY_CHARACTERS: Final = 4000
 """Of an instruction's text, what is searched with."""
@@ -36,7 +37,7 @@ class _File(NamedTuple):
 
 
 class _Index(NamedTuple):
-    """All of one agent's items, as they were read."""
+    """All of one agent's items, as they were read; the files with the newest ones first."""
 
     memory: tuple[StoredEntry, ...]
     by_tier: dict[str, list[StoredEntry]]
@@ -85,7 +86,8 @@ class Memories:
             seen = tuple(map(id, entries))  # an id is one of something that lives: the index keeps the items
             known = old.files.get(name)
             files[name] = known if known is not None and known.seen == seen else _file(entries, seen)
-        index = self._indexes[at] = _Index(memory, by_tier, files)
+        newest_first = sorted(files.items(), key=lambda item: -item[1].entries[0].written_ms)
+        index = self._indexes[at] = _Index(memory, by_tier, dict(newest_first))
         return index
 
 
@@ -108,10 +110,8 @@ def _search(files: Sequence[_File], here: str, text: str, now_ms: int) -> Iterat
     chosen = within_budget(holding, ITEMS)
     candidates: dict[int, StoredEntry] = {}
     for word in (*chosen.whole, *chosen.newest):
-        room = chosen.newest.get(word, ITEMS)
-        hits = [file.entries[number] for file in files for number in file.holding.get(word, ())[:room]]
-        hits.sort(key=lambda one: -one.written_ms)
-        candidates |= {id(one): one for one in hits[:room] if _visible(one, here)}
+        hits = (file.entries[number] for file in files for number in file.holding.get(word, ()))
+        candidates |= {id(one): one for one in islice(hits, chosen.newest.get(word, ITEMS)) if _visible(one, here)}
     kept = list(candidates.values())
     total = sum(len(file.entries) for file in files)
     corpus = Corpus(total, sum(file.words for file in files) / max(total, 1), holding)
