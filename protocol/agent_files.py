@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from protocol.agent_memory import BY_HAND, Item, Note, Source, SourceClass, Tier, Visibility
+from protocol.agent_memory import Entry, Item, Note, SourceClass, Tier
 from protocol.memory_files import StoredEntry
 
 
@@ -19,20 +19,10 @@ class _Document(_Body, frozen=True, kw_only=True):
     schema: str
 
 
-class MemoryRow(_Body, frozen=True, kw_only=True):
-    """One entry. ``file`` is in the folder ``memory/``; ``trust`` is that of the least of its sources.
+class MemoryRow(Entry, frozen=True, kw_only=True):
+    """An entry as it is told. ``trust`` is that of the least of its sources, ``file`` in the folder ``memory/``."""
 
-    ``source`` is None where a person wrote it by hand; ``at`` None where the entry does not say when it was written.
-    """
-
-    key: str
-    value: str
-    tier: Tier
-    visibility: Visibility
-    space_only: str | None = None
-    source: Source | None
     trust: SourceClass
-    at: str | None = None
     file: str
 
 
@@ -49,20 +39,7 @@ class MemoryReport(_Document, frozen=True, kw_only=True):
 
 def memory_rows(kept: Iterable[StoredEntry]) -> tuple[MemoryRow, ...]:
     """Entries as they are told."""
-    return tuple(
-        MemoryRow(
-            key=entry.key,
-            value=entry.value,
-            tier=entry.tier,
-            visibility=entry.visibility,
-            space_only=entry.space_only,
-            source=None if entry.source == BY_HAND else entry.source,
-            trust=entry.trust,
-            at=entry.at,
-            file=file,
-        )
-        for entry, file, _, _ in kept
-    )
+    return tuple(MemoryRow(**msgspec.structs.asdict(one.entry), trust=one.entry.trust, file=one.file) for one in kept)
 
 
 class NoteRow(_Body, frozen=True, kw_only=True):

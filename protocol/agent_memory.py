@@ -21,8 +21,8 @@ file. What is no item is kept as it is.
 
 import json
 import re
+from calendar import timegm
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Final, Literal, NamedTuple, cast
 
 import msgspec
@@ -47,7 +47,9 @@ _KEYS: Final = frozenset({"value", "tier", "visibility", "space_only", "source",
 _SOURCE_KEYS: Final = frozenset({"messages", "class", "by"})
 _MESSAGE: Final = re.compile(r"m[1-9][0-9]{0,17}", re.ASCII)
 _PLACE: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}:[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
-_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,6})?Z", re.ASCII)
+_TIME: Final = re.compile(
+    r"(\d{4})-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])T([01]\d|2[0-3]):([0-5]\d):([0-5]\d)(?:\.(\d{3})\d{0,3})?Z", re.ASCII
+)
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -64,7 +66,7 @@ class Source(msgspec.Struct, frozen=True):
 BY_HAND: Final = Source()
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True):
     """One thing the agent knows. ``space_only`` is the one space (``review:main``) that it is for; ``at`` when it was
     written, as RFC 3339 in UTC, where that is said."""
 
@@ -151,9 +153,11 @@ def entry_of(key: str, value: object, file: str) -> Entry:
 
 def time_ms(at: str) -> int:
     """A time of an entry as milliseconds since 1970. Raises ValueError where it is none."""
-    if not _TIME.fullmatch(at):
+    match = _TIME.fullmatch(at)
+    if match is None:
         raise ValueError(at)
-    return round(datetime.fromisoformat(at).timestamp() * 1000)
+    year, month, day, hour, minute, second = map(int, match.groups()[:6])
+    return timegm((year, month, day, hour, minute, second)) * 1000 + int(match[7] or 0)
 
 
 def _source(key: str, said: object) -> Source:

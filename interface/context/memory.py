@@ -1,5 +1,7 @@
 """The memory of an agent in its files, where no kernel lives: found, set, removed (protocol.memory_files decides)."""
 
+from msgspec.structs import replace
+
 from interface.context.agent_dir import AgentDir, open_context, unwritable
 from interface.context.safe_dir import SafeDir, Unusable
 from interface.failure import Failure
@@ -38,8 +40,13 @@ def set_(
             memory, texts = _read(folder)
             old = memory.find(key)
             was = old.entry if old is not None else Entry(key, value)
-            new = was._replace(
-                value=value, tier=tier or was.tier, visibility=visibility or was.visibility, source=BY_HAND, at=None
+            new = replace(
+                was,
+                value=value,
+                tier=tier or was.tier,
+                visibility=visibility or was.visibility,
+                source=BY_HAND,
+                at=None,
             )
             stored, changes = with_entry(texts, old, new)
             _write(folder, changes)

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from msgspec.structs import replace
 
 from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES, Entry, EntryRejected, Source, file_of
 from protocol.memory_files import FULL_CHARACTERS, Unchangeable, parse, together, with_entry, without_entries
@@ -91,7 +92,7 @@ TestHistories = Histories.TestCase
 def test_an_entry_takes_the_place_of_another_in_whatever_form_it_was(old: Entry, new: Entry) -> None:
     """Short, long, of another tier: nothing of the old one is left."""
     stored, texts = with_entry({}, None, old)
-    renamed = new._replace(key=old.key)
+    renamed = replace(new, key=old.key)
     after, changes = with_entry(texts, stored, renamed)
     left = {file: text for file, text in {**texts, **changes}.items() if text}
     found = together({file: parse(text, file) for file, text in left.items()})
@@ -108,7 +109,7 @@ def test_what_cannot_be_read_is_never_written_over() -> None:
     shared = "a: &x {value: one}\nb: *x\n"
     (one, _) = parse(shared, "working.yaml").entries
     with pytest.raises(Unchangeable):
-        with_entry({"working.yaml": shared}, one, one.entry._replace(value="two"))
+        with_entry({"working.yaml": shared}, one, replace(one.entry, value="two"))
     with pytest.raises(EntryRejected):
         with_entry({}, None, Entry("k", "half \ud83d"))
 

@@ -15,6 +15,8 @@ from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 from protocol.names import AgentKey, AgentName
 
+pytestmark = pytest.mark.promise("P45")
+
 
 class Clock:
     """Seconds that pass when they are told to."""

@@ -62,7 +62,7 @@ async def test_an_edit_by_hand_is_read_at_the_next_call_and_a_broken_file_is_tol
     (folder(kernel) / "memory/core.yaml").write_text("b: by hand\nc:\n  value: x\n  tire: y\n")
     read = await use(kernel, "memory_read")
     assert [(one["key"], one["trust"], one["source"]) for one in read["entries"]] == [
-        ("b", "user", None),
+        ("b", "user", {"messages": [], "class": "user", "by": ""}),
         ("a", "user", FROM_M1),
     ]
     assert read["skipped"][0].startswith(".agents/alice/memory/core.yaml:2: c: unknown tire")
