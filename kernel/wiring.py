@@ -24,6 +24,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -39,7 +40,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
-from kernel.services import landings, mirror, retention, timers, worktrees
+from kernel.services import landings, mirror, recall, retention, timers, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -52,6 +53,7 @@ from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
 from kernel.services.running_attempt import AttemptServices
@@ -99,6 +101,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     runs: Runs
     retention: Retention
     mirror: Mirror
+    recall: Recall
     memory_spaces: MemorySpaceCleanup
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
@@ -152,6 +155,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     queue = _landings(base, launcher, repository, trees)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
+    found_again = Recall(
+        path=str(base.state_dir / recall.FILE), reader=reader, wake=feed.new_wake(recall.WAKING), now_ms=clock.now_ms
+    )
     sweep = WorktreeSweep(
         repository=repository,
         trees=trees,
@@ -186,6 +192,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
+            memory=MemoryAccess(history=found_again),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -203,6 +210,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             homes=base.homes,
         ),
         mirror=files_mirror,
+        recall=found_again,
         memory_spaces=MemorySpaceCleanup(
             reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
         ),

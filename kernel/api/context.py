@@ -1,7 +1,7 @@
 """Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
 
 Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``.
+``files``, ``processes``, ``kernel``, ``memory``.
 """
 
 import inspect
@@ -18,6 +18,7 @@ from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
+from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.rule.draft import Draft
@@ -29,6 +30,7 @@ from kernel.store.transitions.append import Appended
 from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
+from kernel.store.turn_index import END, TurnFilter
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
@@ -38,8 +40,11 @@ from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
+from protocol.agent_memory import Entry, Tier
+from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
+from protocol.memory_files import Memory
 from protocol.names import AgentKey
 
 
@@ -56,6 +61,46 @@ class BackendHomes(Protocol):
 
     async def forget(self, agent: str | None, space: str | None) -> None:
         """Remove those of ``agent`` (its key), those in ``space``, or of one in the other. Raises nothing."""
+        ...
+
+
+class History(Protocol):
+    """What agents said, were told and did, and what they keep, as it is found again. Each raises Refused."""
+
+    async def search(
+        self, agent: str, query: str, *, limit: int, offset: int = 0, since_ms: int = 0, until_ms: int = END
+    ) -> HistoryFound:
+        """The turns of an agent (its key) that answer ``query`` best."""
+        ...
+
+    async def read(self, wanted: TurnFilter, limit: int, before: int | None = None) -> HistoryPage:
+        """The newest turns of an agent, or those before one, oldest first."""
+        ...
+
+    async def find(
+        self,
+        agent: str,
+        memory: Memory,
+        query: str,
+        limit: int,
+        tiers: Iterable[Tier] = ...,
+        counts: Callable[[Entry], bool] = ...,
+    ) -> Found:
+        """Of all that an agent keeps, what answers ``query`` best, by its place in ``memory``."""
+        ...
+
+    async def redo(self) -> None:
+        """Remove from the index what was removed from the log. Raises nothing."""
+        ...
+
+    async def purge(
+        self, agent: str | None, *, messages: Iterable[int] = (), instructions: Iterable[int] = (), kept: bool = False
+    ) -> int:
+        """Remove these messages and steps, and what an agent keeps, from the index; no byte is left."""
+        ...
+
+    async def reindex(self, agent: str | None) -> Reindexed:
+        """Make the index anew, of one agent or of all."""
         ...
 
 
@@ -259,13 +304,20 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: ShutdownControl
 
 
+class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
+    """What agents can find again."""
+
+    history: History
+
+
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The four records together."""
+    """The five records together."""
 
     store: StoreAccess
     files: ProjectFiles
     processes: ProcessControl
     kernel: KernelControl
+    memory: MemoryAccess
 
     def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
         """The records that ``handler`` names as parameters, by their names."""

@@ -97,6 +97,13 @@ class Ranked(NamedTuple):
     score: float
 
 
+class Found(NamedTuple):
+    """Places in what was given to be searched, the best first, of ``total`` that were ranked."""
+
+    ranked: tuple[Ranked, ...]
+    total: int
+
+
 def recency(at_ms: int | None, now_ms: int) -> float:
     """1 for what is new, and half of it for each half-life that has passed."""
     return 1.0 if at_ms is None else 2.0 ** (-max(0, now_ms - at_ms) / HALF_LIFE_MS)

@@ -9,7 +9,7 @@ up, is shown there and not here, so that what is here adds up to what this one c
 """
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -277,3 +277,56 @@ def as_input(call: ToolCall) -> dict[str, object]:
     except (msgspec.DecodeError, RecursionError):
         value = bytes(call.args).decode("utf-8", "replace")
     return cast("dict[str, object]", value) if isinstance(value, dict) else {"arguments": value}
+
+
+class StepCall(NamedTuple):
+    """One call of a step, and what came of it, without secrets; None: it never came back."""
+
+    tool: str
+    input: str
+    output: str | None
+
+
+class Step(NamedTuple):
+    """A reply with all its calls. ``k`` is that of its first entry."""
+
+    k: int
+    at_ms: int
+    text: str
+    calls: tuple[StepCall, ...]
+
+
+def steps_of(conn: apsw.Connection, number: int) -> tuple[Step, ...]:
+    """The steps of an instruction over all its attempts, in order; those of another one that it took up are that
+    one's."""
+    steps: list[Step] = []
+    calls: tuple[ToolCall, ...] = ()
+    for row in conn.execute(TRANSCRIPT, {"id": number, "after": 0}):
+        k, at_ms, body, _ = cast("tuple[int, int, bytes, int]", row)
+        entry = _decode_done(body)
+        if entry.kind == "reply" or (entry.kind == "tool" and not steps):
+            calls = entry.shown_calls
+            steps.append(Step(k, at_ms, entry.shown_text if entry.kind == "reply" else "", ()))
+        if entry.kind == "reply":
+            # Those that never came back stay as they are.
+            steps[-1] = steps[-1]._replace(
+                calls=tuple(StepCall(bare_name(one.name), _args(one), None) for one in calls)
+            )
+        elif entry.kind == "tool":
+            steps[-1] = _with_result(steps[-1], calls, entry)
+    return tuple(steps)
+
+
+def _args(call: ToolCall) -> str:
+    return bytes(call.args).decode("utf-8", "replace")
+
+
+def _with_result(step: Step, calls: Sequence[ToolCall], entry: _Done) -> Step:
+    """``step`` with the result of one of its calls; of none of them it is one more."""
+    open_ = [place for place, one in enumerate(step.calls) if one.output is None]
+    place = next((at for at in open_ if at < len(calls) and entry.call_id in (None, calls[at].id)), None)
+    if place is None:
+        name = bare_name(entry.name or "?")
+        return step._replace(calls=(*step.calls, StepCall(name, "", entry.shown_text)))
+    done = step.calls[place]._replace(output=entry.shown_text)
+    return step._replace(calls=(*step.calls[:place], done, *step.calls[place + 1 :]))

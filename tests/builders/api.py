@@ -20,6 +20,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    MemoryAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -31,10 +32,11 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.store.attempts import Identity
 from kernel.store.database import MEMORY
-from kernel.store.feed import Feed
+from kernel.store.feed import Feed, Wake
 from kernel.store.idempotency import SingleFlight
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import append
@@ -308,6 +310,11 @@ async def serve_kernel(
             safe_mode=lambda: False,
             saved_notice=lambda: None,
             shutdown=shutdown,
+        ),
+        memory=MemoryAccess(
+            history=Recall(
+                path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000
+            )
         ),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)

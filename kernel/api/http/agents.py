@@ -13,7 +13,7 @@ import trio
 from kernel.agents.catalog import AgentScan, agent_from_request
 from kernel.agents.registration import file_spec
 from kernel.agents.sandbox import sandbox_state
-from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import agent_key, space_of
@@ -207,17 +207,18 @@ async def update(call: Request[AgentPatch], store: StoreAccess, files: ProjectFi
     return _info(files, looks, definition, None)
 
 
-async def rename(call: Request[AgentRename], store: StoreAccess, files: ProjectFiles) -> Response:
+async def rename(call: Request[AgentRename], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """POST /agents/:name/rename {to}: an agent made at run time becomes the one of a file, with what was said to it."""
     record = _ephemeral(store, files, call.args["name"])
     spec = file_spec(files.catalog.agent(call.body.to))
     await store.writer.commit(steering.rename, record.key, spec)
     await store.homes.forget(record.key, None)
+    await memory.history.reindex(record.key)
     await store.mirror.redo()
     return json_reply({"renamed": record.key, "to": spec.key})
 
 
-async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """DELETE /agents/:name: an agent that has nothing to do, and what was said to it.
 
     One made at run time, or one whose file is gone: files are deleted by whoever edits them. One made at run time that
@@ -234,6 +235,7 @@ async def delete(call: Request[None], store: StoreAccess, files: ProjectFiles) -
     key = AgentKey(name) if gone else _ephemeral(store, files, name).key
     await store.writer.commit(delete_agent, key)
     await store.homes.forget(key, None)
+    await memory.history.redo()
     await store.mirror.redo()
     return json_reply({"deleted": key})
 

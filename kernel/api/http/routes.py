@@ -8,6 +8,7 @@ from kernel.api.http import (
     archives,
     documents,
     events,
+    history,
     instructions,
     merges,
     messages,
@@ -33,6 +34,7 @@ from protocol.api.agents import (
     Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
+from protocol.api.history import HistoryFound, HistoryPage, Recalled, Reindexed
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -108,6 +110,11 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
+    Route("GET", "/agents/<name>/thread", history.thread, HistoryPage),
+    Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound),
+    Route("GET", "/agents/<name>/memory/search", history.search_memory, Recalled),
+    Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
+    Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
     Route("GET", "/ps", agents.ps, Ps),
     Route("GET", "/needs", needs.list_, NeedList),
     Route("GET", "/workflows", workflows.list_, WorkflowList),

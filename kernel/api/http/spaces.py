@@ -2,7 +2,7 @@
 
 import msgspec
 
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_at
 from kernel.api.http.workflows import not_running
@@ -71,7 +71,7 @@ async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) 
     return MemberList(space=place_of(space), members=tuple(rows))
 
 
-async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Response:
     """POST /spaces/:space/clear?run=&force=1: remove from the disk the words of what was said and done there.
 
     Of a workflow those of all its runs with that tag, or of the one that is named (r12). Working trees of ended runs go
@@ -94,6 +94,7 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
     body = await store.writer.commit(once, call.request_key, change, status=200)
     for one in spaces:
         await store.homes.forget(None, one)
+    await memory.history.redo()
     await store.mirror.redo()
     return Response(200, body)
 

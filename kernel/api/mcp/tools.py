@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, documents, memory, messaging, resources, tasks, trees, voting
+from kernel.api.mcp import approvals, documents, history, memory, messaging, resources, tasks, trees, voting
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
+from protocol.api.history import HistoryFound, HistoryPage, Recalled
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.tools import AUTH_REQUEST, ToolScope
 
@@ -253,6 +254,27 @@ _ROWS: Final = (
         handler=tasks.team_task_split,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="history_search",
+        description="Find by words what was said to you, what you said and what you did, with what stood beside it.",
+        asks=history.HistorySearchArguments,
+        gives=HistoryFound,
+        handler=history.history_search,
+    ),
+    Tool(
+        name="history_read",
+        description="Read what was said to you, what you said and did, the newest. Unless next is null there is more.",
+        asks=history.HistoryReadArguments,
+        gives=HistoryPage,
+        handler=history.history_read,
+    ),
+    Tool(
+        name="memory_recall",
+        description="Find what you keep in memory by words, the best first. What is newer counts more.",
+        asks=history.MemoryRecallArguments,
+        gives=Recalled,
+        handler=history.memory_recall,
     ),
     Tool(
         name="memory_read",

@@ -51,6 +51,8 @@ CONTRACT = {
     "DELETE /spaces/<space>/documents/<path:path>", "GET /spaces/<space>/document-history/<path:path>",
     "GET /spaces/<space>/document-blame/<path:path>", "GET /spaces/<space>/document-diff/<path:path>",
     "GET /spaces/<space>/suggestions", "GET /spaces/<space>/suggestions/<id>",
+    "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
+    "POST /agents/<name>/reindex", "POST /reindex",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 
@@ -133,6 +135,8 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "team_task_done", "team_task_fail", "team_task_split",
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
+        "history_search", "history_read", "memory_recall",
+        "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
     }  # fmt: skip
 
 
@@ -169,7 +173,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
         await kernel.plan_trees()
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
     path = re.sub(r"<(?:path:)?(\w+)>", lambda match: known[match[1]], route.path)
-    answer = await kernel.ask("GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice"))
+    answer = await kernel.ask(
+        "GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice&query=hi")
+    )
     assert answer.status == 200
     if route.answers is None:
         stream = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"

@@ -45,6 +45,7 @@ async def test_the_sdks_client_lists_and_calls_our_tools(kernel: ServedKernel, m
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
         "team_task_plan", "team_task_list", "team_task_claim", "team_task_done", "team_task_fail", "team_task_split",
         "memory_read", "memory_write", "memory_forget", "note_write", "note_read", "todo_list", "todo_add", "todo_done",
+        "history_search", "history_read", "memory_recall",
     }  # fmt: skip
     assert all(tool.annotations for tool in tools)
     assert [tool.name for tool in tools if not tool.output_schema] == ["auth_request"]
@@ -66,6 +67,9 @@ async def test_every_tool_gives_what_its_schema_says(kernel: ServedKernel, mode:
         "feedback_submit": {"text": "this was easy"},
         "memory_write": {"key": "auth", "value": "JWT", "tier": "core", "source": {"messages": [], "class": "agent"}},
         "memory_forget": {"key": "auth"},
+        "memory_recall": {"query": "auth"},
+        "history_search": {"query": "work"},
+        "history_read": {"limit": 5, "since": "2020-01-01"},
         "note_write": {"content": "Tokens expire.", "title": "Auth"},
         "todo_add": {"text": "Review PR 12"},
         "todo_done": {"id": 1},

@@ -1,0 +1,72 @@
+"""What an agent said, was told, did and keeps, as people search and read it; and the index of it made anew."""
+
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.api.http.route import Request
+from kernel.api.http.spaces import agent_key, known_space
+from kernel.api.recalled import QUERY_CHARACTERS, READ_LIMIT, SEARCH_LIMIT, SEARCHED_TIERS, recalled, time_of
+from kernel.store import agents
+from kernel.store.turn_index import END, TurnFilter
+from protocol.agent_memory import TIERS
+from protocol.api.history import HistoryFound, HistoryPage, Recalled, Reindexed
+from protocol.errors import Refused
+from protocol.names import AgentKey
+
+
+async def thread(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> HistoryPage:
+    """GET /agents/:name/thread?space=&since=&until=&limit=&before=: its turns, the newest; oldest of a page first."""
+    key = _known(call.args["name"], store, files)
+    space = None if "space" not in call.query else known_space(store, files, call.query["space"])
+    since, until = time_of(call.query.get("since"), 0), time_of(call.query.get("until"), END)
+    before = call.number("before", 0) if "before" in call.query else None
+    limit = call.number("limit", 20, low=1, high=READ_LIMIT)
+    return await memory.history.read(TurnFilter(key, since, until, space), limit, before)
+
+
+async def search_thread(
+    call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
+) -> HistoryFound:
+    """GET /agents/:name/thread/search?query=&since=&until=&limit=&offset=: the turns that answer it best."""
+    return await memory.history.search(
+        _known(call.args["name"], store, files),
+        _query(call),
+        limit=call.number("limit", 20, low=1, high=SEARCH_LIMIT),
+        offset=call.number("offset", 0),
+        since_ms=time_of(call.query.get("since"), 0),
+        until_ms=time_of(call.query.get("until"), END),
+    )
+
+
+async def search_memory(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> Recalled:
+    """GET /agents/:name/memory/search?query=&limit=&archive=1: what it keeps that answers it best."""
+    key = _known(call.args["name"], store, files)
+    place = files.contexts.place(key, store.reader.now(agents.row, key))
+    limit = call.number("limit", 10, low=1, high=SEARCH_LIMIT)
+    tiers = TIERS if call.query.get("archive") == "1" else SEARCHED_TIERS
+    return await recalled(memory, files.contexts, place, _query(call), limit, tiers)
+
+
+async def reindex(_call: Request[None], memory: MemoryAccess) -> Reindexed:
+    """POST /reindex: the index of all agents, made anew."""
+    return await memory.history.reindex(None)
+
+
+async def reindex_agent(
+    call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
+) -> Reindexed:
+    """POST /agents/:name/reindex: what the index has of it, made anew."""
+    return await memory.history.reindex(_known(call.args["name"], store, files))
+
+
+def _query(call: Request[None]) -> str:
+    text = call.query.get("query", "")
+    if not text.strip() or len(text) > QUERY_CHARACTERS:
+        raise Refused("bad_request", f"query must be 1 to {QUERY_CHARACTERS} characters", "?query=what+was+said")
+    return text
+
+
+def _known(name: str, store: StoreAccess, files: ProjectFiles) -> AgentKey:
+    """The key of an agent that there is, or was. Raises Refused (unknown_agent)."""
+    key = agent_key(store, name)
+    if store.reader.now(agents.row, key) is None:
+        files.catalog.agent(name)
+    return key

@@ -1,0 +1,298 @@
+"""The index of what agents said, were told and did, and of what they keep: a database of its own, made from the log.
+
+Nothing in it is the only copy of anything, so whatever is wrong with it is mended by making it anew: a file that is
+damaged, of another version, or of another log is removed when it is opened. It holds no texts, only which words stand
+in which turn; texts are read where they are kept, so that what was removed there cannot be found here.
+
+Each agent has its own words: a word is indexed behind the number of the agent's shelf (``12xdeploy``). So no query of
+one agent touches what another one has, how often words occur is counted among its own, and a query costs what its own
+words cost. A common word stands in very many turns: of those only the newest are looked at
+(policy.recall.within_budget).
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final, Literal, NamedTuple, TypeVar, cast
+
+import apsw
+
+from kernel.store.database import check_integrity
+
+VERSION: Final = 1
+"""Raised with whatever is indexed otherwise; an index of another version is made anew."""
+BUDGET: Final = 20_000
+"""Postings that one query reads."""
+CANDIDATES: Final = 200
+"""Turns that are ranked; who asks for more of them asks more precisely."""
+INDEXED_CHARACTERS: Final = 32_000
+"""Of one turn."""
+
+Part = Literal["history", "memory"]
+T = TypeVar("T")
+
+SCHEMA: Final = """
+CREATE TABLE progress (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  log TEXT NOT NULL,                 -- which log it is made of
+  message INTEGER NOT NULL,          -- up to here messages are in it,
+  event INTEGER NOT NULL,            -- and the steps of which events tell up to here;
+  instruction INTEGER NOT NULL,      -- those of older instructions up to here,
+  last_instruction INTEGER NOT NULL, -- of which this is the last
+  unscrubbed INTEGER NOT NULL DEFAULT 0      -- bytes of what was removed may be left
+) STRICT;
+CREATE TABLE shelves (
+  id INTEGER PRIMARY KEY,
+  agent TEXT NOT NULL,               -- key
+  part TEXT NOT NULL CHECK (part IN ('history', 'memory')),
+  texts INTEGER NOT NULL DEFAULT 0,
+  words INTEGER NOT NULL DEFAULT 0,
+  UNIQUE (agent, part)
+) STRICT;
+CREATE TABLE spaces (id INTEGER PRIMARY KEY, space TEXT NOT NULL UNIQUE) STRICT;
+CREATE TABLE turns (
+  id INTEGER PRIMARY KEY,            -- of its words, too
+  shelf INTEGER NOT NULL,
+  space INTEGER NOT NULL,
+  kind INTEGER NOT NULL CHECK (kind IN (0, 1)),  -- a message, a step
+  number INTEGER NOT NULL,           -- of the message, or of the instruction that the step is of
+  k INTEGER NOT NULL,                -- of the step's first entry
+  at_ms INTEGER NOT NULL,
+  words INTEGER NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX turns_of ON turns (shelf, kind, number, k);
+CREATE INDEX turns_at ON turns (shelf, at_ms, id);
+CREATE INDEX turns_beside ON turns (shelf, space, kind, at_ms, id);
+CREATE VIRTUAL TABLE turn_words USING fts5 (words, content = '', contentless_delete = 1, detail = none,
+  tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* P* C*'");
+CREATE TABLE kept (
+  id INTEGER PRIMARY KEY,            -- of its words, too
+  shelf INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  tier TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  words INTEGER NOT NULL,
+  UNIQUE (shelf, name)
+) STRICT;
+CREATE VIRTUAL TABLE kept_words USING fts5 (words, content = '', contentless_delete = 1, detail = none,
+  tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* P* C*'");
+"""
+_PRAGMAS: Final = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = NORMAL;
+PRAGMA temp_store = MEMORY;
+PRAGMA cache_size = -16384;
+PRAGMA secure_delete = ON;
+PRAGMA journal_size_limit = 67108864;
+"""
+_FLAGS: Final = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+_SUFFIXES: Final = ("", "-wal", "-shm", "-journal")
+BROKEN: Final = (apsw.CorruptError, apsw.NotADBError, apsw.SQLError, apsw.IOError, apsw.CantOpenError)
+"""What a damaged index answers, or one that was removed: it is to be made anew."""
+UNWRITABLE: Final = (apsw.FullError, apsw.BusyError, apsw.ReadOnlyError)
+"""Nothing is wrong with the index, and nothing can be written to it now."""
+
+
+class IndexBroken(Exception):
+    """The index cannot be used any more, and is to be made anew. The text says what was found."""
+
+
+class IndexUnwritable(Exception):
+    """Nothing can be written to the index for now: its disk is full, or not writable."""
+
+
+def open_index(path: str, log: str) -> tuple[apsw.Connection, str | None]:
+    """Open the index at ``path`` of the log called ``log``; one that cannot be used is removed, and an empty one made.
+
+    Returns why it is empty; None: it goes on where it was. Raises IndexUnwritable.
+    """
+    why = None
+    if os.path.exists(path):
+        try:
+            return _connect(path, log), None
+        except (IndexBroken, *BROKEN) as error:
+            why = str(error)
+    try:
+        remove(path)
+        conn = apsw.Connection(path, flags=_FLAGS)
+        conn.execute(_PRAGMAS).fetchall()
+        with conn:
+            conn.execute(SCHEMA).fetchall()
+            conn.execute(BEGIN_PROGRESS, (log,))
+            conn.pragma("user_version", VERSION)
+    except (*BROKEN, *UNWRITABLE, OSError) as error:
+        raise IndexUnwritable(f"{path}: {error}") from error
+    return conn, why or "there was none"
+
+
+def remove(path: str) -> None:
+    """Remove the index, with all that SQLite keeps beside it. Raises OSError."""
+    for suffix in _SUFFIXES:
+        with suppress(FileNotFoundError):
+            os.unlink(path + suffix)
+
+
+BEGIN_PROGRESS: Final = """
+INSERT INTO progress (id, log, message, event, instruction, last_instruction) VALUES (1, ?, 0, 0, 0, 0)
+"""
+
+
+def _connect(path: str, log: str) -> apsw.Connection:
+    """Raises IndexBroken, apsw.Error."""
+    conn = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        conn.set_busy_timeout(1000)
+        version = int(conn.pragma("user_version") or 0)
+        if version != VERSION:
+            raise IndexBroken(f"it is of version {version}, and this program's is {VERSION}")
+        conn.execute(_PRAGMAS).fetchall()
+        if (found := check_integrity(conn)) is not None:
+            raise IndexBroken(f"it is damaged: {found}")
+        if progress(conn).log != log:
+            raise IndexBroken("it was made of another log")
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+class Index:
+    """An open index: one connection that writes, and further ones for questions. Each is one thread's at a time.
+
+    One that turned out to be broken is left to itself: nobody closes what a thread may still use.
+    """
+
+    def __init__(self, path: str, log: str) -> None:
+        """Raises IndexUnwritable."""
+        self._path = path
+        self._writer, self.why_empty = open_index(path, log)
+        self._idle: list[apsw.Connection] = []
+        self._place = os.stat(path).st_ino
+
+    def ask(self, question: Callable[[apsw.Connection], T]) -> T:
+        """Answer a question on one snapshot. Raises IndexBroken, IndexUnwritable."""
+        conn = self._idle.pop() if self._idle else None
+        try:
+            self._check_place()
+            conn = conn or _reader(self._path)
+            conn.execute("BEGIN")
+            return question(conn)
+        except BROKEN as error:
+            raise IndexBroken(str(error)) from error
+        except UNWRITABLE as error:
+            raise IndexUnwritable(str(error)) from error
+        finally:
+            if conn is not None:
+                if conn.in_transaction:
+                    conn.execute("ROLLBACK")
+                self._idle.append(conn)
+
+    def change(self, change: Callable[[apsw.Connection], T]) -> T:
+        """Change it. Raises IndexBroken, IndexUnwritable."""
+        try:
+            self._check_place()
+            return change(self._writer)
+        except BROKEN as error:
+            raise IndexBroken(str(error)) from error
+        except UNWRITABLE as error:
+            raise IndexUnwritable(str(error)) from error
+
+    def _check_place(self) -> None:
+        try:
+            found = os.stat(self._path).st_ino
+        except FileNotFoundError:
+            raise IndexBroken("it was removed") from None
+        if found != self._place:
+            raise IndexBroken("it was replaced by another file")
+
+
+def _reader(path: str) -> apsw.Connection:
+    conn = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READWRITE)
+    conn.set_busy_timeout(1000)
+    conn.execute("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -16384;").fetchall()
+    return conn
+
+
+class Progress(NamedTuple):
+    """How far the log is in the index."""
+
+    log: str
+    message: int
+    event: int
+    instruction: int
+    last_instruction: int
+
+
+PROGRESS: Final = "SELECT log, message, event, instruction, last_instruction FROM progress WHERE id = 1"
+SET_PROGRESS: Final = """
+UPDATE progress SET message = :message, event = :event, instruction = :instruction,
+  last_instruction = :last_instruction WHERE id = 1
+"""
+
+
+def progress(conn: apsw.Connection) -> Progress:
+    """How far it is. Raises IndexBroken."""
+    row = conn.execute(PROGRESS).fetchone()
+    if row is None:
+        raise IndexBroken("it does not say how far it is")
+    return Progress(*cast("tuple[str, int, int, int, int]", row))
+
+
+ADD_SHELF: Final = "INSERT INTO shelves (agent, part) VALUES (?, ?) ON CONFLICT (agent, part) DO NOTHING"
+SHELF: Final = "SELECT id, texts, words FROM shelves WHERE agent = ? AND part = ?"
+COUNT: Final = "UPDATE shelves SET texts = texts + ?, words = words + ? WHERE id = ?"
+
+
+def number_in(conn: apsw.Connection, add: str, find: str, *key: str) -> int:
+    """The number of a row that is found by ``key``, and added where it is not there."""
+    row = conn.execute(find, key).fetchone()
+    if row is None:
+        conn.execute(add, key)
+        row = conn.execute(find, key).fetchone()
+    return int(cast("tuple[int]", row)[0])
+
+
+def shelved(shelf: int, found: Iterable[str]) -> str:
+    """Words as they are indexed for one shelf: nobody else can ask for them."""
+    return " ".join(f"{shelf}x{word}" for word in dict.fromkeys(found))
+
+
+MERGE: Final = "INSERT INTO turn_words (turn_words) VALUES ('optimize')"
+MERGE_KEPT: Final = "INSERT INTO kept_words (kept_words) VALUES ('optimize')"
+UNSCRUBBED: Final = "UPDATE progress SET unscrubbed = ? WHERE id = 1"
+OWES: Final = "SELECT unscrubbed FROM progress WHERE id = 1"
+
+
+def scrub(conn: apsw.Connection) -> bool:
+    """Leave no byte of what was removed in the file: it is rewritten. Returns whether all is done. Raises
+    apsw.Error."""
+    if not conn.execute(OWES).get:
+        return True
+    with conn:
+        # Else the words of what is gone stay in segments until these are merged some time.
+        conn.execute(MERGE)
+        conn.execute(MERGE_KEPT)
+    conn.execute("VACUUM").fetchall()
+    if conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()[0][0]:
+        return False
+    conn.execute(UNSCRUBBED, (0,))
+    conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return True
+
+
+DROP_PROGRESS: Final = "UPDATE progress SET message = 0, event = 0, instruction = 0, last_instruction = 0 WHERE id = 1"
+
+
+def begin_again(conn: apsw.Connection) -> None:
+    """Have the whole log looked at once more; what is in the index stays."""
+    conn.execute(DROP_PROGRESS)
+
+
+FIGURES: Final = "SELECT count(*), (SELECT count(*) FROM turns) FROM shelves WHERE part = 'history' AND texts > 0"
+FIGURES_OF: Final = "SELECT count(*), coalesce(sum(texts), 0) FROM shelves WHERE agent = ? AND part = 'history'"
+
+
+def figures(conn: apsw.Connection, agent: str | None) -> tuple[int, int]:
+    """How many agents and turns are in it."""
+    found = conn.execute(FIGURES) if agent is None else conn.execute(FIGURES_OF, (agent,))
+    return cast("tuple[int, int]", found.fetchone())

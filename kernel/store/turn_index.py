@@ -1,0 +1,289 @@
+"""The turns of agents in the index: found by their words, and read in their order."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, Literal, NamedTuple, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.recall import Corpus, relevance, weights, with_beside, within_budget
+from kernel.policy.word_forms import words
+from kernel.store.recall_index import (
+    ADD_SHELF,
+    BUDGET,
+    CANDIDATES,
+    COUNT,
+    INDEXED_CHARACTERS,
+    SET_PROGRESS,
+    SHELF,
+    UNSCRUBBED,
+    Progress,
+    number_in,
+    shelved,
+)
+
+Kind = Literal["message", "step"]
+_KINDS: Final[tuple[Kind, ...]] = ("message", "step")
+
+
+class Turn(NamedTuple):
+    """One turn as it is indexed: a message that ``agent`` said or was given, or a step: a reply with its calls and
+    their results. ``k`` is 0 of a message."""
+
+    agent: str
+    kind: Kind
+    number: int
+    k: int
+    space: str
+    at_ms: int
+    text: str
+
+
+ADD_SPACE: Final = "INSERT INTO spaces (space) VALUES (?) ON CONFLICT (space) DO NOTHING"
+SPACE: Final = "SELECT id FROM spaces WHERE space = ?"
+FIND_TURN: Final = "SELECT id, words FROM turns WHERE shelf = ? AND kind = ? AND number = ? AND k = ?"
+ADD_TURN: Final = """
+INSERT INTO turns (shelf, space, kind, number, k, at_ms, words) VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id
+"""
+DROP_TURN: Final = "DELETE FROM turns WHERE id = ?"
+ADD_WORDS: Final = "INSERT INTO turn_words (rowid, words) VALUES (?, ?)"
+DROP_WORDS: Final = "DELETE FROM turn_words WHERE rowid = ?"
+
+
+def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> int:
+    """Index ``turns``, those that are there and have grown anew, and remember ``upto``; one commit. Returns how many.
+
+    Raises apsw.Error.
+    """
+    added = 0
+    with conn:
+        for turn in turns:
+            shelf = number_in(conn, ADD_SHELF, SHELF, turn.agent, "history")
+            found = words(turn.text[:INDEXED_CHARACTERS])
+            kind = _KINDS.index(turn.kind)
+            row = conn.execute(FIND_TURN, (shelf, kind, turn.number, turn.k)).fetchone()
+            if row is not None:
+                number, length = cast("tuple[int, int]", row)
+                if length == len(found):
+                    continue
+                _drop_turn(conn, shelf, number, length)
+            space = number_in(conn, ADD_SPACE, SPACE, turn.space)
+            values = (shelf, space, kind, turn.number, turn.k, turn.at_ms, len(found))
+            number = int(conn.execute(ADD_TURN, values).get)
+            conn.execute(ADD_WORDS, (number, shelved(shelf, found)))
+            conn.execute(COUNT, (1, len(found), shelf))
+            added += 1
+        conn.execute(SET_PROGRESS, upto._asdict())
+    return added
+
+
+def _drop_turn(conn: apsw.Connection, shelf: int, number: int, length: int) -> None:
+    conn.execute(DROP_WORDS, (number,))
+    conn.execute(DROP_TURN, (number,))
+    conn.execute(COUNT, (-1, -length, shelf))
+
+
+class Place(NamedTuple):
+    """The place of a turn: its number in the index, and where its text is."""
+
+    id: int
+    kind: Kind
+    number: int
+    k: int
+    space: str
+    at_ms: int
+
+
+class Hit(NamedTuple):
+    """A turn, or something kept, that holds words of a query: their weight together, and how many words it has."""
+
+    place: Place
+    weight: float
+    words: int
+
+
+class Candidates(NamedTuple):
+    """What may answer a query, and the figures of all that can be found. ``common``: words of which only the newest
+    turns were looked at."""
+
+    found: tuple[Hit, ...]
+    corpus: Corpus
+    common: tuple[str, ...]
+
+
+NOTHING: Final = Candidates((), Corpus(0, 0.0, {}), ())
+HOLDING: Final = """
+SELECT count(*) FROM (SELECT rowid FROM turn_words WHERE turn_words MATCH ? ORDER BY rowid DESC LIMIT ?)
+"""
+NTH_NEWEST: Final = """
+SELECT rowid FROM turn_words WHERE turn_words MATCH ? ORDER BY rowid DESC LIMIT 1 OFFSET ?
+"""
+# Of each word its turns from a certain one on. What says most of them comes first, and of equals the newest.
+FIND: Final = """
+SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms, c.score, t.words
+FROM (SELECT f.rowid AS id, sum(q.value ->> 2) AS score
+    FROM json_each(:asked) AS q CROSS JOIN turn_words AS f
+    WHERE f.turn_words MATCH q.value ->> 0 AND f.rowid >= q.value ->> 1
+    GROUP BY f.rowid) AS c
+  CROSS JOIN turns AS t ON t.id = c.id CROSS JOIN spaces AS s ON s.id = t.space
+WHERE t.at_ms >= :since AND t.at_ms < :until
+ORDER BY c.score DESC, t.id DESC LIMIT :limit
+"""
+
+END: Final = 2**62
+_encode: Final = msgspec.json.Encoder().encode
+
+
+def search(
+    conn: apsw.Connection, agent: str, asked: Sequence[str], since_ms: int = 0, until_ms: int = END
+) -> Candidates:
+    """The turns of ``agent`` that hold words of ``asked``, the likeliest CANDIDATES of them."""
+    row = conn.execute(SHELF, (agent, "history")).fetchone()
+    if row is None:
+        return NOTHING
+    shelf, texts, length = cast("tuple[int, int, int]", row)
+    terms = {word: f'"{shelf}x{word}"' for word in asked}
+    holding = {word: int(conn.execute(HOLDING, (term, BUDGET + 1)).get) for word, term in terms.items()}
+    chosen = within_budget(holding, BUDGET)
+    corpus = Corpus(texts, length / max(texts, 1), holding)
+    weighted = weights(corpus)
+    first = {word: int(conn.execute(NTH_NEWEST, (terms[word], n - 1)).get) for word, n in chosen.newest.items()}
+    wanted = [(terms[word], first.get(word, 0), weighted[word]) for word in (*chosen.whole, *first)]
+    values = {"asked": _encode(wanted).decode(), "since": since_ms, "until": until_ms, "limit": CANDIDATES}
+    common = tuple(word for word, count in holding.items() if count and word not in chosen.whole)
+    found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
+    return Candidates(found, corpus, common)
+
+
+def _place(row: object) -> Place:
+    number, kind, of, k, space, at_ms = cast("tuple[int, int, int, int, str, int]", row)
+    return Place(number, _KINDS[kind], of, k, space, at_ms)
+
+
+BEFORE: Final = """
+SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms
+FROM turns AS o CROSS JOIN turns AS t INDEXED BY turns_beside
+  ON t.shelf = o.shelf AND t.space = o.space AND t.kind = o.kind AND (t.at_ms, t.id) < (o.at_ms, o.id)
+  CROSS JOIN spaces AS s ON s.id = t.space
+WHERE o.id = ? ORDER BY t.at_ms DESC, t.id DESC LIMIT 1
+"""
+AFTER: Final = """
+SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms
+FROM turns AS o CROSS JOIN turns AS t INDEXED BY turns_beside
+  ON t.shelf = o.shelf AND t.space = o.space AND t.kind = o.kind AND (t.at_ms, t.id) > (o.at_ms, o.id)
+  CROSS JOIN spaces AS s ON s.id = t.space
+WHERE o.id = ? ORDER BY t.at_ms, t.id LIMIT 1
+"""
+
+
+def beside(conn: apsw.Connection, turn: int) -> tuple[Place | None, Place | None]:
+    """The turns before and after this one, of its agent, space and kind."""
+    before, after = conn.execute(BEFORE, (turn,)).fetchone(), conn.execute(AFTER, (turn,)).fetchone()
+    return None if before is None else _place(before), None if after is None else _place(after)
+
+
+class RankedTurn(NamedTuple):
+    """A turn that answers a query, with the ones before and after it."""
+
+    place: Place
+    before: Place | None
+    after: Place | None
+    score: float
+
+
+def ranked(
+    conn: apsw.Connection, agent: str, asked: Sequence[str], since_ms: int = 0, until_ms: int = END
+) -> tuple[tuple[RankedTurn, ...], tuple[str, ...]]:
+    """The turns of ``agent`` that answer ``asked``, the best first, and which of its words are common."""
+    found = search(conn, agent, asked, since_ms, until_ms)
+    scores = {hit.place.id: relevance(hit.weight, hit.words, found.corpus.average_words) for hit in found.found}
+    around = {turn: beside(conn, turn) for turn in scores}
+    better = with_beside(scores, lambda turn: (one.id for one in around[turn] if one is not None))
+    turns = [RankedTurn(hit.place, *around[hit.place.id], better[hit.place.id]) for hit in found.found]
+    return tuple(sorted(turns, key=lambda one: (-one.score, -one.place.id))), found.common
+
+
+class TurnFilter(NamedTuple):
+    """Turns of an agent in a time; with ``space`` only those there."""
+
+    agent: str
+    since_ms: int = 0
+    until_ms: int = END
+    space: str | None = None
+
+
+class TurnPage(NamedTuple):
+    """Turns, oldest first, of ``total``. ``next``: the id of the first, where there are older ones."""
+
+    turns: tuple[Place, ...]
+    total: int
+    next: int | None
+
+
+NEWEST: Final = """
+SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms
+FROM shelves AS h CROSS JOIN turns AS t INDEXED BY turns_at ON t.shelf = h.id CROSS JOIN spaces AS s ON s.id = t.space
+WHERE h.agent = :agent AND h.part = 'history' AND t.at_ms >= :since_ms AND t.at_ms < :until_ms
+  AND (:space IS NULL OR s.space = :space)
+  AND (:before IS NULL OR (t.at_ms, t.id) < (SELECT b.at_ms, b.id FROM turns AS b WHERE b.id = :before))
+ORDER BY t.at_ms DESC, t.id DESC LIMIT :limit
+"""
+TOTAL: Final = """
+SELECT count(*) FROM shelves AS h CROSS JOIN turns AS t INDEXED BY turns_at ON t.shelf = h.id
+WHERE h.agent = :agent AND h.part = 'history' AND t.at_ms >= :since_ms AND t.at_ms < :until_ms
+  AND (:space IS NULL OR t.space = (SELECT s.id FROM spaces AS s WHERE s.space = :space))
+"""
+
+
+def newest(conn: apsw.Connection, wanted: TurnFilter, limit: int, before: int | None = None) -> TurnPage:
+    """The newest ``limit`` turns, or those before turn ``before``. Counts: ask in a thread."""
+    values = {**wanted._asdict(), "before": before, "limit": limit + 1}
+    rows = [_place(row) for row in conn.execute(NEWEST, values)]
+    more, rows = len(rows) > limit, rows[:limit]
+    return TurnPage(tuple(reversed(rows)), int(conn.execute(TOTAL, values).get), rows[-1].id if more else None)
+
+
+# Of a space all runs there ever were; of an agent all that it said and was told.
+SUSPECTS: Final = """
+SELECT t.id, t.kind, t.number, t.k, s.space, t.at_ms FROM spaces AS s CROSS JOIN turns AS t ON t.space = s.id
+WHERE (:space IS NULL OR s.space = :space OR substr(s.space, 1, length(:space) + 1) = :space || '#')
+  AND (:agent IS NULL OR t.shelf = (SELECT h.id FROM shelves AS h WHERE h.agent = :agent AND h.part = 'history'))
+  AND t.id > :after
+ORDER BY t.id LIMIT :limit
+"""
+OF_NUMBER: Final = """
+SELECT t.id FROM shelves AS h CROSS JOIN turns AS t ON t.shelf = h.id AND t.kind = :kind AND t.number = :number
+WHERE h.part = 'history' AND (:agent IS NULL OR h.agent = :agent)
+"""
+SIZE: Final = "SELECT shelf, words FROM turns WHERE id = ?"
+EMPTY_SPACES: Final = "DELETE FROM spaces WHERE NOT EXISTS (SELECT 1 FROM turns AS t WHERE t.space = spaces.id)"
+
+
+def suspects(
+    conn: apsw.Connection, *, space: str | None = None, agent: str | None = None, after: int = 0, limit: int = 5000
+) -> tuple[Place, ...]:
+    """Turns in a space, or of an agent, or all, in the order of the index: of which some may be gone from the log."""
+    values = {"space": space, "agent": agent, "after": after, "limit": limit}
+    return tuple(map(_place, conn.execute(SUSPECTS, values)))
+
+
+def turns_of(conn: apsw.Connection, agent: str | None, kind: Kind, number: int) -> tuple[int, ...]:
+    """The turns of a message or an instruction, of one agent or of all that have it."""
+    values = {"agent": agent, "kind": _KINDS.index(kind), "number": number}
+    return tuple(int(str(row[0])) for row in conn.execute(OF_NUMBER, values))
+
+
+def forget_turns(conn: apsw.Connection, turns: Iterable[int]) -> int:
+    """Remove these turns. Returns how many there were; recall_index.scrub has to follow. Raises apsw.Error."""
+    removed = 0
+    with conn:
+        for turn in turns:
+            row = conn.execute(SIZE, (turn,)).fetchone()
+            if row is not None:
+                shelf, length = cast("tuple[int, int]", row)
+                _drop_turn(conn, shelf, turn, length)
+                removed += 1
+        if removed:
+            conn.execute(EMPTY_SPACES)
+            conn.execute(UNSCRUBBED, (1,))
+    return removed

@@ -1,0 +1,98 @@
+"""What an agent said, was told and did, as it is searched and read again."""
+
+import msgspec
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    pass
+
+
+class HistoryCall(_Body, frozen=True, kw_only=True):
+    """A call of a tool with what came of it; null: it never came back. What is long is cut, with ``[cut]`` there."""
+
+    tool: str
+    input: str
+    output: str | None = None
+
+
+class HistoryTurn(_Body, frozen=True, kw_only=True):
+    """One turn: a message that the agent said or was given (``m12``), or a step of its work (``i4.3``).
+
+    A step is a reply with all its calls and their results. What is long is cut, with ``[cut]`` there.
+    """
+
+    id: str
+    at: str
+    space: str
+    sender: str
+    to: tuple[str, ...] = ()
+    text: str
+    calls: tuple[HistoryCall, ...] = ()
+
+
+class HistoryHit(_Body, frozen=True, kw_only=True):
+    """A turn that was found, with the ones before and after it."""
+
+    turn: HistoryTurn
+    before: HistoryTurn | None = None
+    after: HistoryTurn | None = None
+    score: float
+
+
+class HistoryFound(msgspec.Struct, frozen=True, kw_only=True):
+    """``history_search``: the best first, of ``total`` that were ranked. ``next`` goes into ``offset``; null: that is
+    all.
+
+    ``common``: words that stand in so many turns that only the newest of these were looked at. ``behind``: the log is
+    still being indexed, and the rest is not found yet.
+    """
+
+    agent: str
+    found: tuple[HistoryHit, ...]
+    total: int
+    next: int | None = None
+    common: tuple[str, ...] = ()
+    behind: bool = False
+    schema: str = "awk/history-search/1"
+
+
+class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """``history_read``: turns, oldest first, of ``total``. ``next`` goes into ``before``; null: none is older."""
+
+    agent: str
+    turns: tuple[HistoryTurn, ...]
+    total: int
+    next: int | None = None
+    behind: bool = False
+    schema: str = "awk/thread/1"
+
+
+class RecalledItem(_Body, frozen=True, kw_only=True):
+    """Something the agent keeps, with its tier, its sources and its score. A note has no key but its file."""
+
+    key: str
+    value: str
+    kind: str = "memory"
+    tier: str
+    trust: str
+    sources: tuple[str, ...] = ()
+    at: str | None = None
+    score: float
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """``memory_recall``: the best first, of ``total`` that were ranked; what nearly says the same is told once."""
+
+    agent: str
+    found: tuple[RecalledItem, ...]
+    total: int
+    schema: str = "awk/memory-search/1"
+
+
+class Reindexed(msgspec.Struct, frozen=True, kw_only=True):
+    """``agent reindex``: how many turns are in the new index, and of how many agents."""
+
+    agent: str | None
+    turns: int
+    agents: int
+    schema: str = "awk/agent-reindex/1"
