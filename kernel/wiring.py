@@ -192,7 +192,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
-            memory=MemoryAccess(history=found_again),
+            memory=MemoryAccess(history=found_again, prompts=base.memories),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -397,7 +397,6 @@ def _project_files(
     return ProjectFiles(
         catalog=base.catalog,
         contexts=base.contexts,
-        memories=base.memories,
         definitions=reload.current,
         trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(

@@ -200,8 +200,6 @@ class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog
     contexts: PersonalContexts
     """What each agent keeps: memory, notes, todo list. Blocks: in a thread."""
-    memories: Memories
-    """The same, searched for a prompt."""
     definitions: Callable[[], Awaitable[Definitions | None]]
     """As they are now; None while those that were there at the start are being read for the first time."""
     trust: ProjectTrust
@@ -305,9 +303,10 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """What agents can find again."""
+    """What agents can find again, and what their prompts say of what they keep."""
 
     history: History
+    prompts: Memories
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

@@ -278,7 +278,6 @@ async def serve_kernel(
         files=ProjectFiles(
             catalog=catalog,
             contexts=contexts,
-            memories=Memories(contexts, lambda: 0),
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
             trust=ProjectTrust(everything=False, kept=tuple),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
@@ -314,7 +313,8 @@ async def serve_kernel(
         memory=MemoryAccess(
             history=Recall(
                 path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000
-            )
+            ),
+            prompts=Memories(contexts, lambda: 0),
         ),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)

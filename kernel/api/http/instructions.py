@@ -5,7 +5,7 @@ from typing import Final
 
 from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import space_of
 from kernel.api.responses import Response
@@ -40,7 +40,7 @@ async def show(call: Request[None], store: StoreAccess) -> InstructionInfo:
     return found
 
 
-async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -> PromptReport:
+async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> PromptReport:
     """GET /instructions/:id/prompt: as its first entry answered it; before that, as it would be now."""
     name = call.args["id"]
     asked = store.reader.now(instruction_views.addressed, name)
@@ -52,7 +52,7 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -
     if kept is None:
         definition = definition_for(asked.agent, asked.space, files.catalog, store.reader)
         rules = rules_of(files.catalog.root) if definition.project_rules else ()
-        known = await known_for(asked, definition, files.memories, store.reader)
+        known = await known_for(asked, definition, memory.prompts, store.reader)
         made = instruction_prompt(asked, definition, files.catalog, store.reader, rules, known)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
