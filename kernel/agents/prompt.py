@@ -193,7 +193,7 @@ def _reported(parts: Iterable[Part]) -> Iterator[PromptPart]:
     for (name, kept), alike in groupby(parts, key=lambda part: (part.name, part.kept)):
         rows = list(alike)
         if name == "thread":
-            trust = max((part.trust for part in rows), key=TRUSTS.index)
+            trust: PromptTrust = max((part.trust for part in rows), key=TRUSTS.index)
             count = sum(tokens(part.text) for part in rows)
             yield PromptPart(name=name, source=_range(rows), trust=trust, tokens=count, kept=kept)
             continue

@@ -94,8 +94,6 @@ async def known_for(source: PromptSource, definition: AgentDefinition, memories:
         return await trio.to_thread.run_sync(memories.known, place, definition.memory, here, text)
     except Refused as refused:
         return Known(skipped=(refused.text,))
-    except BadDefinition as bad:
-        return Known(skipped=(str(bad),))
 
 
 def instruction_prompt(
