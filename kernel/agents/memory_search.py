@@ -1,4 +1,4 @@
-"""What an agent knows for one piece of work: the items of its memory for every prompt, and those found for this one.
+"""The knowledge of an agent for one piece of work: items of its memory for every prompt, and those found for it.
 
 The words of each item are kept, by the files that the items are in: after a change only that file is taken apart.
 A search looks at a bounded number of items, those with the rare words of the query first: what is known may grow.
@@ -48,7 +48,7 @@ _EMPTY: Final = _Index((), {}, {})
 
 
 class Memories:
-    """What agents know, for their prompts."""
+    """The knowledge of agents, for their prompts."""
 
     def __init__(self, contexts: PersonalContexts, now_ms: Callable[[], int]) -> None:
         self._contexts = contexts
@@ -56,7 +56,7 @@ class Memories:
         self._indexes: dict[str, _Index] = {}
 
     def known(self, place: ContextPlace, settings: Memory, here: str, text: str) -> Known:
-        """What the agent of ``place`` brings to ``text`` in the space ``here``. Raises Refused."""
+        """The knowledge that the agent of ``place`` brings to ``text`` in the space ``here``. Raises Refused."""
         kept = self._contexts.read(place)
         index = self._index(place, kept.memory)
         always = [one for tier in settings.auto_load for one in index.by_tier.get(tier, ()) if _visible(one, here)]

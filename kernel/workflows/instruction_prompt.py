@@ -81,7 +81,7 @@ class PromptSource(Protocol):
 
 
 async def known_for(source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader) -> Known:
-    """What the agent of ``source`` knows for it. What cannot be read keeps nobody from working, and is listed."""
+    """The knowledge of the agent of ``source`` for it. What cannot be read keeps nobody from working, and is listed."""
     if not definition.memory.budget:
         return Known()
     try:
