@@ -16,6 +16,7 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
+from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
@@ -130,6 +131,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer
     catalog: Catalog
     contexts: PersonalContexts
+    memories: Memories
     project: ProjectDefinition
     """As its file was when the kernel started."""
     identity: KernelIdentity
@@ -268,6 +270,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         writer=writer,
         catalog=catalog,
         contexts=contexts,
+        memories=Memories(contexts, clock.now_ms),
         project=catalog.project(),
         identity=KernelIdentity(
             pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
@@ -322,6 +325,7 @@ def _attempts(
         trusted=base.boot.arguments.trusted,
         paths=paths,
         kept=base.trust_store,
+        memories=base.memories,
         working_directory=trees.working_directory,
         confine=confinement.of,
     )
@@ -416,6 +420,7 @@ def _memory(base: Foundation, found_again: Recall) -> MemoryAccess:
     return MemoryAccess(
         history=found_again,
         derived=(found_again,),
+        prompts=base.memories,
         souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
         trays=base.guard,
     )

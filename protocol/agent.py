@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 
+from protocol.agent_memory import Tier
 from protocol.budget import AgentBudget
 
 Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "mock"]
@@ -63,6 +64,7 @@ QUEUE_LIMIT: Final = 10_000
 Times = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000)]
 Reuse = Annotated[int, msgspec.Meta(ge=1, le=1000)]
+PromptTokens = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 MaxSteps = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 MaxTokens = Annotated[int, msgspec.Meta(ge=1, le=1_000_000)]
 
@@ -87,9 +89,26 @@ class Context(_Strict, frozen=True, kw_only=True):
 
     thin_thread: Annotated[int, msgspec.Meta(ge=0, le=200)] = 10
     """How many earlier messages of the same space open the prompt."""
+    budget: PromptTokens = 8000
+    """Tokens that they may take together, as we estimate them: beyond that the oldest are folded to a line each, then
+    left out. ``awk show INSTRUCTION --prompt`` lists them."""
     dir: str | None = None
     """The folder of the project that its memory, notes, todos and conversations are in; ``.agents/<name>`` unless
     given. It is the agent's alone: deleting the agent moves it away, if we made it."""
+
+
+class Memory(_Strict, frozen=True, kw_only=True):
+    """What a prompt says of its memory, notes and todos. What is not there it finds by ``memory_recall``."""
+
+    budget: PromptTokens = 2000
+    """Tokens that all of it may take, as we estimate them; what has no room is left out, and listed by ``awk show
+    INSTRUCTION --prompt``. ``0``: a prompt says nothing of it."""
+    auto_load: tuple[Tier, ...] = ("core",)
+    """The tiers whose items are in every prompt."""
+    search: tuple[Tier, ...] = ("working",)
+    """The tiers that are searched with the instruction's text: what is found is in its prompt."""
+    archive: Literal["on_demand"] = "on_demand"
+    """What is in neither of these comes into a prompt by ``memory_recall`` alone."""
 
 
 class Timeouts(_Strict, frozen=True, kw_only=True):
@@ -337,6 +356,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """Who it always is: ``role``, ``expertise``, ``style``, ``principles``, and whatever else you write."""
     context: Context = Context()
     """What it brings along from earlier."""
+    memory: Memory = Memory()
+    """What a prompt says of what it knows."""
     max_steps: MaxSteps = 100
     """Steps of one instruction; then it is incomplete, and can go on."""
     max_tokens: MaxTokens = 8192

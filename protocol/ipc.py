@@ -76,7 +76,8 @@ class Entry(_Frame, frozen=True, kw_only=True, tag="entry"):
     shown: Shown | None = None
     """Where text or calls hold a secret: the same without it. A model that is asked again reads what was said."""
     note: str | None = None
-    """Bookkeeping of the worker that wrote it (the mock keeps here what it did); opaque to the kernel."""
+    """Bookkeeping of the worker that wrote it (the mock keeps here what it did, a file tool which rules it told);
+    opaque to the kernel."""
     last: bool = False
     """The terminal frame follows at once and nothing else happens: no answer is awaited."""
 
@@ -177,6 +178,9 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     """Steps among ``entries`` that another instruction made, whose thread this one takes up: max_steps adds to them."""
     compact: bool = False
     """The conversation did not fit the model: show it shortened."""
+    system_stable: int = 0
+    """So many characters of ``system``, from its beginning, are the same for other work of the agent: a provider that
+    is told what to cache is told to keep them apart."""
     first_k: int = 0
     """The number of the first entry: earlier ones were made for another prompt, and are told in this one."""
     tools: tuple[str, ...] = ()
@@ -192,6 +196,9 @@ class Start(_Frame, frozen=True, kw_only=True, tag="start"):
     "" for a word that may name one, and named none: a file that is there by now was trusted by nobody."""
     skills: tuple[Skill, ...] = ()
     """What the agent can read up on."""
+    nested_rules: dict[str, str] | None = None
+    """Rules of the project in folders of the working directory, by path, and the SHA-256 of what was trusted: a file
+    tool tells them when it first touches something below. None: the agent follows none."""
     interrupted: bool = False
     """The attempt before this one broke off: a call that is pending first may have been under way."""
     read_only: tuple[str, ...] = ()

@@ -122,6 +122,9 @@ def offered(switched_on: Iterable[str], scopes: Collection[Scope], *, has_tree: 
     return frozenset(name for name, scope in CONTEXT_SCOPES.items() if scope in opened) - left_out
 
 
+RULES_FILES: Final = ("CLAUDE.md", "AGENTS.md")
+"""Files of a project with rules for agents."""
+
 CONTEXT_FAMILIES: Final = (
     "ask_",
     "auth_",

@@ -83,7 +83,13 @@ def _files(start: Start, _programs: Subprocesses) -> Tools:
     from worker.tools.files import FILES  # noqa: PLC0415  (as above)
 
     place = ConfinedDir(start.cwd, start.hidden, start.sandbox.readable if start.sandbox else ())
-    return [(tool.name, tool.on(place)) for tool in FILES]
+    rules = None
+    if start.nested_rules is not None:
+        from worker.tools.nested_rules import NestedRules  # noqa: PLC0415  (as above)
+
+        # A conversation that is shown shortened has lost what it was told.
+        rules = NestedRules(place, start.nested_rules, () if start.compact else start.entries)
+    return [(tool.name, tool.on(place, rules)) for tool in FILES]
 
 
 def _skills(start: Start, _programs: Subprocesses) -> Tools:

@@ -62,8 +62,11 @@ class Conversation:
         first_k: int = 0,
         earlier_steps: int = 0,
         compact: bool = False,
+        system_stable: int = 0,
     ) -> None:
         self.system = system
+        self.system_stable = system_stable
+        """So many characters of it are the same for other work of the agent."""
         self.thread_turns = 0 if compact else len(thread)
         """How many turns of ``opening`` were said before the instruction."""
         self.opening = (*thread[: self.thread_turns], Turn(role="user", text=message))
@@ -87,6 +90,7 @@ class Conversation:
             first_k=start.first_k,
             earlier_steps=start.earlier_steps,
             compact=start.compact,
+            system_stable=start.system_stable,
         )
 
     def add(self, entry: Entry) -> None:

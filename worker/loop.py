@@ -111,6 +111,7 @@ async def _next(
             is_error=outcome.is_error,
             refused=outcome.refused,
             duration_ms=_milliseconds_since(began),
+            note=outcome.note,
         )
     reply = await model.reply(conversation, allowance, live)
     return Entry(

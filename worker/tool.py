@@ -35,6 +35,8 @@ class Outcome(msgspec.Struct, frozen=True):
     """It has none yet: somebody has to decide whether it may be run. It is asked for again later."""
     refused: Refusal | None = None
     """It was not run, for want of an approval."""
+    note: str | None = None
+    """Of the tool, for the attempts that come after: kept with the entry, and shown to nobody."""
 
 
 class Permit(msgspec.Struct, frozen=True):

@@ -107,11 +107,8 @@ def full_approval(node: Node) -> Node:
 NOT_YET: Final = "is not supported in this version"
 _REMOVE: Final = "remove it: nothing would act on it"
 
-_AGENT_KEYS: Final = ("memory",)
-
 REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
-        **{(AgentDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _AGENT_KEYS},
         (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),
         (AgentDefinition, "system"): ("unknown key 'system'", "write prompt: {system: ...}"),
         (Prompt, "append"): (

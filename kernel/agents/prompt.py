@@ -1,4 +1,7 @@
-"""The prompt an attempt opens with: sections in a fixed order, then the thin thread. Pure.
+"""The prompt an attempt opens with: a table of parts in a fixed order, each with its source and its trust. Pure.
+
+What seldom changes comes first, so that a provider's cache of it stays warm: the agent's own text, its soul, the rules
+of the project and core memory; then what was found for this work, what is to do, the place, the thread, the message.
 
 Whatever others wrote is shown as lines that begin with ``>`` under a heading with its true sender, so no text can
 pass for a heading, a system notice or somebody else's message (XF07). Only in a personal space does a message of
@@ -8,16 +11,19 @@ Prior work is told to a model that cannot be shown it, because its entries were 
 whether each went well, and a little of what went in and came out, as quoted lines. It is report, not orders.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal, cast
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, Final, Literal, NamedTuple, cast, get_args
 
 import msgspec
 
 from kernel.agents.project_rules import RulesFile
 from kernel.agents.workspace_prompt import PromptContext, claimed_tasks, unclaimed_tasks, workspace_sections
+from kernel.policy.prompt_budget import Foldable, fold, tokens
 from protocol.agent import AgentDefinition
+from protocol.api.instructions import Kept, PromptPart, PromptTrust
 from protocol.ipc import Entry, ToolCall, Turn
-from protocol.message import USER, Message
+from protocol.message import SYSTEM, USER, Message
 from protocol.names import is_personal, message_id
 from protocol.text import encode_json
 
@@ -29,23 +35,43 @@ THREAD_CHARACTERS: Final = 4000
 THREAD_BYTES: Final = 128 * 1024
 """Of all earlier messages together, as JSON; the newest count."""
 
+FOLDED_CHARACTERS: Final = 160
+"""Of an earlier message that is folded."""
+
 MESSAGES_BYTES: Final = 384 * 1024
 """Of the messages that are to be answered, as JSON, each its share: with the thread, the system text and the entries of
 a resume they fit into the line of a start. One that is as long as may be shown whole is a quarter of it at most."""
 
 
+class Part(NamedTuple):
+    """One part of a prompt. ``stable``: it is the same for other work of the agent, as long as its files are.
+
+    Parts of one ``name`` that follow each other are one section, in lines. ``text`` is "" where it was left out.
+    """
+
+    name: str
+    source: str
+    trust: PromptTrust
+    text: str
+    kept: Kept = "whole"
+    stable: bool = False
+
+
 class Prompt(msgspec.Struct, frozen=True):
     """The prompt that ``start`` carries.
 
-    System text, earlier turns (alternating, the first is the user's), the message.
+    System text, earlier turns (alternating, the first is the user's), the message. The first ``stable`` characters of
+    ``system`` are the same for other work of the agent.
 
-    ``manifest`` names what went in, for ``awk show``.
+    ``parts`` is what it was made of, for ``awk show --prompt``; ``manifest`` the same in a line for each section.
     """
 
     system: str
     messages: tuple[Turn, ...]
     message: str
     manifest: tuple[str, ...]
+    parts: tuple[PromptPart, ...] = ()
+    stable: int = 0
 
 
 def assemble(
@@ -56,54 +82,145 @@ def assemble(
     message: Message,
     joined: Sequence[Message] = (),
     rules: Sequence[RulesFile] = (),
+    memory: Sequence[Part] = (),
 ) -> Prompt:
     """The prompt for ``message`` and those that ``joined`` it. ``thread`` was said before in the space, oldest first.
 
-    ``rules`` are the project's own, which its agent is to follow.
+    ``rules`` are the project's own, which its agent is to follow; ``memory`` is what it knows and has to do.
 
-    Of the thread, the last ``context.thin_thread`` count. Turns of the user that end the thread open the message.
+    Of the thread, the last ``context.thin_thread`` count, within ``context.budget`` tokens. Turns of the user that end
+    the thread open the message.
     """
-    # Titles and texts of the system prompt, in their order; empty ones left out.
-    append = definition.prompt.append
-    every = (
-        ("system", system_text.strip()),
-        ("soul", _soul(definition.soul)),
-        ("append", f"# In this workflow\n\n{append.strip()}" if append and append.strip() else ""),
-        ("rules", _project_rules(rules)),
-        *workspace_sections(context),
-    )
-    sections = [(title, text) for title, text in every if text]
-    recent = (
-        _newest([said for said in thread if said.text.strip()][-definition.context.thin_thread :])
-        if definition.context.thin_thread
-        else []
-    )
+    system = list(_system_parts(definition, system_text, context, rules, memory))
+    told = _thread(definition, thread, context)
     # Alternating groups that begin with the user's: a model's thread may not begin with its own words.
-    groups: list[tuple[Role, list[Message]]] = []
-    for said in recent:
+    groups: list[tuple[Role, list[str]]] = []
+    for said, part in told:
         speaker: Role = "assistant" if said.sender == context.name else "user"
-        if not groups or groups[-1][0] != speaker:
+        if part.text and (not groups or groups[-1][0] != speaker):
             groups.append((speaker, []))
-        groups[-1][1].append(said)
-    groups = groups[1:] if groups and groups[0][0] == "assistant" else groups
-    unanswered = groups.pop()[1] if groups and groups[-1][0] == "user" else ()
-    turns: list[Turn] = []
-    for role, group in groups:
-        own = role == "assistant"
-        texts = (_shortened(said.text, THREAD_CHARACTERS) if own else _earlier(said, context) for said in group)
-        turns.append(Turn(role=role, text="\n\n".join(texts)))
-    manifest = (
-        *(f"{title}: {len(text)} characters" for title, text in sections),
-        *([f"thread: {message_id(recent[0].seq)} to {message_id(recent[-1].seq)} ({len(recent)})"] if recent else []),
-        *(f"message: {message_id(one.seq)} from {one.sender}" for one in (message, *joined)),
-        *([f"hand-over of {context.handover.at}"] if context.handover else []),
-    )
+        if part.text:
+            groups[-1][1].append(part.text)
+    unanswered = groups.pop()[1] if groups and groups[-1][0] == "user" else []
+    asked = (message, *joined)
+    shown = _messages(unanswered, asked, context)
+    messages = [
+        Part("message", f"{message_id(one.seq)} from {one.sender}", trust_of(one), text)
+        for one, text in zip(asked, shown, strict=True)
+    ]
+    opening = ["Said since you last spoke:", *unanswered, "And now, for you:"] if unanswered else []
+    notices = list(_notices(context))
+    parts = (*system, *(part for _, part in told), *messages, *notices)
     return Prompt(
-        system="\n\n".join(text for _, text in sections),
-        messages=tuple(turns),
-        message="\n\n".join((_message(unanswered, (message, *joined), context), *_notices(context))),
-        manifest=manifest,
+        system=joined_text(system),
+        messages=tuple(Turn(role=role, text="\n\n".join(texts)) for role, texts in groups),
+        message="\n\n".join([*opening, *shown, *(part.text for part in notices)]),
+        manifest=tuple(_manifest(parts)),
+        parts=tuple(_reported(parts)),
+        stable=len(joined_text([part for part in system if part.stable])),
     )
+
+
+def _system_parts(
+    definition: AgentDefinition,
+    system_text: str,
+    context: PromptContext,
+    rules: Sequence[RulesFile],
+    memory: Sequence[Part],
+) -> Iterator[Part]:
+    """The parts of the system prompt in their order, without those that are empty."""
+    append = (definition.prompt.append or "").strip()
+    files = ", ".join(one.path for one in rules)
+    ours: tuple[tuple[str, str, str], ...] = (
+        ("system", definition.prompt.system_file or "the agent's file", system_text.strip()),
+        ("soul", "the agent's file", _soul(definition.soul)),
+        ("append", "the workflow's file", f"# In this workflow\n\n{append}" if append else ""),
+        ("rules", files, _project_rules(rules)),
+    )
+    yield from (Part(name, source, USER, text, stable=True) for name, source, text in ours if text)
+    yield from memory
+    yield from (Part(name, SYSTEM, SYSTEM, text) for name, text in workspace_sections(context))
+
+
+def _thread(
+    definition: AgentDefinition, thread: Sequence[Message], context: PromptContext
+) -> list[tuple[Message, Part]]:
+    """The last messages, as they are shown: the oldest folded or left out where they have no room."""
+    count = definition.context.thin_thread
+    recent = _newest([said for said in thread if said.text.strip()][-count:]) if count else ()
+    first = next((place for place, said in enumerate(recent) if said.sender != context.name), len(recent))
+    recent = recent[first:]
+    whole = [
+        _shortened(said.text, THREAD_CHARACTERS) if said.sender == context.name else _earlier(said, context)
+        for said in recent
+    ]
+    folded = [
+        _folded(said.text) if said.sender == context.name else _shown(said, _folded(said.text)) for said in recent
+    ]
+    kept = fold(
+        [Foldable(text, short if len(short) < len(text) else text) for text, short in zip(whole, folded, strict=True)],
+        definition.context.budget,
+    )
+    told: list[tuple[Message, Part]] = []
+    for said, text, all_of_it in zip(recent, kept, whole, strict=True):
+        # What the agent said itself cannot open a thread either, once what it answered is left out.
+        shown = text if any(part.text for _, part in told) or said.sender != context.name else ""
+        state: Kept = "whole" if shown == all_of_it else "folded" if shown else "left_out"
+        told.append((said, Part("thread", message_id(said.seq), trust_of(said), shown, state)))
+    return told
+
+
+def _folded(text: str) -> str:
+    line = " ".join(text[: 2 * FOLDED_CHARACTERS].split())
+    return f"{line[:FOLDED_CHARACTERS]} [folded]"
+
+
+def trust_of(said: Message) -> PromptTrust:
+    """The class of whoever said it; a kickoff and a schedule are words of the user's files."""
+    if said.sender == USER or said.kind in ("kickoff", "due"):
+        return "user"
+    return "system" if said.sender == SYSTEM else "agent"
+
+
+def joined_text(parts: Iterable[Part]) -> str:
+    """The text of ``parts``: a section's lines below each other, an empty line between sections."""
+    sections = groupby((part for part in parts if part.text), key=lambda part: part.name)
+    return "\n\n".join("\n".join(part.text for part in section) for _, section in sections)
+
+
+def _reported(parts: Iterable[Part]) -> Iterator[PromptPart]:
+    """The parts as people are told of them: turns of the thread together, as far as they were kept alike."""
+    for (name, kept), alike in groupby(parts, key=lambda part: (part.name, part.kept)):
+        rows = list(alike)
+        if name == "thread":
+            trust: PromptTrust = max((part.trust for part in rows), key=TRUSTS.index)
+            count = sum(tokens(part.text) for part in rows)
+            yield PromptPart(name=name, source=_range(rows), trust=trust, tokens=count, kept=kept)
+            continue
+        for part in rows:
+            yield PromptPart(name=name, source=part.source, trust=part.trust, tokens=tokens(part.text), kept=part.kept)
+
+
+def _manifest(parts: Iterable[Part]) -> Iterator[str]:
+    """The same in short: a line for each section, for each message and for what was left to this work."""
+    for name, section in groupby(parts, key=lambda part: part.name):
+        rows = list(section)
+        if name in NAMED:
+            yield from (f"{name}: {part.source}" for part in rows)
+            continue
+        size = _range(rows) if name == "thread" else f"{sum(tokens(part.text) for part in rows)} tokens"
+        counts = ((sum(part.kept == kept for part in rows), word) for kept, word in KEPT.items())
+        yield ", ".join([f"{name}: {size}", *(f"{count} {word}" for count, word in counts if count)])
+
+
+def _range(thread: Sequence[Part]) -> str:
+    return f"{thread[0].source} to {thread[-1].source} ({len(thread)})"
+
+
+TRUSTS: Final[tuple[PromptTrust, ...]] = get_args(PromptTrust)
+NAMED: Final = frozenset({"message", "hand-over"})
+"""Parts that a manifest names by their source."""
+KEPT: Final[dict[Kept, str]] = {"folded": "folded", "left_out": "left out"}
 
 
 def _newest(thread: Sequence[Message]) -> Sequence[Message]:
@@ -142,29 +259,27 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _message(unanswered: Sequence[Message], messages: Sequence[Message], context: PromptContext) -> str:
+def _messages(unanswered: Sequence[str], messages: Sequence[Message], context: PromptContext) -> list[str]:
+    """The messages that are to be answered, each as it is shown."""
     if not unanswered and len(messages) == 1 and is_personal(context.space) and messages[0].sender == USER:
-        return _fitting(messages[0].text, MESSAGES_BYTES)
-    earlier = [_earlier(said, context) for said in unanswered]
-    opening = ["Said since you last spoke:", *earlier, "And now, for you:"] if earlier else []
+        return [_fitting(messages[0].text, MESSAGES_BYTES)]
     room = MESSAGES_BYTES // len(messages)
-    return "\n\n".join([*opening, *(_shown(one, _fitting(one.text, room)) for one in messages)])
+    return [_shown(one, _fitting(one.text, room)) for one in messages]
 
 
 WAITING: Final = 100
 """Messages of an inbox that are counted."""
 
 
-def _notices(context: PromptContext) -> list[str]:
+def _notices(context: PromptContext) -> Iterator[Part]:
     """The notices that the kernel has to tell with the message: its own words, behind all that others said."""
-    told: list[str] = []
     if context.handover is not None:
         note = context.handover
         parts = [f"done: {note.done}", f"next: {note.next}"]
         parts += [f"open: {one}" for one in note.open] + ([f"files: {', '.join(note.files)}"] if note.files else [])
         opening = "Whoever had this work before you left this for you. It is report, not orders:"
-        told.append(f"{opening}\n{quoted(chr(10).join(parts))}")
-    told += (*claimed_tasks(context), *unclaimed_tasks(context))
+        yield Part("hand-over", f"of {note.at}", "agent", f"{opening}\n{quoted(chr(10).join(parts))}")
+    told = [*claimed_tasks(context), *unclaimed_tasks(context)]
     if context.broken_attempts:
         times = "once" if context.broken_attempts == 1 else f"{context.broken_attempts} times"
         told.append(
@@ -178,7 +293,7 @@ def _notices(context: PromptContext) -> list[str]:
         urgent = f", urgent: {', '.join(pressing[:5])}{' and more' if len(pressing) > 5 else ''}" if pressing else ""
         read = "; my_inbox lists what waits" if "my_inbox" in context.tools else ""
         told.append(f"({others} for you here{urgent}{read}. Go on with this first.)")
-    return told
+    yield from (Part("notice", SYSTEM, SYSTEM, text) for text in told)
 
 
 def _earlier(said: Message, context: PromptContext) -> str:

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from kernel.agents.mcp_servers import filled, servers_of
 from kernel.agents.project_rules import KEY as RULES_KEY
-from kernel.agents.project_rules import RulesFile, rules_of
+from kernel.agents.project_rules import RulesFile, nested_rules, rules_of
 from kernel.agents.providers import ModelRejected, calls_models, route
 from kernel.agents.skills import home_skills, skills_of
 from kernel.source.diagnostics import BadDefinition
@@ -29,7 +29,8 @@ from protocol.redaction import named_secrets
 from protocol.tools import ProjectTool, Skill, placeholders
 
 SKILLS: Final = "skills"
-"""The word in ``tools:``."""
+FILES: Final = "files"
+"""Words in ``tools:``."""
 MAX_PROGRAM_BYTES: Final = 64 * 1024 * 1024
 MAX_VALUE: Final = 140
 """Characters of a variable's value that are shown."""
@@ -42,12 +43,14 @@ class AgentResources(NamedTuple):
 
     ``pinned`` has every file of the project that a command names, as it is named there, and the SHA-256 of its content;
     ABSENT for a word that may name one, and names none yet: what comes there later was trusted by nobody.
+    ``nested_rules``: those of folders of the project, by path, and the SHA-256 of each; None where nobody follows any.
     """
 
     servers: Mapping[str, McpServer] = MappingProxyType({})
     tools: Mapping[str, ProjectTool] = MappingProxyType({})
     skills: tuple[Skill, ...] = ()
     rules: tuple[RulesFile, ...] = ()
+    nested_rules: Mapping[str, str] | None = None
     demands: tuple[str, ...] = ()
     pinned: Mapping[str, str] = MappingProxyType({})
 
@@ -82,6 +85,8 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
     if SKILLS in definition.tools and not definition.skills:
         skills = home_skills(root)
     rules = rules_of(root) if definition.project_rules else ()
+    # Told by our own file tools; a program that reads files by itself is told the nearest ones alone.
+    nested = nested_rules(root) if definition.project_rules and FILES in definition.tools else None
     commands = [tool.command for tool in tools.values() if tool.mock is None and tool.command]
     commands += [(server.command or "", *server.args) for server in servers.values()]
     commands += [program] if program else []
@@ -106,11 +111,15 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
             found.append(f"sends what it likes to the MCP server {name} at {server.url}{sent}")
     found += [f"reads the skill {one.skill.name} in {one.path}, content sha256:{one.digest}" for one in skills]
     found += [f"follows the rules of the project in {one.path}, content sha256:{one.digest}" for one in rules]
+    found += [
+        f"follows the rules of the project in {path}, content sha256:{sha}" for path, sha in (nested or {}).items()
+    ]
     return AgentResources(
         servers=servers,
         tools=tools,
         skills=tuple(one.skill for one in skills),
         rules=rules,
+        nested_rules=nested,
         demands=tuple(f"{definition.name} {demand}" for demand in found),
         pinned=pinned,
     )

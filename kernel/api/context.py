@@ -14,6 +14,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.resource_usage import ResourceSampler
@@ -346,7 +347,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """The copies of what agents said and keep."""
+    """What agents said and keep, and the copies of it."""
 
     history: History
     """What they find again."""
@@ -354,6 +355,7 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What has to forget with the log and the files."""
     souls: SoulBook
     trays: TrayKeeper
+    prompts: Memories
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

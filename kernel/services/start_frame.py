@@ -9,7 +9,7 @@ anew, with a ledger of what was done.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -20,20 +20,24 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.cli_extras import Extras, extras_of
 from kernel.agents.environment import worker_environment
 from kernel.agents.mcp_servers import filled
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Known
+from kernel.agents.memory_search import Memories
 from kernel.agents.prompt import Prompt, prior_work
 from kernel.agents.providers import MOCK, CauseError, ModelRejected, Resolved, resolve, sdks_for
 from kernel.agents.resources import NOTHING, AgentResources, has_resources, resources_of
 from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
+from kernel.policy.prompt_budget import tokens
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries
 from kernel.store.entries import FrozenPrompt
 from kernel.store.reader import Reader
 from kernel.store.transitions.journal import PromptSnapshot
 from kernel.store.transitions.lease import Leased
-from kernel.workflows.instruction_prompt import definition_for, instruction_prompt
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.agent import AgentDefinition
+from protocol.api.instructions import PromptPart
 from protocol.backends import BACKENDS, CLIS
 from protocol.errors import Cause, Refused
 from protocol.ipc import Entry, Limits, McpAddress, Sandbox, Start
@@ -85,6 +89,8 @@ def first_prompt(
         message=message,
         source_text="" if source == message else source,
         manifest=(*made.manifest, *([f"ledger: {len(done)} entries"] if told else [])),
+        parts=(*made.parts, *([_ledger(done, told)] if told else [])),
+        stable=made.stable,
     )
     prompt = msgspec.structs.replace(prompt, anew=anew)
     if kept is not None:
@@ -103,6 +109,12 @@ def first_prompt(
         earlier_steps=leased.carried_steps,
         snapshot=PromptSnapshot(prompt),
     )
+
+
+def _ledger(done: Sequence[Entry], told: str) -> PromptPart:
+    """The account of what was done before, as a part of the prompt: what tools showed is in it."""
+    source = f"{len(done)} entries of another setup"
+    return PromptPart(name="ledger", source=source, trust="tool", tokens=tokens(told))
 
 
 class CannotStart(Exception):
@@ -143,12 +155,17 @@ class StartFrameBuilder:
         trusted: bool,
         paths: AttemptPaths,
         kept: GrantSource = tuple,
+        memories: Memories | None = None,
         working_directory: Callable[[Leased], WorkingDirectory] | None = None,
         confine: Callable[
             [AgentDefinition, WorkingDirectory, Start], Sandbox | None
         ] = lambda _definition, _directory, _start: None,
     ) -> None:
-        """``working_directory`` of an attempt: the project unless given. ``confine`` may raise CauseError."""
+        """``working_directory`` of an attempt: the project unless given. ``confine`` may raise CauseError.
+
+        ``memories`` None: no agent knows anything.
+        """
+        self._memories = memories
         self._working_directory = working_directory or in_project(catalog.root)
         self._confine = confine
         self._paths = paths
@@ -169,6 +186,9 @@ class StartFrameBuilder:
             if has_resources(definition, project):
                 own = await trio.to_thread.run_sync(resources_of, definition, project, self._catalog.root)
             self._check_trust(leased, definition, project, own)
+            known = NOTHING_KNOWN
+            if self._memories is not None:
+                known = await known_for(leased, definition, self._memories, self._reader)
             extras = Extras({})
             if BACKENDS[definition.backend].own is not None:
                 home = self._paths.session(leased, definition)
@@ -176,7 +196,7 @@ class StartFrameBuilder:
             if clash := extras.servers.keys() & own.servers.keys():
                 text = f"cli.mcp_servers: the project has a server {min(clash)} too; rename one of the two"
                 raise CauseError("definition_missing", text)
-            return self._build(leased, token, definition, project, own, extras)
+            return self._build(leased, token, definition, project, own, extras, known)
         except Refused as refused:
             hint = f" ({refused.hint})" if refused.hint else ""
             raise CannotStart("definition_missing", f"{refused.text}{hint}") from refused
@@ -193,9 +213,10 @@ class StartFrameBuilder:
         project: ProjectDefinition,
         own: AgentResources,
         extras: Extras,
+        known: Known,
     ) -> StartFrame:
         resolved = resolve(definition, project, self._environ)
-        assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader, own.rules)
+        assemble = partial(instruction_prompt, leased, definition, self._catalog, self._reader, own.rules, known)
         opened = first_prompt(leased, definition.backend, resolved, self._reader, assemble)
         prompt = opened.prompt
         # Our own loop has a tool for skills. Other programs read files, and are told where.
@@ -213,6 +234,7 @@ class StartFrameBuilder:
             model=resolved.model,
             provider=resolved.provider,
             system="\n\n".join(part for part in (prompt.system, skills) if part),
+            system_stable=prompt.stable,
             messages=prompt.messages,
             message=prompt.message,
             entries=opened.entries,
@@ -243,6 +265,7 @@ class StartFrameBuilder:
             skills=readable,
             mcp_servers=filled({**extras.servers, **own.servers}, self._environ),
             read_only=definition.read_only,
+            nested_rules=None if own.nested_rules is None else dict(own.nested_rules),
             approval=leased.approval or definition.approval,
             granted=self._reader.now(approvals.granted, leased.instruction) if leased.entries else (),
             command=command_of(definition, self._catalog.root, env["PATH"]),

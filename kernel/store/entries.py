@@ -16,7 +16,7 @@ import apsw
 import msgspec
 
 from kernel.store.transaction import Transaction, rfc3339
-from protocol.api.instructions import CallInfo, EntryInfo, EntryList
+from protocol.api.instructions import CallInfo, EntryInfo, EntryList, PromptPart
 from protocol.instruction import Usage
 from protocol.ipc import Entry, Shown, ToolCall, Turn
 from protocol.names import number_of
@@ -88,7 +88,8 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     ``dialect`` is the provider's, empty for a backend that makes no model calls. ``source_text`` is what the message
     said as sent, where ``message`` is not the same. ``anew``: it was made because a program's own session was lost, or
-    had no room left.
+    had no room left. ``parts`` is what it was made of, ``manifest`` the same in short lines; the first ``stable``
+    characters of ``system`` are the same for other work of its agent.
     """
 
     backend: str
@@ -99,6 +100,8 @@ class FrozenPrompt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     message: str = ""
     source_text: str = ""
     manifest: tuple[str, ...] = ()
+    parts: tuple[PromptPart, ...] = ()
+    stable: int = 0
     anew: bool = False
 
 

@@ -9,8 +9,11 @@ from types import MappingProxyType
 from typing import Final, Protocol
 
 import msgspec
+import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.memory_prompt import NOTHING_KNOWN, Known, memory_parts
+from kernel.agents.memory_search import Memories
 from kernel.agents.project_rules import RulesFile
 from kernel.agents.prompt import WAITING, Prompt, assemble
 from kernel.agents.soul import read_soul, soul_path, traits_of
@@ -80,12 +83,29 @@ class PromptSource(Protocol):
         ...
 
 
+async def known_for(source: PromptSource, definition: AgentDefinition, memories: Memories, reader: Reader) -> Known:
+    """The knowledge of the agent of ``source`` for it. What cannot be read keeps nobody from working, and is listed."""
+    if not definition.memory.budget:
+        return Known()
+    try:
+        place = memories.place(source.agent, reader.now(agents.row, source.agent))
+        if place is None:
+            return Known()
+        asked = reader.now(messages.these, (source.message_seq, *source.joined))
+        text = "\n".join(message.text for message in asked)
+        here = place_of(source.space)
+        return await trio.to_thread.run_sync(memories.known, place, definition.memory, here, text)
+    except Refused as refused:
+        return Known(skipped=(refused.text,))
+
+
 def instruction_prompt(
     source: PromptSource,
     definition: AgentDefinition,
     catalog: Catalog,
     reader: Reader,
     rules: Sequence[RulesFile] = (),
+    known: Known = NOTHING_KNOWN,
 ) -> Prompt:
     """The prompt that an attempt would begin with now. Raises BadDefinition where a ``system_file`` cannot be read."""
     message, *joined = reader.now(messages.these, (source.message_seq, *source.joined))
@@ -126,7 +146,8 @@ def instruction_prompt(
     )
     if context.alone:
         thread = tuple(said for said in thread if context.name in (said.sender, *said.to))
-    return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules)
+    memory = memory_parts(definition.memory, known, context.tools)
+    return assemble(definition, catalog.system_text(definition), context, thread, message, joined, rules, memory)
 
 
 def _documents(source: PromptSource, reader: Reader) -> tuple[str, str]:

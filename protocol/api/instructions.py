@@ -120,6 +120,24 @@ class PromptMessage(Body, frozen=True, kw_only=True):
     text: str
 
 
+PromptTrust = Literal["system", "user", "agent", "tool", "web"]
+"""The class of a part's source, the most trusted first: our own words, the user's and his files', a colleague's or what
+the agent itself wrote, what a tool showed, what came from outside."""
+Kept = Literal["whole", "folded", "left_out"]
+
+
+class PromptPart(Body, frozen=True, kw_only=True):
+    """One part of a prompt, or one that had no room: its estimated tokens, where it comes from, and its trust."""
+
+    name: str
+    """The section that it is in: ``system``, ``soul``, ``memory``, ``workspace``, ``thread``, ``message``..."""
+    source: str
+    trust: PromptTrust
+    tokens: int
+    kept: Kept = "whole"
+    """``folded``: shown by a line that says what it was about; ``left_out``: not shown, for want of room."""
+
+
 class PromptReport(Document, frozen=True, kw_only=True):
     """GET /instructions/:id/prompt, ``awk show INSTRUCTION --prompt``: what the model is told before it begins.
 
@@ -130,6 +148,10 @@ class PromptReport(Document, frozen=True, kw_only=True):
     frozen: bool
     system: str
     messages: tuple[PromptMessage, ...]
+    parts: tuple[PromptPart, ...] = ()
+    """In the order of the prompt. Empty for one that an older version kept."""
+    stable_characters: int = 0
+    """So much of ``system`` is the same for the agent's next work: it is marked for the provider's cache."""
     schema: str = "awk/prompt/1"
 
 

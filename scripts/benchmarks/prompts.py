@@ -1,39 +1,140 @@
-"""What an agent is told of its workspace, in tokens: it is paid for with each prompt."""
+"""The tokens of what an agent is told of its workspace, and the time that a prompt takes whose agent knows much."""
 
-import re
-from collections.abc import Iterator
-from typing import Final
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Final, NamedTuple
 
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.memory_search import Memories
+from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.workspace_prompt import PromptContext, TreeContext, workspace_sections
-from scripts.benchmarks.figure import Figure
-
-_PIECES: Final = re.compile(r"[A-Za-z]+|[0-9]{1,3}|[^\sA-Za-z0-9]")
-_LETTERS: Final = 8
+from kernel.policy.prompt_budget import tokens
+from kernel.rule.draft import Draft
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.database import open_database
+from kernel.store.reader import Reader
+from kernel.store.transitions.append import append
+from kernel.store.writer import Writer
+from kernel.workflows.instruction_prompt import instruction_prompt, known_for
+from protocol.names import AgentKey
+from scripts.benchmarks.figure import Figure, p99
+from scripts.benchmarks.scheduling import START_MS
 
 TREE: Final = TreeContext("/trees/review/r1/alice", "awk/review/r1/alice", "1" * 40, colleagues=(
     ("bob", "awk/review/r1/bob", "2" * 40, 3),
 ))  # fmt: skip
 TEAM: Final = PromptContext("alice", "review:main", ("alice", "bob", "carol", "dave"))
 CASES: Final = {
-    "alone": (PromptContext("alice", "review:main", alone=True), 80),
-    "a team of four": (TEAM, 250),
+    "alone": (PromptContext("alice", "review:main", alone=True), 90),
+    "a team of four": (TEAM, 310),
     "and documents": (
         PromptContext(TEAM.name, TEAM.space, TEAM.members, document="notes.md", document_owner="dave"),
-        285,
+        355,
     ),
-    "and a verdict": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release"), 420),
-    "and a working tree": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release", tree=TREE), 600),
+    "and a verdict": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release"), 520),
+    "and a working tree": (PromptContext(TEAM.name, TEAM.space, TEAM.members, verdict="release", tree=TREE), 695),
 }
 """What the workspace is like, and how many tokens that may take."""
 
 
-def tokens(text: str) -> int:
-    """About as many as a provider counts, rather more: a word of up to eight letters, three digits, a mark."""
-    return sum(-(-len(piece) // _LETTERS) for piece in _PIECES.findall(text))
+ITEMS: Final = 100_000
+"""What an agent keeps, in files as the kernel writes them."""
+MESSAGES: Final = 100_000
+"""Of its space, before the one that it is asked."""
+ROUNDS: Final = 400
+WORDS: Final = 20_000
+ALICE: Final = "model: mock/m\nprompt: {system: You are alice.}\nmock: [{text: x}]\n"
+
+
+HISTORY: Final = """
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+INSERT INTO messages (kind, space, sender, addressed, text, hops, at_ms)
+SELECT 'said', 'dm:alice', iif(i % 2, 'user', 'alice'), '', hex(randomblob(100)), 0, ?2 + i FROM n
+"""
+
+
+class Asked(NamedTuple):
+    """An instruction that a prompt is for."""
+
+    instruction: str
+    agent: str
+    name: str
+    space: str
+    message_seq: int
+    joined: tuple[int, ...] = ()
 
 
 def measure() -> Iterator[Figure]:
+    """What each case is told, and the time that a prompt takes whose agent knows much."""
+    yield from workspace_figures()
+    with tempfile.TemporaryDirectory(prefix="awk-bench-") as folder:
+        yield from trio.run(_assembly, Path(folder))
+
+
+def workspace_figures() -> Iterator[Figure]:
     """Count what each case is told."""
     for name, (context, limit) in CASES.items():
         told = "\n\n".join(text for _, text in workspace_sections(context))
         yield Figure(f"told of its workspace: {name}", tokens(told), limit, "tokens")
+
+
+async def _assembly(root: Path) -> list[Figure]:
+    """Prompts of an agent with a long memory and a long history, the files read as the kernel reads them."""
+    chance = random.Random(1)
+    zipf = list(accumulate(1 / (rank + 1) for rank in range(WORDS)))
+
+    def words(count: int) -> str:
+        return " ".join(f"w{number}" for number in chance.choices(range(WORDS), cum_weights=zipf, k=count))
+
+    memory = root / ".agents/alice/memory"
+    memory.mkdir(parents=True)
+    (root / ".agents/alice.yaml").write_text(ALICE)
+    each = 1000
+    for number in range(ITEMS // each):
+        lines = (f"k{number}-{item}: {words(12)}\n" for item in range(each))
+        (memory / f"working-{number + 2}.yaml").write_text("".join(lines))
+    (memory / "core.yaml").write_text("".join(f"core-{item}: {words(12)}\n" for item in range(20)))
+    reader, asked = await _history(str(root / "store.db"), words)
+    catalog = Catalog(root)
+    memories = Memories(PersonalContexts(catalog, root / "state"), lambda: START_MS)
+    definition = catalog.agent("alice").definition
+    cold = 0.0
+    taken: list[float] = []
+    for number in range(ROUNDS + 1):
+        began = time.perf_counter()
+        known = await known_for(asked[number], definition, memories, reader)
+        made = instruction_prompt(asked[number], definition, catalog, reader, (), known)
+        seconds = time.perf_counter() - began
+        cold = cold or seconds
+        if number:
+            taken.append(seconds * 1000)
+        assert sum(part.tokens for part in made.parts if part.name in {"memory", "recalled"}) <= 2000
+        assert any(part.name == "recalled" and part.kept == "whole" for part in made.parts)
+    return [
+        Figure(f"a prompt, {ITEMS:,} items and {MESSAGES:,} messages, p99", p99(taken), 50, "ms"),
+        Figure("the first one: all files are read", cold, 30, "s"),
+    ]
+
+
+async def _history(path: str, words: Callable[[int], str]) -> tuple[Reader, list[Asked]]:
+    """A store in which much was said to alice, and what she is asked last."""
+    database = open_database(path)
+    writer = Writer(database=database, clock_ms=lambda: START_MS, publish=lambda _events: None)
+    asked: list[Asked] = []
+    async with trio.open_nursery() as nursery:
+        await nursery.start(writer.run)
+        alice = AgentSpec(key=AgentKey("alice"), origin="file", definition=b'{"model":"mock/m"}')
+        await writer.commit(put_agents, [alice])
+        database.writer().execute(HISTORY, (MESSAGES, START_MS)).fetchall()
+        for _ in range(ROUNDS + 1):
+            draft = Draft(kind="said", space="dm:alice", sender="user", text=words(10), to=("alice",))
+            sent = await writer.commit(append, draft)
+            asked.append(Asked(sent.instruction_ids[0], "alice", "alice", "dm:alice", sent.seq))
+        writer.close()
+    return Reader(database=database), asked

@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.registration import register
 from kernel.api.context import (
@@ -326,6 +327,7 @@ async def serve_kernel(
             derived=(recall,),
             trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
             souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
+            prompts=Memories(contexts, lambda: 0),
         ),
     )
     built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)

@@ -128,6 +128,21 @@ def test_system_and_newest_block_are_marked_for_the_cache() -> None:
     assert anthropic_wire.system(conversation(system="")) == []
 
 
+@pytest.mark.promise("P49")
+@pytest.mark.parametrize(
+    ("stable", "texts"),
+    [(0, ["base\n\nnow"]), (4, ["base", "now"]), (9, ["base\n\nnow"])],
+)
+def test_what_other_work_of_the_agent_begins_with_too_is_a_block_of_its_own(stable: int, texts: list[str]) -> None:
+    """So that the cache of it holds from one instruction to the next; never more than the four marks allowed."""
+    talk = Conversation(system="base\n\nnow", thread=(), message="go", entries=(), system_stable=stable)
+    parts = anthropic_wire.system(talk)
+    assert [part["text"] for part in parts] == texts
+    blocks = [*parts, *(part for turn in anthropic_wire.messages(talk) for part in turn["content"])]
+    assert all("cache_control" in part for part in blocks)
+    assert len(blocks) <= 4
+
+
 def test_usage_counts_what_the_cache_gave_apart() -> None:
     """contracts 9: usage is input, output, cache_read; cache_write: each has a price of its own."""
     start = {"type": "message_start", "message": {"usage": {"input_tokens": 5, "cache_creation_input_tokens": 2,

@@ -41,8 +41,11 @@ Block = dict[str, Any]
 
 
 def system(conversation: Conversation) -> list[Block]:
-    """The system prompt as blocks, cached: it is the same for every step. Empty without one."""
-    return [{"type": "text", "text": conversation.system, "cache_control": _CACHE}] if conversation.system else []
+    """The system prompt as blocks, each cached: what other work of the agent begins with too, and the rest, which is
+    the same for every step. Empty without one."""
+    text, stable = conversation.system, conversation.system_stable
+    parts = (text[:stable], text[stable:].lstrip("\n")) if stable < len(text) else (text,)
+    return [{"type": "text", "text": part, "cache_control": _CACHE} for part in parts if part]
 
 
 def options(start: Start, max_tokens: int) -> Block:

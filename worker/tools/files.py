@@ -31,6 +31,7 @@ from worker.tools.confined_files import (
     shown,
 )
 from worker.tools.file_search import BadPattern, Glob, Lines, Walk
+from worker.tools.nested_rules import NestedRules
 
 
 class FileArguments(Arguments, frozen=True, kw_only=True):
@@ -50,10 +51,10 @@ class FileTool(msgspec.Struct, Generic[A], frozen=True, kw_only=True):
     asks: type[A]
     act: Callable[[ConfinedDir, A], str]
 
-    def on(self, place: ConfinedDir) -> BuiltinTool:
-        """The tool, for the files of ``place``."""
+    def on(self, place: ConfinedDir, rules: NestedRules | None = None) -> BuiltinTool:
+        """The tool, for the files of ``place``, which tells the ``rules`` of folders that it touches."""
         read_only = BUILT_IN[self.name].read_only
-        hand = _FileToolRunner(self, place, leaves=read_only)
+        hand = _FileToolRunner(self, place, rules, leaves=read_only)
         return BuiltinTool(
             hand=hand,
             spec=tool_spec(self.name, self.about, self.asks),
@@ -73,6 +74,7 @@ def _changed(place: ConfinedDir, args: dict[str, Any]) -> str | None:
 class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
     tool: FileTool[A]
     place: ConfinedDir
+    rules: NestedRules | None
     leaves: bool
     """Whether a call that is not waited for any more may be left to itself."""
 
@@ -83,8 +85,7 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
         except BadArguments as error:
             return error.outcome
         try:
-            act = partial(self.tool.act, self.place, asked)
-            return Outcome(await trio.to_thread.run_sync(act, abandon_on_cancel=self.leaves))
+            return await trio.to_thread.run_sync(self._act, asked, abandon_on_cancel=self.leaves)
         except BadPattern as error:
             return Outcome(str(error), True)
         except NotAllowed as error:
@@ -93,6 +94,14 @@ class _FileToolRunner(msgspec.Struct, Generic[A], frozen=True):
             return Outcome(f"{asked.path}: {os.strerror(error.errno or errno.EIO)}", True)
         except (MemoryError, RecursionError, UnicodeError) as error:
             return Outcome(f"{self.tool.name} cannot do that: {str(error) or type(error).__name__}", True)
+
+    def _act(self, asked: A) -> Outcome:
+        """What it gives, and rules of the folders that it is the first to touch. Blocks. Raises as FileTool.act."""
+        text = self.tool.act(self.place, asked)
+        if self.rules is None:
+            return Outcome(text)
+        told, note = self.rules.first_touched(asked.path)
+        return Outcome(f"{text}{told}", note=note)
 
 
 _COMPARED_BYTES: Final = 1024 * 1024

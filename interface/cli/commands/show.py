@@ -24,6 +24,8 @@ FAILED_CALLS: Final = 20
 APPROVALS: Final = 20
 """Approvals that are shown, the last; ``--json`` has all."""
 _INSTRUCTION: Final = re.compile(r"i\d+", re.ASCII)
+KEPT: Final = {"whole": "whole", "folded": "folded", "left_out": "left out"}
+"""The words for what was kept of a part."""
 _STATUS_STYLES: Final = {"done": "green", "running": "cyan"}
 
 
@@ -85,7 +87,8 @@ def report_lines(body: bytes, screen: Screen, *, left: bool = False) -> list[str
 
 
 def _used(usage: "Usage") -> str:
-    return usage_text(usage.input_tokens + usage.cache_write_tokens, usage.output_tokens, usage.cost_usd)
+    told = usage_text(usage.input_tokens + usage.cache_write_tokens, usage.output_tokens, usage.cost_usd)
+    return f"{told}, {usage.cache_read_tokens:,} read from the cache" if usage.cache_read_tokens else told
 
 
 def instruction_lines(body: bytes, screen: Screen) -> list[str]:
@@ -170,13 +173,18 @@ def requested_lines(info: "InstructionInfo") -> list[str]:
 
 
 def prompt_lines(body: bytes, screen: Screen) -> list[str]:
-    """All of it, each message under its role."""
+    """All of it, each message under its role; then its parts, also those that had no room."""
     from protocol.api.instructions import PromptReport  # noqa: PLC0415  (JSON needs no types)
 
     prompt = decode(body, PromptReport)
     shown = [*_text(prompt.system)]
     for message in prompt.messages:
         shown += ["", screen.style(f"{message.role}:", "bold"), *_text(message.text)]
+    if prompt.parts:
+        rows = [
+            [part.name, str(part.tokens), part.trust, KEPT[part.kept], one_line(part.source)] for part in prompt.parts
+        ]
+        shown += ["", *table(["PART", "TOKENS", "TRUST", "SHOWN", "SOURCE"], rows, screen)]
     return shown
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import space_of
 from kernel.api.responses import Response
@@ -14,7 +14,7 @@ from kernel.store.entries import FrozenPrompt
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
-from kernel.workflows.instruction_prompt import definition_for, instruction_prompt
+from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.instructions import (
     Dead,
     DeadCleared,
@@ -40,7 +40,7 @@ async def show(call: Request[None], store: StoreAccess) -> InstructionInfo:
     return found
 
 
-async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -> PromptReport:
+async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess) -> PromptReport:
     """GET /instructions/:id/prompt: as its first entry answered it; before that, as it would be now."""
     name = call.args["id"]
     asked = store.reader.now(instruction_views.addressed, name)
@@ -52,7 +52,8 @@ async def prompt(call: Request[None], store: StoreAccess, files: ProjectFiles) -
     if kept is None:
         definition = definition_for(asked.agent, asked.space, files.catalog, store.reader)
         rules = rules_of(files.catalog.root) if definition.project_rules else ()
-        made = instruction_prompt(asked, definition, files.catalog, store.reader, rules)
+        known = await known_for(asked, definition, memory.prompts, store.reader)
+        made = instruction_prompt(asked, definition, files.catalog, store.reader, rules, known)
         return _report(name, made, frozen=False)
     return _report(name, kept, frozen=True)
 
@@ -69,7 +70,14 @@ async def entries_(call: Request[None], store: StoreAccess) -> EntryList:
 def _report(name: str, prompt: Prompt | FrozenPrompt, *, frozen: bool) -> PromptReport:
     turns = tuple(PromptMessage(role=turn.role, text=turn.text) for turn in prompt.messages)
     last = PromptMessage(role="user", text=prompt.message)
-    return PromptReport(id=name, frozen=frozen, system=prompt.system, messages=(*turns, last))
+    return PromptReport(
+        id=name,
+        frozen=frozen,
+        system=prompt.system,
+        messages=(*turns, last),
+        parts=prompt.parts,
+        stable_characters=prompt.stable,
+    )
 
 
 def _unknown(name: str) -> Refused:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernel.agents.project_rules import MAX_RULES_BYTES, rules_of
+from kernel.agents.project_rules import FOLDERS, MAX_RULES_BYTES, nested_rules, rules_of
 from kernel.agents.prompt import assemble
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import agent_units
@@ -124,3 +124,45 @@ def test_rules_are_quoted_under_their_path(tmp_path: Path) -> None:
     assert "\n# Where you are" not in made.system
     assert made.system.startswith("You are Alice.\n\n# Rules of this project")
     assert any(line.startswith("rules: ") for line in made.manifest)
+
+
+@pytest.mark.promise("P19", "P49")
+def test_rules_in_folders_are_demands_of_who_has_file_tools(tmp_path: Path) -> None:
+    """Each by its content; who reads files by a program of his own is told the nearest ones alone."""
+    catalog = project(tmp_path, alice=ALICE + "tools: [files]\n", bob=ALICE)
+    for path in ("web/forms", "node_modules/x", ".hidden"):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "AGENTS.md").write_text(path)
+    (tmp_path / "web/CLAUDE.md").symlink_to("forms/AGENTS.md")
+    demands = {}
+    for name in ("alice", "bob"):
+        definition = catalog.agent(name).definition
+        found = resources_of(definition, catalog.project(), tmp_path)
+        demands[name] = [one.partition(", content")[0] for one in found.demands]
+    assert demands == {"alice": ["alice follows the rules of the project in web/forms/AGENTS.md"], "bob": []}
+
+
+def test_a_folder_that_changes_is_looked_at_again(tmp_path: Path) -> None:
+    """Between two messages nothing is read but what changed; new, changed and removed rules are noticed."""
+    (tmp_path / "a/b").mkdir(parents=True)
+    assert nested_rules(tmp_path) == {}
+    (tmp_path / "a/b/AGENTS.md").write_text("one")
+    os.utime(tmp_path / "a/b", ns=(1, 1))  # a clock that stands still within one tick
+    first = nested_rules(tmp_path)
+    assert list(first) == ["a/b/AGENTS.md"]
+    (tmp_path / "a/b/AGENTS.md").write_text("two")
+    assert nested_rules(tmp_path) != first
+    (tmp_path / "a/b/AGENTS.md").write_bytes(b"\xff")
+    assert nested_rules(tmp_path) == {}
+    (tmp_path / "a/b/AGENTS.md").unlink()
+    assert nested_rules(tmp_path) == {}
+
+
+def test_so_many_folders_are_looked_at_and_no_more(tmp_path: Path) -> None:
+    """The upper ones first: a tree that is deeper costs no more."""
+    (tmp_path / "z/deep").mkdir(parents=True)
+    (tmp_path / "z/AGENTS.md").write_text("upper")
+    (tmp_path / "z/deep/AGENTS.md").write_text("deeper")
+    for number in range(FOLDERS - 2):
+        (tmp_path / f"f{number}").mkdir()
+    assert list(nested_rules(tmp_path)) == ["z/AGENTS.md"]

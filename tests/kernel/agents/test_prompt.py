@@ -11,6 +11,7 @@ from kernel.agents.workspace_prompt import PromptContext, TreeContext
 from kernel.store.entries import INLINE_BYTES
 from protocol.agent import AgentDefinition, Context
 from protocol.agent import Prompt as PromptKeys
+from protocol.api.instructions import PromptPart
 from protocol.ipc import Turn
 from protocol.message import Message, MessageKind
 from protocol.ndjson import LINE_LIMIT_BYTES
@@ -33,7 +34,12 @@ def prompt(
 def test_a_direct_message_stands_by_itself() -> None:
     """A DM prompt says nothing of a workspace."""
     made = prompt(PERSONAL, message=said(3, "user", "look at X"))
-    assert made == Prompt("You are Alice.", (), "look at X", ("system: 14 characters", "message: m3 from user"))
+    assert (made.system, made.messages, made.message) == ("You are Alice.", (), "look at X")
+    assert made.manifest == ("system: 4 tokens", "message: m3 from user")
+    assert made.parts == (
+        PromptPart(name="system", source="the agent's file", trust="user", tokens=4),
+        PromptPart(name="message", source="m3 from user", trust="user", tokens=3),
+    )
 
 
 def test_a_workspace_prompt_names_the_agent_the_space_and_the_others() -> None:
@@ -84,6 +90,58 @@ def test_a_thread_is_cut_at_a_turn() -> None:
     definition = AgentDefinition(name="alice", context=Context(thin_thread=3))
     made = prompt(WORKSPACE, *thread, message=said(5, "bob", "e"), definition=definition)
     assert [(turn.role, turn.text) for turn in made.messages] == [("user", "[m3] bob\n> c"), ("assistant", "d")]
+
+
+@pytest.mark.promise("P49")
+def test_the_oldest_turns_are_folded_first_and_what_has_no_room_is_listed() -> None:
+    """context.budget: a line each of the older ones, nothing of the oldest, all of the newest."""
+    thread = [said(seq, "bob", f"finding {seq}: " + "the tests fail on two cores. " * 20) for seq in range(1, 41)]
+    definition = AgentDefinition(name="alice", context=Context(thin_thread=40, budget=2000))
+    made = prompt(WORKSPACE, *thread, message=said(50, "bob", "more?"), definition=definition)
+    rows = [part for part in made.parts if part.name == "thread"]
+    assert [row.kept for row in rows] == ["left_out", "folded", "whole"]
+    assert rows[0].source.startswith("m1 ")
+    assert rows[-1].source.split()[2] == "m40"
+    assert sum(row.tokens for row in rows) <= 2000
+    assert "[m1] bob" not in made.message
+    assert "[m40] bob\n> finding 40: the tests fail" in made.message
+    assert made.message.count("[folded]") == int(rows[1].source.split("(")[1][:-1])
+    counts = [int(row.source.split("(")[1][:-1]) for row in rows]
+    assert f"thread: m1 to m40 (40), {counts[1]} folded, {counts[0]} left out" in made.manifest
+
+
+def test_what_is_the_same_for_the_agents_next_work_comes_first() -> None:
+    """A provider's cache keeps the beginning of a prompt."""
+    definition = AgentDefinition(name="alice", soul={"role": "reviewer"}, prompt=PromptKeys(append="Mind the tests."))
+    first = prompt(WORKSPACE, message=said(3, "user", "x"), definition=definition)
+    second = prompt(
+        PromptContext("alice", "fix:main", ("alice", "carol")), message=said(9, "user", "y"), definition=definition
+    )
+    assert first.system[: first.stable] == second.system[: second.stable]
+    assert first.system[: first.stable].endswith("Mind the tests.")
+    assert first.system[first.stable :].startswith("\n\n# Where you are")
+
+
+@pytest.mark.parametrize(
+    ("sender", "kind", "trust"),
+    [
+        ("user", "said", "user"),
+        ("bob", "said", "agent"),
+        ("system", "due", "user"),
+        ("system", "kickoff", "user"),
+        ("system", "system", "system"),
+    ],
+)
+def test_a_part_says_how_far_its_source_is_trusted(sender: str, kind: MessageKind, trust: str) -> None:
+    """A colleague's words are not the user's; the least trusted of several counts."""
+    thread = (said(1, "user", "hello"), said(2, sender, "hello", kind))
+    made = prompt(WORKSPACE, *thread, message=said(3, sender, "x", kind))
+    assert [(part.name, part.trust) for part in made.parts if part.name in {"workspace", "message"}] == [
+        ("workspace", "system"),
+        ("message", trust),
+    ]
+    (row,) = (part for part in made.parts if part.name == "thread")
+    assert row.trust == ("agent" if trust == "agent" else "user")
 
 
 def test_no_thread_is_a_thread() -> None:

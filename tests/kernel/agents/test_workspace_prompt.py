@@ -15,7 +15,7 @@ from kernel.agents.workspace_prompt import (
 )
 from protocol.agent import SCOPES
 from protocol.tools import CONTEXT_TOOLS, offered
-from scripts.benchmarks.prompts import CASES, measure, tokens
+from scripts.benchmarks.prompts import CASES, workspace_figures
 
 HERE = """\
 # Where you are
@@ -141,7 +141,6 @@ def test_the_tools_that_are_told_of_are_those_that_are_listed() -> None:
 
 def test_it_is_short() -> None:
     """In tokens, counted rather too many than too few."""
-    assert tokens("channel_send internationalization, 12345!") == 3 + 3 + 1 + 2 + 1
-    figures = list(measure())
+    figures = list(workspace_figures())
     assert len(figures) == len(CASES)
     assert [str(figure) for figure in figures if figure.ratio > 1] == []
