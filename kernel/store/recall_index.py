@@ -21,9 +21,9 @@ from kernel.store.database import check_integrity
 
 VERSION: Final = 1
 """Raised with whatever is indexed otherwise; an index of another version is made anew."""
-BUDGET: Final = 20_000
+BUDGET: Final = 10_000
 """Postings that one query reads."""
-CANDIDATES: Final = 200
+CANDIDATES: Final = 100
 """Turns that are ranked; who asks for more of them asks more precisely."""
 INDEXED_CHARACTERS: Final = 32_000
 """Of one turn."""

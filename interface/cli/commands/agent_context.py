@@ -24,7 +24,7 @@ from protocol.agent_memory import CLASSES, TIERS, VISIBILITIES, matches, with_do
 from protocol.api.history import Reindexed
 from protocol.memory_files import Memory
 
-MOST_FOUND: Final = 200
+MOST_FOUND: Final = 100
 """Of one search; whoever has more that answers asks more precisely."""
 ENTRIES: Final = Listing("entries", "after")
 
