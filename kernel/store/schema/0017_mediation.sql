@@ -49,4 +49,4 @@ CREATE TABLE soul_proposals (
 ) STRICT;
 CREATE INDEX soul_proposals_open ON soul_proposals (agent, id) WHERE state = 'open';
 
-PRAGMA user_version = 18;
+PRAGMA user_version = 17;

@@ -26,4 +26,4 @@ CREATE TABLE tray (
 CREATE INDEX tray_agent ON tray (agent, id);
 CREATE INDEX tray_open ON tray (id) WHERE state = 'open';
 
-PRAGMA user_version = 19;
+PRAGMA user_version = 18;
