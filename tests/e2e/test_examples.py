@@ -105,7 +105,7 @@ def test_every_example_is_sound() -> None:
 def test_definitions_mean_what_they_say() -> None:
     """An agent's own keys; what a workflow adds to one, and what stays as it is."""
     alice = resolution(EXAMPLES, EXAMPLES, "alice").definition
-    assert alice["context"] == {"thin_thread": 10, "dir": ".agents/alice/"}
+    assert alice["context"] == {"thin_thread": 10, "budget": 8000, "dir": ".agents/alice/"}
     assert (alice["max_tokens"], alice["max_steps"]) == (8000, 20)
     assert (alice["schedule"]["wakeup"], alice["schedule"]["workspace"]) == ("5m", "review:pr-123")
     assert alice["soul"]["principles"] == ["Say what a change would break", "Leave the last word to its author"]
@@ -120,7 +120,6 @@ def test_definitions_mean_what_they_say() -> None:
     ("path", "text"),
     [
         ("flows/x.yaml", "rules: []"),
-        (".agents/x.yaml", "memory: { budget: 2000 }"),
     ],
 )
 def test_a_word_whose_time_has_not_come_is_refused_and_not_ignored(path: str, text: str, tmp_path: Path) -> None:

@@ -16,7 +16,19 @@ from tests.interface.kernel_double import KernelDouble
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"attach", "logs", "events"}
 WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help"}
-FILES_ONLY = {"help", "agent", "validate", "config", "schema", "completion", "trust", "tool", "skills", "import"}
+FILES_ONLY = {
+    "help",
+    "agent",
+    "validate",
+    "config",
+    "schema",
+    "completion",
+    "trust",
+    "tool",
+    "skills",
+    "import",
+    "memory",
+}
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
     "run": ["nowhere"],
@@ -53,6 +65,7 @@ ARGUMENTS = {
     "proposal": ["show", "release@review"],
     "task": ["show", "@review", "t3"],
     "doc": ["read", "@review", "notes.md"],
+    "memory": ["eval"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
@@ -121,6 +134,7 @@ def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli
     (cli.root / "alice.jsonl").write_text(
         '{"of":"dm:alice","space":"dm:alice","at":"","version":""}\n{"part":"end","rows":{}}\n'
     )
+    (cli.root / "memory-eval.json").write_text('{"conversations": []}')
     assert cli(word, *ARGUMENTS.get(word, [])).code == Exit.OK
     assert not list(cli.home.rglob("daemon.*"))
 
