@@ -62,6 +62,7 @@ def test_agents_work_together_in_a_repository(project: Project, blocks: list[str
 
 
 @pytest.mark.promise("P32", "P33")
+@pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 def test_what_a_team_did_is_merged_into_the_branch(project: Project, blocks: list[str]) -> None:
     """The last block: red, green, a vote of yes, and the branch has it all; ``leap`` is a project of its own."""
     leap = Project(root=project.root / "leap", state_home=project.state_home, home=project.home)

@@ -101,6 +101,7 @@ def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) ->
 
 
 @pytest.mark.promise("CF20")
+@pytest.mark.long("tests/e2e/test_trust.py")
 def test_setup_is_not_run_without_trust(team: Project) -> None:
     """Exit 7 where nobody can be asked."""
     workflow(team, "untrusted", 'setup:\n  - shell: "touch ran"\nkickoff: "@alice hi"\n')
