@@ -55,6 +55,7 @@ def test_an_agent_is_made_and_answers(project: Project, blocks: list[str]) -> No
             hello.stop()
 
 
+@pytest.mark.long("tests/e2e/test_review_example.py")
 def test_agents_work_together_in_a_repository(project: Project, blocks: list[str]) -> None:
     """The second pair, in a repository with a change that is not committed."""
     change = "git init -q\necho one > notes\ngit add notes\ngit -c user.name=t -c user.email=t@t commit -qm notes\n"
