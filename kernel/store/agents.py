@@ -14,7 +14,7 @@ import msgspec
 from kernel.policy.agent_status import AgentState, AgentWork, agent_status
 from kernel.policy.restart import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
-from kernel.store import circuit_breakers, rows, tasks
+from kernel.store import circuit_breakers, rows, task_views
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.agent import Restart
@@ -158,7 +158,7 @@ def ps(conn: apsw.Connection, now_ms: int, *, idle: bool = True, ended: bool = F
     """
     values = {"key": None, "idle": idle, "ended": ended}
     found = (_process(row, now_ms) for row in rows.all_(conn.execute(PS, values), PS, _Row))
-    own = tasks.of_agents(conn)
+    own = task_views.of_agents(conn)
     return tuple(_with_tasks(one, own.get((one.shown.space or "", one.shown.name), ())) for one in found)
 
 

@@ -17,7 +17,7 @@ from kernel.store import (
     instruction_views,
     resources,
     rows,
-    tasks,
+    task_views,
     voting,
     work_notes,
     workflows,
@@ -148,7 +148,7 @@ def planned(conn: apsw.Connection, scope: Scope, after: tuple[int, int]) -> Batc
     """The tasks, in the order of their numbers."""
     if scope.run is None or not scope.whole:
         return Batch((), None)
-    found = tasks.listed(conn, scope.space, Page(ROWS, after[0])).tasks
+    found = task_views.listed(conn, scope.space, Page(ROWS, after[0])).tasks
     shown = tuple(_bounded(found, lambda one: len(one.text) + len(one.result) + len(one.reason)))
     return Batch(shown, (number_of(shown[-1].id, "t") or 0, 0) if shown else None)
 

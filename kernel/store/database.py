@@ -347,41 +347,53 @@ def damaged(path: str, found: str) -> CannotOpen:
 
 
 _VERSION: Final = "PRAGMA user_version"
+_ANYTHING: Final = "SELECT 1 FROM sqlite_master LIMIT 1"
 
 
 def migrate(connection: apsw.Connection, path: str) -> None:
-    """Apply what is missing, each migration in one transaction. Raises CannotOpen; then nothing was changed."""
+    """Apply what is missing, each migration in one transaction; to an empty database what all of them come to, in one.
+    Raises CannotOpen; then nothing was changed.
+    """
     scripts = migrations()
     try:
-        _apply(connection, scripts, path)
+        while _apply_next(connection, scripts, path) < max(scripts):
+            pass
     except apsw.Error as error:
         raise cannot_open(path, error) from error
 
 
-def _apply(connection: apsw.Connection, scripts: dict[int, str], path: str) -> None:
-    """Apply each script above the schema's version inside BEGIN IMMEDIATE, where the version cannot change."""
-    for number, script in scripts.items():
-        fault_point("migrate.begin")
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
-            if found > max(scripts):
-                raise CannotOpen(
-                    f"the database {path} has schema {found}, newer than this program's {max(scripts)}: "
-                    f"upgrade agent-worker, or move the file away to start anew"
-                )
-            if found < number:
-                connection.execute(script).fetchall()
-            fault_point("migrate.commit")
-            connection.execute("COMMIT")
-        except BaseException:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+def _apply_next(connection: apsw.Connection, scripts: dict[int, str], path: str) -> int:
+    """Apply the script that follows the schema's version, inside BEGIN IMMEDIATE, where the version cannot change.
+    Returns the version that it has then.
+    """
+    fault_point("migrate.begin")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
+        if found > max(scripts):
+            raise CannotOpen(
+                f"the database {path} has schema {found}, newer than this program's {max(scripts)}: "
+                f"upgrade agent-worker, or move the file away to start anew"
+            )
+        if found < max(scripts):
+            empty = found == 0 and connection.execute(_ANYTHING).get is None
+            connection.execute(newest_schema() if empty else scripts[found + 1]).fetchall()
+        fault_point("migrate.commit")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
 
 
 def migrations() -> dict[int, str]:
     """The numbered scripts of this program, in order."""
     files = resources.files("kernel.store.schema").iterdir()
-    named = {int(file.name.split("_")[0]): file for file in files if file.name.endswith(".sql")}
+    named = {int(file.name.split("_")[0]): file for file in files if file.name[0].isdigit()}
     return {number: named[number].read_text("utf-8") for number in sorted(named)}
+
+
+def newest_schema() -> str:
+    """What all migrations come to, in one script, made of them by ``scripts/generate``."""
+    return (resources.files("kernel.store.schema") / "newest.sql").read_text("utf-8")

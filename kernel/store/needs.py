@@ -19,7 +19,7 @@ from kernel.policy.needs import (
     StuckTask,
     Untrusted,
 )
-from kernel.store import rows, souls, tasks, tray, voting
+from kernel.store import rows, souls, task_views, tray, voting
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
 from kernel.store.rows import Page
@@ -188,7 +188,7 @@ def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[s
 def _tasks(conn: apsw.Connection, now_ms: int) -> Iterable[StuckTask]:
     """Look whether those that nobody claims may still be claimed by somebody at work."""
     working: dict[str, bool] = {}
-    for space, one in tasks.stuck(conn, now_ms):
+    for space, one in task_views.stuck(conn, now_ms):
         if space not in working:
             working[space] = any(kind != "person" for _, kind in _work_in(conn, space, now_ms))
         yield msgspec.structs.replace(one, working=working[space])

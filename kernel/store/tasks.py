@@ -1,4 +1,4 @@
-"""Tasks: rows and queries of a workspace's graph. A task is found by its number there (``t3``), or by its key.
+"""Tasks: rows of a workspace's graph, and its steps. A task is found by its number there (``t3``), or by its key.
 
 Whoever holds one does so by an attempt: what ends that, lets go of the task in the same commit, and the next attempt of
 the same instruction takes it again, if nobody else has. Steps are those of kernel.policy.tasks; what leads to them is
@@ -12,27 +12,19 @@ from typing import Any, Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.needs import StuckTask
 from kernel.policy.tasks import (
     GIVEN_OUT,
-    LOST,
     OVER,
     TRANSITIONS,
-    UNCLAIMED_MS,
     FileClaim,
     Needed,
     TaskStep,
     claims_against,
-    fate,
-    held_by,
-    waits_for,
 )
 from kernel.store import rows
-from kernel.store.rows import Page
-from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
-from protocol.api.processes import PsTask
-from protocol.names import instruction_id, number_of, place_of
-from protocol.tasks import OnFailure, TaskInfo, TaskList, TaskSpec, TaskState
+from kernel.store.transaction import Transaction
+from protocol.names import number_of
+from protocol.tasks import OnFailure, TaskSpec, TaskState
 
 
 class Neighbour(msgspec.Struct, frozen=True, array_like=True):
@@ -95,7 +87,7 @@ def task_id(n: int) -> str:
 
 _files: Final = msgspec.json.Decoder(tuple[str, ...])
 _neighbours: Final = msgspec.json.Decoder(tuple[Neighbour, ...])
-_MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
+MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
     "files": _files.decode,
     "vouched": bool,
     "confined": bool,
@@ -121,8 +113,8 @@ def find(conn: apsw.Connection, space: str, name: str) -> TaskRow | None:
     """The task that is called ``name`` in ``space``: by its id, or the newest one of that key."""
     n = number_of(name, "t")
     if n is not None:
-        return rows.one(conn.execute(BY_NUMBER, (space, n)), BY_NUMBER, TaskRow, **_MADE)
-    return rows.one(conn.execute(BY_KEY, (space, name)), BY_KEY, TaskRow, **_MADE)
+        return rows.one(conn.execute(BY_NUMBER, (space, n)), BY_NUMBER, TaskRow, **MADE)
+    return rows.one(conn.execute(BY_KEY, (space, name)), BY_KEY, TaskRow, **MADE)
 
 
 BY_ROW: Final = f"{ROWS} WHERE t.id = ?"
@@ -130,98 +122,9 @@ BY_ROW: Final = f"{ROWS} WHERE t.id = ?"
 
 def by_number(conn: apsw.Connection, number: int) -> TaskRow:
     """The task of that row, which is there."""
-    found = rows.one(conn.execute(BY_ROW, (number,)), BY_ROW, TaskRow, **_MADE)
+    found = rows.one(conn.execute(BY_ROW, (number,)), BY_ROW, TaskRow, **MADE)
     assert found is not None, number
     return found
-
-
-LISTED: Final = f"{ROWS} WHERE t.space = :space AND t.n > :after ORDER BY t.n LIMIT :limit"
-LISTED_IN_STATE: Final = f"""
-{ROWS} INDEXED BY tasks_state WHERE t.space = :space AND t.state = :state AND t.n > :after
-  AND (:for IS NULL OR t.for_name = :for OR t.holder = :for) ORDER BY t.n LIMIT :limit
-"""
-LISTED_FOR: Final = f"""
-{ROWS} WHERE t.space = :space AND t.n > :after AND (t.for_name = :for OR t.holder = :for) ORDER BY t.n LIMIT :limit
-"""
-# They are numbered without a gap, and only removed all together.
-COUNT_ALL: Final = "SELECT coalesce(max(n), 0) FROM tasks WHERE space = :space"
-COUNT_IN_STATE: Final = """
-SELECT count(*) FROM tasks AS t INDEXED BY tasks_state WHERE t.space = :space AND t.state = :state
-"""
-COUNT_OTHER_STATES: Final = """
-SELECT count(*) FROM tasks AS t INDEXED BY tasks_state
-WHERE t.space = :space AND t.state IN ('open', 'ready', 'claimed', 'failed', 'cancelled')
-"""
-COUNT_FOR: Final = """
-SELECT count(*) FROM tasks AS t WHERE t.space = :space AND (t.for_name = :for OR t.holder = :for)
-"""
-COUNT_FOR_IN_STATE: Final = """
-SELECT count(*) FROM tasks AS t INDEXED BY tasks_state
-WHERE t.space = :space AND t.state = :state AND (t.for_name = :for OR t.holder = :for)
-"""
-
-
-def listed(
-    conn: apsw.Connection, space: str, page: Page, *, state: TaskState | None = None, name: str | None = None
-) -> TaskList:
-    """A page of the tasks of ``space`` in the order of their numbers: those in ``state``, and for or of ``name``.
-
-    However many are over, a page costs as much as it has; with ``name`` all of the space, or state, are looked at.
-    """
-    values = {"space": space, "after": page.after or 0, "state": state, "for": name, "limit": page.limit + 1}
-    statement = LISTED_IN_STATE if state is not None else LISTED if name is None else LISTED_FOR
-    found = rows.all_(conn.execute(statement, values), statement, TaskRow, **_MADE)
-    shown, following = page.cut(found, lambda row: row.id)
-    return TaskList(tasks=tuple(map(info, shown)), total=_count(conn, values), next=following)
-
-
-def _count(conn: apsw.Connection, values: Mapping[str, Any]) -> int:
-    """Count what a list without a limit has. Most tasks are done, in the long run: those are not counted one by one."""
-    if values["for"] is not None:
-        return int(conn.execute(COUNT_FOR if values["state"] is None else COUNT_FOR_IN_STATE, values).get)
-    if values["state"] in (None, "done"):
-        others = int(conn.execute(COUNT_OTHER_STATES, values).get) if values["state"] else 0
-        return int(conn.execute(COUNT_ALL, values).get) - others
-    return int(conn.execute(COUNT_IN_STATE, values).get)
-
-
-def info(row: TaskRow) -> TaskInfo:
-    """The task as people see it."""
-    over = row.state in OVER
-    blocks = (
-        one
-        for one in row.needed_by
-        if one.state == "open"
-        and row.state != "done"
-        and not (row.state in LOST and fate(one.on_failure, row.on_failure) == "skip")
-    )
-    return TaskInfo(
-        id=row.id,
-        space=place_of(row.space),
-        key=row.key,
-        title=row.title,
-        text=row.text,
-        state=row.state,
-        for_=row.for_name,
-        needs=tuple(task_id(one.n) for one in row.needed),
-        blocked_by=() if over else waits_for(row.on_failure, row.needs),
-        blocks=tuple(task_id(one.n) for one in blocks),
-        parent=None if row.parent is None else task_id(row.parent),
-        found_in=None if row.found_in is None else task_id(row.found_in),
-        files=row.files,
-        check=row.command,
-        on_failure=row.on_failure or "hold",
-        creator=row.creator,
-        created_at=rfc3339(row.created_ms),
-        ready_at=optional_rfc3339(row.ready_ms),
-        holder=row.holder,
-        instruction=None if row.instruction is None else instruction_id(row.instruction),
-        claimed_at=optional_rfc3339(row.claimed_ms),
-        result=row.result,
-        reason=row.reason,
-        ended_at=optional_rfc3339(row.ended_ms),
-        ended_by=row.ended_by,
-    )
 
 
 UNFINISHED: Final = "SELECT count(*) FROM tasks WHERE space = ? AND state IN ('open', 'ready', 'claimed')"
@@ -359,10 +262,10 @@ WHERE x.needs = ? ORDER BY t.n
 
 def followers(conn: apsw.Connection, number: int) -> list[TaskRow]:
     """The open tasks that need the one of that row."""
-    return _these(conn, conn.execute(FOLLOWERS, (number,)))
+    return those(conn, conn.execute(FOLLOWERS, (number,)))
 
 
-def _these(conn: apsw.Connection, found: apsw.Cursor) -> list[TaskRow]:
+def those(conn: apsw.Connection, found: apsw.Cursor) -> list[TaskRow]:
     """The tasks of the rows whose numbers were ``found``."""
     numbers = cast("list[tuple[int]]", found.fetchall())
     return [by_number(conn, number) for (number,) in numbers]
@@ -379,7 +282,7 @@ WHERE t.space = ? AND t.state = 'ready' AND t.for_name IS NOT NULL AND t.given_o
 
 def to_give(conn: apsw.Connection, space: str) -> list[TaskRow]:
     """The ready tasks of ``space`` that are to become work of the agents that they are for."""
-    return _these(conn, conn.execute(TO_GIVE, (space, GIVEN_OUT)))
+    return those(conn, conn.execute(TO_GIVE, (space, GIVEN_OUT)))
 
 
 FRESH: Final = "UPDATE tasks SET given_out = 0, instruction = NULL WHERE space = ? AND state = 'ready'"
@@ -419,7 +322,7 @@ SELECT id FROM tasks INDEXED BY tasks_instruction WHERE instruction = ? AND stat
 
 def of_instruction(conn: apsw.Connection, instruction: int) -> Sequence[TaskRow]:
     """The tasks that an instruction is at, or would go on with, and that are not over."""
-    return _these(conn, conn.execute(OF_INSTRUCTION, (instruction,)))
+    return those(conn, conn.execute(OF_INSTRUCTION, (instruction,)))
 
 
 HAND: Final = "UPDATE tasks SET handed_by = :by WHERE instruction = :by AND state IN ('ready', 'claimed')"
@@ -440,65 +343,3 @@ def take(tx: Transaction, instruction: int, epoch: int, name: str) -> None:
             tx.conn.execute(RENEW, (epoch, row.number))
         elif not row.files or claims_against(claims(tx.conn, row.space), row.files, name) is None:
             make_step(tx, row, Change(step="claim", by=name, holder=name, instruction=instruction, epoch=epoch))
-
-
-# Open ones that wait in vain; ready ones that are for an agent whose work has ended; and ready ones that are nobody's.
-STUCK: Final = """
-WITH found (id, space) AS (
-  SELECT s.id, s.space FROM tasks AS s INDEXED BY tasks_unfinished
-  WHERE s.state IN ('open', 'ready') AND s.state = 'open' AND EXISTS (
-    SELECT 1 FROM task_needs AS x CROSS JOIN tasks AS o ON o.id = x.needs
-    WHERE x.task = s.id AND o.state IN ('failed', 'cancelled'))
-  UNION ALL
-  SELECT s.id, s.space FROM tasks AS s INDEXED BY tasks_unfinished
-  WHERE s.state IN ('open', 'ready') AND s.state = 'ready' AND NOT EXISTS (
-    SELECT 1 FROM instructions AS i WHERE i.id = s.instruction AND i.ended_ms IS NULL)
-)
-SELECT found.id FROM found
-CROSS JOIN workflows AS w ON w.space = found.space AND w.state = 'running' ORDER BY found.id
-"""
-CANCELLED: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'cancelled'"
-RUN_OF: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
-
-
-def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]:
-    """Tasks of running workflows that may need a person, each with its space; ``working`` is left open."""
-    for row in _these(conn, conn.execute(STUCK)):
-        held = held_by(row.on_failure, row.needs) if row.state == "open" else ()
-        ended = row.instruction is not None and row.for_name is not None
-        left = ended and (
-            row.given_out >= GIVEN_OUT or conn.execute(CANCELLED, (row.instruction,)).fetchone() is not None
-        )
-        late = row.state == "ready" and (row.ready_ms or 0) <= now_ms - UNCLAIMED_MS
-        if held or left or late:
-            run = int(conn.execute(RUN_OF, (row.space,)).get)
-            one = StuckTask(task=info(row), run=run, held_by=held, left=left)
-            yield row.space, one
-
-
-UNCLAIMED: Final = """
-SELECT n FROM tasks INDEXED BY tasks_state
-WHERE space = :space AND state = 'ready' AND for_name IS NULL ORDER BY n LIMIT :limit
-"""
-
-
-def unclaimed(conn: apsw.Connection, space: str, limit: int) -> tuple[str, ...]:
-    """The first tasks that are ready and for nobody: whoever claims one has it."""
-    return tuple(task_id(int(str(n))) for (n,) in conn.execute(UNCLAIMED, {"space": space, "limit": limit}))
-
-
-OF_AGENTS: Final = """
-SELECT t.id FROM workflows AS w CROSS JOIN tasks AS t INDEXED BY tasks_state ON t.space = w.space
-WHERE w.state = 'running' AND t.state IN ('open', 'ready', 'claimed')
-  AND (t.for_name IS NOT NULL OR t.holder IS NOT NULL) ORDER BY t.id
-"""
-
-
-def of_agents(conn: apsw.Connection) -> Mapping[tuple[str, str], tuple[PsTask, ...]]:
-    """The unfinished tasks of each agent, by place and name: what it holds, and what is for it."""
-    found: defaultdict[tuple[str, str], list[PsTask]] = defaultdict(list)
-    for row in _these(conn, conn.execute(OF_AGENTS)):
-        blocked_by = waits_for(row.on_failure, row.needs)
-        shown = PsTask(id=row.id, title=row.title, state=row.state, blocked_by=blocked_by)
-        found[place_of(row.space), row.holder or row.for_name or ""].append(shown)
-    return {key: tuple(tasks) for key, tasks in found.items()}

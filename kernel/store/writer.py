@@ -159,15 +159,14 @@ class Writer:
         if self._refusal is not None:
             self._make_room(1)
             raise _copy(self._refusal)
-        wakes = not job.soon
-        if job.soon:
+        if not job.soon:
+            self._jobs.put(job)
+        else:
             self._later.append(job)
             if self._dozes:
                 with suppress(ValueError):  # the thread has it already
                     self._later.remove(job)
-                    wakes = True
-        if wakes:
-            self._jobs.put(job)
+                    self._jobs.put(job)
         try:
             await trio.lowlevel.wait_task_rescheduled(job.abandon)
             return job.result
@@ -256,9 +255,11 @@ class Writer:
             # SQLite may have undone the whole transaction because of one job that was too large.
             if len(group) > 1:
                 return False
-            self._refuse(group, STORAGE_FULL)
+            self._trouble = STORAGE_FULL
+            self._answer_all(group, STORAGE_FULL)
         except apsw.BusyError:
-            self._refuse(group, LOCKED)
+            self._trouble = LOCKED
+            self._answer_all(group, LOCKED)
         except apsw.Error as error:
             raise StorageFailed(f"writing failed: {error}") from error
         else:
@@ -356,10 +357,6 @@ class Writer:
             del transaction.events[told:]
             transaction.forgets = forgets
         conn.execute("RELEASE job")
-
-    def _refuse(self, jobs: Sequence[_Job], why: Refused) -> None:
-        self._trouble = why
-        self._answer_all(jobs, why)
 
     def _answer_all(self, jobs: Sequence[_Job], error: Exception) -> None:
         for job in jobs:

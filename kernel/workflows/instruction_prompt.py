@@ -19,7 +19,18 @@ from kernel.agents.prompt import WAITING, Prompt, assemble
 from kernel.agents.soul import read_soul, soul_path, traits_of
 from kernel.agents.workspace_prompt import UNCLAIMED, PromptContext, TreeContext
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, documents, messages, run_outcomes, souls, tasks, work_notes, workflows, worktrees
+from kernel.store import (
+    agents,
+    documents,
+    messages,
+    run_outcomes,
+    souls,
+    task_views,
+    tasks,
+    work_notes,
+    workflows,
+    worktrees,
+)
 from kernel.store.agents import AgentRecord
 from kernel.store.messages import in_hand
 from kernel.store.reader import Reader
@@ -134,7 +145,7 @@ def instruction_prompt(
             document=entry,
             document_owner=owner,
             claimed=_claimed(source, reader),
-            unclaimed=reader.now(tasks.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
+            unclaimed=reader.now(task_views.unclaimed, source.space, UNCLAIMED + 1) if here.has_channel else (),
             tree=tree,
             tools=offered(definition.tools, scopes_of(definition.scopes), has_tree=tree is not None),
         )

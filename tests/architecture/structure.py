@@ -64,7 +64,7 @@ LIMITS: Final[dict[str, Limit]] = {
     "lines": Limit(at_most=57_700, for_now=87_000),
     "file-median": Limit(80, 250),
     "file-in-range": Limit(at_least=60),
-    "file-over-400": Limit(at_most=3, for_now=3.5),
+    "file-over-400": Limit(at_most=3),
     "file-over-600": Limit(at_most=0),
     "file-small": Limit(at_most=15),
     "function-median": Limit(6, 9),

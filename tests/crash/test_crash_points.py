@@ -25,7 +25,7 @@ HOOKS = 27
 def test_a_kernel_may_die_at_any_point(project: Project) -> None:
     """A lineage of kernels, each killed elsewhere, some
     while they recover from the last; accepted present exactly once, every instruction ended once, durable steps not
-    made again, the file whole. Four days try all of the sample.
+    made again, the file whole. Eight days try all of the sample.
     """
     sample = SAMPLES[int(time.time()) // DAY_SECONDS % len(SAMPLES)]
     outcome = lineage(project, sample)

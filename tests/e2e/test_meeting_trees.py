@@ -76,7 +76,7 @@ def said(project: Project, agent: str) -> list[str]:
 
 
 @pytest.mark.promise("P32")
-@pytest.mark.long("tests/e2e/test_readme_tour.py")
+@pytest.mark.long("tests/kernel/workflows/test_branches.py, tests/e2e/test_merge.py")
 def test_the_testers_tree_has_the_coders_commit_and_a_vote_names_what_it_saw(project: Project) -> None:
     """contracts 1: what the coder leaves is on its branch; red in the first round, green in the second."""
     repository(project, TEAM)

@@ -50,7 +50,8 @@ def _holding_the_key(project: Project) -> list[Path]:
     return [path for path in kept if KEY.encode() in path.read_bytes()]
 
 
-@pytest.mark.parametrize("dialect", ["anthropic", pytest.param("openai", marks=pytest.mark.long("[anthropic]"))])
+@pytest.mark.parametrize("dialect", ["anthropic", "openai"])
+@pytest.mark.long("tests/worker/test_sdk.py, tests/kernel/services/test_worker_session.py")
 def test_a_model_calls_channel_send_and_wakes_a_colleague(sdk_project: Project, dialect: str) -> None:
     """Real clients, streaming, a tool call over Daemon MCP, usage booked."""
     script = [

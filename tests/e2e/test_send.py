@@ -24,6 +24,7 @@ def test_a_message_is_answered_and_nothing_is_left_running(project: Project) -> 
 
 
 @pytest.mark.promise("P1")
+@pytest.mark.long("tests/crash/test_crash_points.py")
 def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(project: Project) -> None:
     """202 means it is on disk, and its work is done whatever happens."""
     project.agent("alice", "sleep: 30")
@@ -38,6 +39,7 @@ def test_an_accepted_message_survives_kill_9_and_is_answered_by_the_next_kernel(
 
 
 @pytest.mark.promise("P5")
+@pytest.mark.long("tests/crash/test_crash_points.py, tests/sim/test_exactly_once.py")
 def test_steps_that_are_durable_are_not_made_again(project: Project) -> None:
     """After kill -9 the work goes on at the step it had reached."""
     project.agent(

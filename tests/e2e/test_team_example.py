@@ -65,7 +65,7 @@ def four_agents_did_their_part(team: Project) -> None:
 
 @pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed (AGENT_WORKER_TEST_BWRAP names one)")
 @pytest.mark.promise("P32", "P33")
-@pytest.mark.long("tests/e2e/test_readme_tour.py")
+@pytest.mark.long("tests/e2e/test_merge.py, tests/e2e/test_confined_trees.py")
 def test_the_team_does_the_same_in_sandboxes(team: Project) -> None:
     """`sandbox: on` in each agent's file is all there is to it; the check of the merge is confined then."""
     for file in (team.root / ".agents").glob("*.yaml"):
@@ -78,7 +78,7 @@ def test_the_team_does_the_same_in_sandboxes(team: Project) -> None:
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("tests/e2e/test_readme_tour.py, tests/e2e/test_merge.py")
+@pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 def test_while_a_test_is_red_nobody_calls_the_vote_and_nothing_lands(team: Project) -> None:
     """A coder who does not mend it: no verdict, exit 6; what was done is refused by the check, exit 1."""
     file = team.root / ".agents/coder.yaml"

@@ -165,7 +165,7 @@ BOTH: Final = pytest.mark.skipif(CLAUDE.missing or CODEX.missing, reason="AGENT_
 
 @BOTH
 @pytest.mark.promise("P32", "P33")
-@pytest.mark.long("tests/e2e/test_readme_tour.py, tests/e2e/test_team_example.py")
+@pytest.mark.long("tests/e2e/test_handbook_example.py, tests/e2e/test_merge.py")
 @pytest.mark.parametrize("confined", [False, True], ids=["free", "sandbox"])
 @pytest.mark.parametrize(
     "engines",

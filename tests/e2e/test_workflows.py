@@ -101,6 +101,7 @@ def test_the_children_of_a_setup_that_hangs_are_killed_with_it(team: Project) ->
 
 
 @pytest.mark.promise("CF20")
+@pytest.mark.long("tests/e2e/test_trust.py")
 def test_setup_is_not_run_without_trust(team: Project) -> None:
     """Exit 7 where nobody can be asked."""
     workflow(team, "untrusted", 'setup:\n  - shell: "touch ran"\nkickoff: "@alice hi"\n')
@@ -336,6 +337,7 @@ agents:
 
 
 @pytest.mark.promise("TF19")
+@pytest.mark.long("tests/kernel/services/test_timers.py, tests/e2e/test_trust.py")
 def test_schedules_wake_their_agents_and_nothing_piles_up_behind_one_that_is_slow(team: Project) -> None:
     """While one wakeup runs its schedule makes no further work; another agent's goes on."""
     team.write(".workflows/watch.yaml", WATCH)

@@ -37,7 +37,7 @@ from tests.sim.world import World
 
 SEEDS: Final = 40
 """So many as have every kind of fault and get everywhere, which two tests below hold."""
-BATCH: Final = 10
+BATCH: Final = 5
 """Seeds in one test: so that several processes can share them."""
 
 

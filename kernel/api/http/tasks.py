@@ -7,7 +7,7 @@ from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.spaces import known_space
 from kernel.api.responses import Response
-from kernel.store import instructions, tasks
+from kernel.store import instructions, task_views, tasks
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import task_plans
 from kernel.store.transitions import tasks as transitions
@@ -34,7 +34,7 @@ async def list_tasks(call: Request[None], store: StoreAccess, files: ProjectFile
     if state is not None and state not in TASK_STATES:
         raise Refused("bad_request", f"{state[:40]!r} is no state of a task", f"there are {', '.join(TASK_STATES)}")
     page = page_of(call, "after", "t")
-    return await store.reader.read(tasks.listed, space, page, state=state, name=call.query.get("for"))
+    return await store.reader.read(task_views.listed, space, page, state=state, name=call.query.get("for"))
 
 
 async def show_task(call: Request[None], store: StoreAccess, files: ProjectFiles) -> TaskDocument:
@@ -43,7 +43,7 @@ async def show_task(call: Request[None], store: StoreAccess, files: ProjectFiles
     found = await store.reader.read(tasks.find, space, name)
     if found is None:
         raise Refused("not_found", f"{place_of(space)} has no task {name[:40]!r}", "awk task list shows them")
-    return document(tasks.info(found))
+    return document(task_views.info(found))
 
 
 async def plan_tasks(call: Request[TaskPlanRequest], store: StoreAccess, files: ProjectFiles) -> Response:

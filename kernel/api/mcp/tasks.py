@@ -13,7 +13,7 @@ from kernel.api.context import ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.tasks import covers
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import approvals, tasks, work_notes
+from kernel.store import approvals, task_views, tasks, work_notes
 from kernel.store.rows import Page
 from kernel.store.transitions import task_plans
 from kernel.store.transitions import tasks as transitions
@@ -146,11 +146,11 @@ async def team_task_list(caller: Caller, asked: TaskListArguments, store: StoreA
     if asked.path is not None:
         held = [one.id for one in store.reader.now(tasks.claims, space) if covers(one.files, asked.path)]
         found = tuple(
-            tasks.info(row) for name in held if (row := store.reader.now(tasks.find, space, name)) is not None
+            task_views.info(row) for name in held if (row := store.reader.now(tasks.find, space, name)) is not None
         )
         return TaskListResult(space=place_of(space), tasks=found, total=len(found), next=None)
     page = Page(asked.limit, after)
-    listed = await store.reader.read(tasks.listed, space, page, state=asked.state, name=asked.for_)
+    listed = await store.reader.read(task_views.listed, space, page, state=asked.state, name=asked.for_)
     return TaskListResult(space=place_of(space), tasks=listed.tasks, total=listed.total, next=listed.next)
 
 
@@ -182,7 +182,7 @@ async def team_task_done(
             )
         if outcome.why is not None:
             note = f"it is not done: {outcome.why}. You still hold it: mend it, and say done again"
-            return TaskResult(task=tasks.info(row), message_id="", note=note, output=outcome.output)
+            return TaskResult(task=task_views.info(row), message_id="", note=note, output=outcome.output)
     changed = await store.writer.commit(
         transitions.finish, space, asked.task, asked.result, author=caller.author, call_key=caller.call_key
     )

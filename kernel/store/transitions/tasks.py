@@ -12,7 +12,7 @@ import msgspec
 from kernel.policy.tasks import claims_against, next_step, waits_for
 from kernel.rule.assignment import no_channel, not_running
 from kernel.rule.draft import Author, Draft, Fact
-from kernel.store import tasks
+from kernel.store import task_views, tasks
 from kernel.store.idempotency import Words
 from kernel.store.rule_view import TransactionView
 from kernel.store.tasks import Change, TaskRow, make_step
@@ -47,7 +47,7 @@ def claim(tx: Transaction, space: str, name: str, *, author: Author | None = Non
     who = task_speaker(tx, space, author)
     row = find_task(tx, space, name)
     if is_holder(row, who.name, author):
-        return Changed(task=tasks.info(row))
+        return Changed(task=task_views.info(row))
     if row.for_name not in (None, who.name) and who.held is not None:
         raise Refused("forbidden", f"{row.id} is for {row.for_name}", "team_task_list shows what is ready for you")
     if row.state != "ready":
@@ -282,7 +282,7 @@ def _step(tx: Transaction, row: TaskRow, who: Speaker, change: Change, words: st
     own = change.instruction or who.number
     withdrawn = change.step != "claim" and row.instruction not in (None, own) and row.state == "ready"
     return Changed(
-        task=tasks.info(tasks.by_number(tx.conn, row.number)),
+        task=task_views.info(tasks.by_number(tx.conn, row.number)),
         message_id=message_id(said.first_seq),
         instruction_ids=tuple(given),
         withdrawn=instruction_id(row.instruction) if withdrawn and row.instruction is not None else None,

@@ -54,37 +54,28 @@ async def test_an_end_by_signal_is_told_as_a_signal(launcher: Launcher) -> None:
 
 
 @pytest.mark.promise("PF16")
-@pytest.mark.parametrize(
-    ("content", "mode", "error"),
-    [(None, 0, "ENOENT"), ("\x7fELF", 0o755, "ENOEXEC"), ("#!/nowhere/sh", 0o755, "ENOENT")],
-)
 async def test_a_command_that_cannot_be_executed_says_so_and_names_the_path(
-    launcher: Launcher, tmp_path: Path, content: str | None, mode: int, error: str
+    launcher: Launcher, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
-    """Missing, wrong architecture -> a permanent error naming the path."""
-    path = tmp_path / "tool"
-    if content is not None:
+    """Missing, wrong architecture, no interpreter, a folder, nowhere to work: a permanent error naming the path."""
+    folder, gone = str(tmp_path), str(tmp_path / "gone")
+    foreign, orphan = tmp_path / "foreign", tmp_path / "orphan"
+    for path, content in ((foreign, "\x7fELF"), (orphan, "#!/nowhere/sh")):
         path.write_text(content)
-        path.chmod(mode)
-    async with await launcher.spawn(Spec(attempt="i1-1", argv=(str(path),), cwd="/", env=ENV)) as handle:
-        assert handle.pid == 0
-        assert (await handle.wait()).failed == f"{error}: {path}"
-        assert await text_of(handle) == ""
-
-
-@pytest.mark.promise("PF16")
-async def test_a_directory_is_not_executable(launcher: Launcher, tmp_path: Path) -> None:
-    """Not executable."""
-    async with await launcher.spawn(Spec(attempt="i1-1", argv=(str(tmp_path),), cwd="/", env=ENV)) as handle:
-        assert (await handle.wait()).failed == f"EACCES: {tmp_path}"
-
-
-@pytest.mark.promise("PF16")
-async def test_a_missing_working_directory_says_so(launcher: Launcher, tmp_path: Path) -> None:
-    """The path that is missing is the one named."""
-    missing = str(tmp_path / "gone")
-    async with await launcher.spawn(command("true", cwd=missing)) as handle:
-        assert (await handle.wait()).failed == f"ENOENT: {missing} (working directory)"
+        path.chmod(0o755)
+    wrong = {
+        f"ENOENT: {gone}": Spec(attempt="i1-1", argv=(gone,), cwd="/", env=ENV),
+        f"ENOEXEC: {foreign}": Spec(attempt="i1-1", argv=(str(foreign),), cwd="/", env=ENV),
+        f"ENOENT: {orphan}": Spec(attempt="i1-1", argv=(str(orphan),), cwd="/", env=ENV),
+        f"EACCES: {folder}": Spec(attempt="i1-1", argv=(folder,), cwd="/", env=ENV),
+        f"ENOENT: {gone} (working directory)": command("true", cwd=gone),
+    }
+    for said, spec in wrong.items():
+        with subtests.test(said):
+            async with await launcher.spawn(spec) as handle:
+                assert handle.pid == 0
+                assert (await handle.wait()).failed == said
+                assert await text_of(handle) == ""
 
 
 @pytest.mark.promise("P7", "PF05")

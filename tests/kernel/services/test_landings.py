@@ -62,7 +62,7 @@ def clean(git_project: GitProject) -> bool:
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
+@pytest.mark.long("tests/kernel/workflows/test_branches.py")
 async def test_what_is_renamed_removed_and_binary_lands_with_the_files(place: LandingProject) -> None:
     """A change to a file that another one renames follows it; the checkout has all of it; other refs stay."""
     place.branch("alice", {"old name.txt": None, "new/name.txt": LINES.replace(b"line", b"row"), "gone.txt": None})
@@ -356,9 +356,11 @@ async def test_a_folder_that_only_the_repository_calls_a_working_tree_is_not_wri
     "name",
     [
         "agent-worker.index",
-        "agent-worker.lock",
         "logs/refs/heads/main",
-        *(pytest.param(name, marks=pytest.mark.long("[above]")) for name in ("logs/HEAD", "logs/refs/heads", "logs")),
+        *(
+            pytest.param(name, marks=pytest.mark.long("[above]"))
+            for name in ("agent-worker.lock", "logs/HEAD", "logs/refs/heads", "logs")
+        ),
     ],
 )
 async def test_nothing_is_written_by_way_of_a_link_in_the_repository(
@@ -578,7 +580,7 @@ async def test_what_is_asked_for_while_others_are_merged_is_checked_with_them(
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
+@pytest.mark.long("test_a_file_that_was_changed_after_a_kernel_died_over_it_stays")
 async def test_a_kernel_may_die_at_every_point_of_a_landing(
     tmp_path: Path, launcher: Launcher, subtests: pytest.Subtests
 ) -> None:
@@ -649,7 +651,7 @@ async def test_a_file_that_is_changed_while_a_dead_kernels_move_is_finished_stay
 
 
 @pytest.mark.promise("P33")
-@pytest.mark.long("test_generated_histories_land_whole_and_lose_nothing")
+@pytest.mark.long("tests/e2e/test_merge.py")
 async def test_the_user_is_the_author_and_the_reflog_knows(place: LandingProject) -> None:
     """The identity of the repository, else that of git; a squash is one commit; the tree of an earlier run is kept."""
     place.git_project.git("config", "user.name", "Ada L")
@@ -673,6 +675,7 @@ def histories(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.promise("P33")
+@pytest.mark.long("the other tests of this file; scripts/soak landing tries thousands")
 def test_generated_histories_land_whole_and_lose_nothing() -> None:
     """Some of what ``scripts/soak landing`` tries by the thousand: conflicts, red checks, kills, others' commits."""
     tried = histories("2", "--seed", "1001")
@@ -682,8 +685,9 @@ def test_generated_histories_land_whole_and_lose_nothing() -> None:
 @pytest.mark.promise("P33")
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(what, marks=() if what == SHOWN else pytest.mark.long("[nothing is checked]")) for what in PLANTED],
+    PLANTED,
 )
+@pytest.mark.long("scripts/soak landing")
 def test_the_judge_of_histories_sees_a_fault(fault: str) -> None:
     """The same trial of a kernel that is broken must fail, or it proves nothing."""
     tried = histories("--fault", fault, "--seed", str(LIKELY.get(fault, 100)))

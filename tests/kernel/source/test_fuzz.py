@@ -74,7 +74,7 @@ def load(data: bytes) -> None:
 
 
 @pytest.mark.promise("CF01", "CF02", "CF03", "CF04", "CF05", "CF06")
-@settings(max_examples=2 * EXAMPLES, deadline=500)
+@settings(max_examples=2 * EXAMPLES)
 @given(st.binary(max_size=200))
 def test_any_bytes_load_or_are_refused(data: bytes) -> None:
     """Any bytes load or are refused."""
@@ -83,7 +83,7 @@ def test_any_bytes_load_or_are_refused(data: bytes) -> None:
 
 @pytest.mark.promise("CF01", "CF02", "CF03", "CF04", "CF05", "CF06")
 @pytest.mark.slow
-@settings(max_examples=2 * EXAMPLES, deadline=500)
+@settings(max_examples=2 * EXAMPLES)
 @given(st.lists(_PIECES, max_size=40).map("".join))
 def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
     """Anything that looks like yaml loads or is refused."""
@@ -92,7 +92,7 @@ def test_anything_that_looks_like_yaml_loads_or_is_refused(text: str) -> None:
 
 @pytest.mark.promise("CF06", "CF07")
 @pytest.mark.slow
-@settings(max_examples=2 * EXAMPLES, deadline=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=2 * EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from([*_KEYS, "promt", "memory"]), _VALUES, max_size=6))
 def test_any_values_under_known_keys_load_or_are_refused(document: dict[str, Any]) -> None:
     """JSON is YAML, so values of every type reach every field."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kernel.policy.needs import needs as needs_of
-from kernel.store import tasks as store_tasks
+from kernel.store import task_views
 from kernel.store.database import MEMORY, Database
 from kernel.store.needs import snapshot
 from kernel.store.rows import Page
@@ -195,7 +195,7 @@ class Trial:
     # -- what has to hold --------------------------------------------------------------------------------
 
     def all(self) -> list[TaskInfo]:
-        return list(store_tasks.listed(self.workspace.database.writer(), SPACE, Page()).tasks)
+        return list(task_views.listed(self.workspace.database.writer(), SPACE, Page()).tasks)
 
     def pick(self) -> TaskInfo | None:
         found = self.all()

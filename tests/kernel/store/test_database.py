@@ -71,6 +71,27 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
     assert path.read_bytes() == b"something else entirely" * 100
 
 
+@pytest.mark.promise("P25")
+def test_what_is_older_is_migrated_and_what_is_not_empty_is_not_begun_anew(tmp_path: Path) -> None:
+    """To the schema that an empty one is given at once, with its rows; what somebody else put there stays."""
+    made = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name <> 'theirs' ORDER BY rowid"
+    for found in (0, 1):
+        path = str(tmp_path / f"from-{found}.db")
+        other = apsw.Connection(path)
+        other.execute("CREATE TABLE theirs (word TEXT); INSERT INTO theirs VALUES ('kept')").fetchall()
+        if found:
+            other.execute(migrations()[1]).fetchall()
+            other.execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (7, '', 0, 0)").fetchall()
+        other.close()
+        older, newest = open_database(path), open_database(":memory:")
+        assert older.writer().execute(made).fetchall() == newest.writer().execute(made).fetchall()
+        assert older.writer().execute("PRAGMA user_version").get == max(migrations())
+        assert older.writer().execute("SELECT word FROM theirs").get == "kept"
+        assert older.writer().execute("SELECT count(*) FROM boots").get == found
+        older.close()
+        newest.close()
+
+
 @pytest.mark.promise("P20")
 def test_opening_twice_changes_nothing(tmp_path: Path) -> None:
     """A restart is not a migration."""

@@ -3,7 +3,7 @@
 from typing import Final
 
 from kernel.rule.draft import Draft
-from kernel.store import messages, tasks
+from kernel.store import messages, task_views
 from kernel.store.database import MEMORY, Database
 from kernel.store.rows import Page
 from kernel.store.transitions import task_plans
@@ -60,4 +60,4 @@ def test_its_tasks_are_as_a_person_plans_and_ends_them() -> None:
     wanted = set(conn.execute(TASK))
     long_log.finish_tasks(conn, SPACE, 3)
     assert set(conn.execute(TASK)) == wanted
-    assert [one.id for one in tasks.listed(conn, SPACE, Page()).tasks] == ["t1", "t2", "t3", "t4"]
+    assert [one.id for one in task_views.listed(conn, SPACE, Page()).tasks] == ["t1", "t2", "t3", "t4"]

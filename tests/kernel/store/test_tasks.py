@@ -7,6 +7,7 @@ import pytest
 
 from kernel.policy.needs import needs
 from kernel.policy.tasks import TRANSITIONS
+from kernel.store import task_views
 from kernel.store import tasks as store_tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
@@ -82,7 +83,7 @@ class Board:
     def __getitem__(self, name: str) -> TaskInfo:
         found = store_tasks.find(self.workspace.database.writer(), SPACE, name)
         assert found is not None, name
-        return store_tasks.info(found)
+        return task_views.info(found)
 
     def holder(self, name: str) -> str | None:
         return self[name].holder
@@ -94,7 +95,7 @@ class Board:
         return self[name].instruction
 
     def states(self) -> dict[str, str]:
-        found = store_tasks.listed(self.workspace.database.writer(), SPACE, Page())
+        found = task_views.listed(self.workspace.database.writer(), SPACE, Page())
         return {one.key or one.id: one.state for one in found.tasks}
 
     def said(self) -> list[str]:
@@ -366,16 +367,16 @@ def test_each_list_has_what_its_filters_ask_for_and_its_total_counts_all_of_it(b
     board.fail("alice", "k4")
     board.workspace.commit(tasks.cancel_task, SPACE, "lost")
     conn = board.workspace.database.writer()
-    everything = store_tasks.listed(conn, SPACE, Page()).tasks
+    everything = task_views.listed(conn, SPACE, Page()).tasks
     assert {one.state for one in everything} == {"open", "ready", "claimed", "done", "failed", "cancelled"}
     for state in (None, *TRANSITIONS):
         for who in (None, "alice", "bob", "carol"):
             wanted = [
                 one.id for one in everything if state in (None, one.state) and who in (None, one.for_, one.holder)
             ]
-            found = store_tasks.listed(conn, SPACE, Page(2), state=state, name=who)
+            found = task_views.listed(conn, SPACE, Page(2), state=state, name=who)
             rest = Page(50, int(wanted[1][1:])) if len(wanted) > 2 else Page(50, 99)
-            more = store_tasks.listed(conn, SPACE, rest, state=state, name=who)
+            more = task_views.listed(conn, SPACE, rest, state=state, name=who)
             assert [one.id for one in (*found.tasks, *more.tasks)] == wanted, (state, who)
             assert found.total == more.total == len(wanted), (state, who)
 
@@ -385,7 +386,7 @@ def test_what_is_removed_leaves_no_word_of_its_tasks(board: Board) -> None:
     board.plan(TaskSpec(key="secretkey", title="secrettitle", text="secrettext", check="secretcheck"))
     board.workspace.commit(stop_workflow, SPACE, "stopped", 0)
     board.workspace.commit(clear, SPACE)
-    assert store_tasks.listed(board.workspace.database.writer(), SPACE, Page()).total == 0
+    assert task_views.listed(board.workspace.database.writer(), SPACE, Page()).total == 0
     dump = "".join(str(row) for row in board.workspace.database.writer().execute("SELECT * FROM events"))
     assert "secret" not in dump + "".join(board.said())
 

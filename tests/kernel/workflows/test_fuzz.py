@@ -42,7 +42,7 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
 
 
 @pytest.mark.promise("CF06", "CF07", "CF08", "CF09", "CF10", "CF21")
-@settings(max_examples=3 * EXAMPLES, deadline=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
     """Any workflow file loads or is refused."""
@@ -55,7 +55,7 @@ def test_any_workflow_file_loads_or_is_refused(catalog: Catalog, document: dict[
 
 
 @pytest.mark.promise("CF07")
-@settings(max_examples=2 * EXAMPLES, deadline=500, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.too_slow])
 @given(_DOCUMENTS)
 def test_any_project_file_loads_or_is_refused(catalog: Catalog, document: dict[str, Any]) -> None:
     """Any project file loads or is refused."""

@@ -64,7 +64,7 @@ async def use(git: Repository, git_project: GitProject, folders: Sequence[str] =
     return ""
 
 
-@pytest.mark.parametrize("kind", ["clean", "smudge", "process"])
+@pytest.mark.parametrize("kind", ["clean", pytest.param("smudge", marks=pytest.mark.long("[clean]")), "process"])
 async def test_no_filter_of_the_repository_runs_whatever_its_name(git_project: GitProject, kind: str) -> None:
     """git splits what ``-c`` is given at the first ``=``; nothing of ours depends on a filter's name."""
     filters = {f"f{number}": name for number, name in enumerate(NAMES)}

@@ -29,9 +29,7 @@ def _places(subject: Subject) -> tuple[Where, ...]:
     return ("recorded", "real") if subject.fake is None else ("faked",)
 
 
-ORDINARY: Final = frozenset(
-    {"success", "resume", "garbage", "usage", "own_servers", "refused_permission", "stopped", "bad_key"}
-)
+ORDINARY: Final = frozenset({"success", "resume", "garbage", "own_servers", "stopped", "bad_key"})
 """Of a stand-in, each process of which costs a third of a second."""
 LONG: Final = pytest.mark.long("tests/worker/backends/test_cursor.py")
 
