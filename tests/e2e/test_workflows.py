@@ -337,7 +337,7 @@ agents:
 
 
 @pytest.mark.promise("TF19")
-@pytest.mark.long("tests/kernel/services/test_timers.py, tests/e2e/test_trust.py")
+@pytest.mark.long("tests/kernel/policy/test_wakeup_schedule.py, tests/kernel/services/test_timers.py")
 def test_schedules_wake_their_agents_and_nothing_piles_up_behind_one_that_is_slow(team: Project) -> None:
     """While one wakeup runs its schedule makes no further work; another agent's goes on."""
     team.write(".workflows/watch.yaml", WATCH)

@@ -47,9 +47,8 @@ def test_text_on_a_pipe_is_plain_and_whole(route: str, cli: Cli, kernel: KernelD
 
 
 @pytest.mark.promise("P16")
-@pytest.mark.parametrize("text", HOSTILE, ids=ascii)
 @every_read
-def test_hostile_text_is_shown_and_notobeyed(route: str, text: str, cli: Cli, kernel: KernelDouble) -> None:
+def test_hostile_text_is_shown_and_notobeyed(route: str, cli: Cli, kernel: KernelDouble) -> None:
     """Through every command that shows what agents wrote, as text and as JSON, also on a terminal."""
     kernel.answers |= read_answers(ALL_HOSTILE)
     cli.environ["NO_COLOR"] = "1"

@@ -28,7 +28,7 @@ _SETTINGS: Final = settings(
 @pytest.mark.promise("P2", "P3", "P11")
 def test_any_sequence_of_commits_agrees_with_the_model() -> None:
     """Send, mention, ack, lease, entry, preempt, crash, wait, cancel, retry, stop, restart, advance."""
-    run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=12, stateful_step_count=60))
+    run_state_machine_as_test(StoreMachine, settings=settings(_SETTINGS, max_examples=8, stateful_step_count=60))
 
 
 @pytest.mark.promise("P1", "P2", "P3")

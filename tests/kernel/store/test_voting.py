@@ -29,7 +29,7 @@ _SETTINGS: Final = settings(
 @pytest.mark.promise("P24", "XF18")
 def test_any_sequence_of_votes_agrees_with_the_model() -> None:
     """Create, vote, vote again, cancel, call again, let time pass, restart, stop."""
-    run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=12, stateful_step_count=40))
+    run_state_machine_as_test(VotingMachine, settings=settings(_SETTINGS, max_examples=8, stateful_step_count=40))
 
 
 SABOTAGE: Final = {
