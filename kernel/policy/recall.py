@@ -131,25 +131,22 @@ def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus
     for one in sorted(scored, key=lambda row: (-row.score, row.place)):
         if len(best) == limit:
             break
-        shape = _shape(kept[one.place].text)
-        if not any(_alike(shape, other) for other in seen):
+        shape = shape_of(kept[one.place].text)
+        if not nearly_same(shape, seen):
             best.append(one)
             seen.append(shape)
     return best
 
 
-def nearly_same(text: str, other: str) -> bool:
-    """Return whether two texts say nearly the same, letter by letter."""
-    return _alike(_shape(text), _shape(other))
-
-
-def _shape(text: str) -> frozenset[str]:
+def shape_of(text: str) -> frozenset[str]:
+    """The groups of three letters in ``text``, by which it is compared."""
     line = _BETWEEN.sub(" ", f" {text[:_COMPARED_CHARACTERS].casefold()} ")
     return frozenset(line[at : at + 3] for at in range(len(line) - 2)) or frozenset((line,))
 
 
-def _alike(shape: frozenset[str], other: frozenset[str]) -> bool:
-    return len(shape & other) >= NEARLY_THE_SAME * len(shape | other)
+def nearly_same(shape: frozenset[str], others: Iterable[frozenset[str]]) -> bool:
+    """Return whether a text says nearly the same as one of ``others``, letter by letter."""
+    return any(len(shape & other) >= NEARLY_THE_SAME * len(shape | other) for other in others)
 
 
 class Chosen(NamedTuple):

@@ -19,7 +19,7 @@ from kernel.policy.word_forms import asked_words
 from kernel.store import history, kept_index, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
-from kernel.store.kept_index import Kept
+from kernel.store.kept_index import KeptText
 from kernel.store.reader import Reader
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
 from kernel.store.turn_index import Place, TurnFilter
@@ -312,7 +312,7 @@ def remembered(entry: Entry) -> Remembered:
 
 def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:
     texts = [(one.entry, remembered(one.entry).text) for one in memory.kept]
-    rows = [Kept(entry.key, entry.tier, sha256(text.encode()).digest(), text) for entry, text in texts]
+    rows = [KeptText(entry.key, entry.tier, sha256(text.encode()).digest(), text) for entry, text in texts]
     kept_index.put_kept(conn, agent, rows)
     return _Known(memory, {entry.key: place for place, (entry, _) in enumerate(texts)})
 
