@@ -14,7 +14,7 @@ from math import log
 from typing import Final, NamedTuple, TypeVar
 
 from kernel.policy.word_forms import asked_words, words
-from protocol.agent_memory import Tier
+from protocol.agent_memory import Entry, Tier, time_ms
 
 T = TypeVar("T")
 
@@ -88,6 +88,11 @@ class Remembered(NamedTuple):
     text: str
     tier: Tier
     at_ms: int | None = None
+
+
+def remembered(entry: Entry) -> Remembered:
+    """An entry of memory as it is searched and ranked."""
+    return Remembered(f"{entry.key}\n{entry.value}", entry.tier, None if entry.at is None else time_ms(entry.at))
 
 
 class Ranked(NamedTuple):

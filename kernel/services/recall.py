@@ -14,7 +14,7 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import trio
 
-from kernel.policy.recall import Found, Ranked, Remembered, excerpt, rank
+from kernel.policy.recall import Found, Ranked, excerpt, rank, remembered
 from kernel.policy.word_forms import asked_words
 from kernel.store import history, kept_index, recall_index, turn_index
 from kernel.store.database import Connection
@@ -23,7 +23,7 @@ from kernel.store.kept_index import KeptText
 from kernel.store.reader import Reader
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
 from kernel.store.turn_index import Place, TurnFilter
-from protocol.agent_memory import Entry, Tier, time_ms
+from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
 from protocol.errors import Refused
 from protocol.memory_files import Memory
@@ -303,11 +303,6 @@ class Recall:
             self._index = None
             self._kept.clear()
             await trio.to_thread.run_sync(recall_index.remove, self._path)
-
-
-def remembered(entry: Entry) -> Remembered:
-    """An entry as it is searched and ranked."""
-    return Remembered(f"{entry.key}\n{entry.value}", entry.tier, None if entry.at is None else time_ms(entry.at))
 
 
 def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:
