@@ -140,24 +140,19 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     logins: Logins
     in_flight: InFlight
     guard: Guard
+    launcher: Launcher
 
 
 def build(boot: Boot, database: Database) -> Kernel:
     """Make everything and start nothing."""
     base = _foundation(boot, database)
     clock, feed, reader, writer, catalog = base.clock, base.feed, base.reader, base.writer, base.catalog
-    launcher = choose_launcher(
-        base.environ.get(VARIABLE),
-        platform=sys.platform,
-        run_dir=base.state_dir / RUN,
-        environ=worker_environment(base.environ, (), base.own_bin),
-    )
     budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
     repository = Repository(
-        catalog.root, base.state_dir / WORKTREES, launcher=launcher, environ=base.environ, own_bin=base.own_bin
+        catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
-    trees, tree_work, checks, attempts = _attempts(base, launcher, budgets, repository)
-    queue = _landings(base, launcher, repository, trees)
+    trees, tree_work, checks, attempts = _attempts(base, budgets, repository)
+    queue = _landings(base, repository, trees)
     dispatcher = _dispatcher(base, attempts)
     files_mirror = _mirror(base)
     found_again = Recall(
@@ -185,8 +180,8 @@ def build(boot: Boot, database: Database) -> Kernel:
                 now_ms=clock.now_ms,
                 salt=partial(secrets.token_hex, 16),
             ),
-            files=_project_files(base, launcher, tree_services, reload),
-            processes=_process_control(base, launcher, attempts, queue),
+            files=_project_files(base, tree_services, reload),
+            processes=_process_control(base, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
                 token=boot.token,
@@ -259,11 +254,12 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
     reader = Reader(database=database)
     writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish)
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
+    own_bin = frozenset({os.path.dirname(sys.executable)})
     return Foundation(
         boot=boot,
         state_dir=state_dir,
         environ=environ,
-        own_bin=frozenset({os.path.dirname(sys.executable)}),
+        own_bin=own_bin,
         clock=clock,
         feed=feed,
         reader=reader,
@@ -280,11 +276,17 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
         guard=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(guards.WAKING)),
+        launcher=choose_launcher(
+            environ.get(VARIABLE),
+            platform=sys.platform,
+            run_dir=state_dir / RUN,
+            environ=worker_environment(environ, (), own_bin),
+        ),
     )
 
 
 def _attempts(
-    base: Foundation, launcher: Launcher, budgets: BudgetEnforcer, repository: Repository
+    base: Foundation, budgets: BudgetEnforcer, repository: Repository
 ) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts]:
     """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
@@ -292,7 +294,7 @@ def _attempts(
     confinement = Confinement(
         root=catalog.root,
         environ=base.environ,
-        launcher=launcher,
+        launcher=base.launcher,
         placeholders=Placeholders(catalog.root, base.state_dir / PLACEHOLDERS),
     )
     trees = Worktrees(
@@ -301,7 +303,7 @@ def _attempts(
         reader=reader,
         writer=writer,
         feed=base.feed,
-        launcher=launcher,
+        launcher=base.launcher,
         environ=base.environ,
         own_bin=base.own_bin,
         confine=partial(confinement.of_tree, hidden=paths.hidden),
@@ -313,7 +315,7 @@ def _attempts(
         reader=reader,
         confinement=confinement,
         hidden=paths.hidden,
-        launcher=launcher,
+        launcher=base.launcher,
         env=worker_environment(base.environ, (), base.own_bin),
     )
     start_frames = StartFrameBuilder(
@@ -333,7 +335,7 @@ def _attempts(
         writer=writer,
         reader=reader,
         feed=base.feed,
-        launcher=launcher,
+        launcher=base.launcher,
         start_frames=start_frames,
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
@@ -345,18 +347,21 @@ def _attempts(
     return trees, work, checks, Attempts(services)
 
 
-def _landings(base: Foundation, launcher: Launcher, repository: Repository, trees: Worktrees) -> Landings:
+def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:
     return Landings(
         root=base.catalog.root,
         git=ProjectGit(
-            base.state_dir / WORKTREES / landings.PLACE, launcher=launcher, environ=base.environ, own_bin=base.own_bin
+            base.state_dir / WORKTREES / landings.PLACE,
+            launcher=base.launcher,
+            environ=base.environ,
+            own_bin=base.own_bin,
         ),
         repository=repository,
         box=partial(trees.box, gone=True),
         reader=base.reader,
         writer=base.writer,
         wake=base.feed.new_wake(landings.WAKING),
-        launcher=launcher,
+        launcher=base.launcher,
         environ=base.environ,
         own_bin=base.own_bin,
     )
@@ -396,7 +401,6 @@ def _mirror(base: Foundation) -> Mirror:
 
 def _project_files(
     base: Foundation,
-    launcher: Launcher,
     worktrees: TreeServices,
     reload: Reload,
 ) -> ProjectFiles:
@@ -407,7 +411,7 @@ def _project_files(
         definitions=reload.current,
         trust=ProjectTrust(everything=base.boot.arguments.trusted, kept=base.trust_store),
         remotes=Remotes(
-            base.state_dir, base.catalog.root, launcher=launcher, environ=base.environ, own_bin=base.own_bin
+            base.state_dir, base.catalog.root, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
         ),
         worktrees=worktrees,
         environ=base.environ,
@@ -426,12 +430,12 @@ def _memory(base: Foundation, found_again: Recall) -> MemoryAccess:
     )
 
 
-def _process_control(base: Foundation, launcher: Launcher, attempts: Attempts, queue: Landings) -> ProcessControl:
+def _process_control(base: Foundation, attempts: Attempts, queue: Landings) -> ProcessControl:
     """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
     return ProcessControl(
-        launcher=launcher,
-        probes=VersionProbes(launcher, base.state_dir / RUN),
+        launcher=base.launcher,
+        probes=VersionProbes(base.launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
                 instruction: AttemptActivity(pid=attempt.pid, doing=attempt.doing)

@@ -131,11 +131,13 @@ class AgentDeleted(_Document, frozen=True, kw_only=True):
 
 
 class MemoryPut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A person's words for a key. What is left out stays as it is."""
+    """Words for a key. What is left out stays as it is."""
 
-    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT)]
-    tier: Tier | None = None
-    visibility: Visibility | None = None
+    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="What is known, in short.")]
+    tier: (
+        Annotated[Tier, msgspec.Meta(description="core: always before your eyes. archive: only when asked for.")] | None
+    ) = None
+    visibility: Annotated[Visibility, msgspec.Meta(description="private: you. public: any colleague.")] | None = None
 
 
 class NotePut(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True):

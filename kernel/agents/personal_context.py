@@ -24,6 +24,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from kernel.agents.catalog import Catalog, context_dir
+from kernel.agents.context_files import ContextFiles, names_in, why_not
 from kernel.policy.provenance import Traces
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.safe_paths import locked, open_folder, put_here, read_here
@@ -57,7 +58,6 @@ from protocol.agent_memory import (
     file_name,
     items_of,
     note,
-    time_ms,
     with_item,
 )
 from protocol.agent_memory import order as note_order
@@ -69,15 +69,11 @@ from protocol.memory_files import (
     Skipped,
     StoredEntry,
     Unchangeable,
-    parse,
     together,
     with_entry,
     without_entries,
 )
 
-SETTLED_SECONDS: Final = 2.0
-"""A file that has looked the same for so long cannot be written again and still look the same."""
-_KNOWN_FILES: Final = 10_000
 _TRIES: Final = 100
 _SAFE: Final = "@:-_."
 """Beside letters and digits, in names of folders in the state."""
@@ -102,18 +98,6 @@ class Personal(NamedTuple):
     skipped: tuple[str, ...] = ()
 
 
-_NO_ENTRIES: Final = MemoryFile((), ())
-
-
-class _Seen(NamedTuple):
-    """A file that was read: how it looks, since when, its text, and the entries in it."""
-
-    looks: tuple[int, ...]
-    since: float
-    text: str
-    entries: MemoryFile
-
-
 _agent: Final = msgspec.json.Decoder(AgentDefinition)
 
 
@@ -124,8 +108,7 @@ class PersonalContexts:
         """``now``: seconds, of a clock that nobody sets."""
         self._catalog = catalog
         self._state = state
-        self._now = now
-        self._seen: dict[tuple[str, str, str], _Seen] = {}
+        self._files = ContextFiles(now)
         self._merged: dict[str, tuple[tuple[int, ...], dict[str, MemoryFile], Memory]] = {}
 
     def place(self, key: str, record: AgentRecord | None) -> ContextPlace:
@@ -209,11 +192,13 @@ class PersonalContexts:
 
         def look(folder: int) -> tuple[Note, ...]:
             found: list[Note] = []
-            for file in sorted(_names(folder, NOTES_SUFFIX), key=note_order):
+            for file in sorted(names_in(folder, NOTES_SUFFIX), key=note_order):
                 try:
-                    found.append(note(file, self._look_at(place, NOTES, folder, file).text))
+                    found.append(
+                        note(file, self._files.read(f"{place.root}/{place.folder}/{NOTES}", folder, file).text)
+                    )
                 except (OSError, NoteRejected) as error:
-                    skipped.append(f"{place.shown}/{NOTES}/{file}: {_why(error)}")
+                    skipped.append(f"{place.shown}/{NOTES}/{file}: {why_not(error)}")
             return tuple(found)
 
         return Personal(notes=self._in(place, NOTES, look) or (), skipped=tuple(skipped))
@@ -257,7 +242,7 @@ class PersonalContexts:
             try:
                 return items_of(self._todo_text(place, folder))
             except OSError as error:
-                return [], [_why(error)]
+                return [], [why_not(error)]
 
         items, faults = self._in(place, TODO, look) or ([], [])
         return Personal(todos=tuple(items), skipped=tuple(f"{place.shown}/{TODO}/{TODO_FILE}: {one}" for one in faults))
@@ -331,13 +316,13 @@ class PersonalContexts:
         """All files as one memory, and the text of each; None of one that cannot be read."""
         texts: dict[str, str | None] = {}
         files: dict[str, MemoryFile] = {}
-        for file in _names(folder, SUFFIX):
+        for file in names_in(folder, SUFFIX):
             try:
-                seen = self._look_at(place, MEMORY, folder, file)
+                seen = self._files.read(f"{place.root}/{place.folder}/{MEMORY}", folder, file, entries=True)
             except FileNotFoundError:
                 continue  # gone since it was listed
             except OSError as error:
-                texts[file], files[file] = None, MemoryFile((), (Skipped(file, 0, _why(error)),))
+                texts[file], files[file] = None, MemoryFile((), (Skipped(file, 0, why_not(error)),))
             else:
                 texts[file], files[file] = seen.text, seen.entries
         at = f"{place.root}/{place.folder}"
@@ -347,29 +332,9 @@ class PersonalContexts:
             known = self._merged[at] = tuple(map(id, files.values())), files, together(files)
         return known[2], texts
 
-    def _look_at(self, place: ContextPlace, part: str, folder: int, name: str) -> _Seen:
-        """The file ``name``, read anew unless it is certainly what was read before. Raises OSError."""
-        at = (f"{place.root}/{place.folder}", part, name)
-        known = self._seen.get(at)
-        now = self._now()
-        if known is not None and now - known.since >= SETTLED_SECONDS:
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if known.looks == _looks(found):
-                return known
-        text, found = read_here(folder, name)
-        since = known.since if known is not None and known.looks == _looks(found) else now
-        if known is not None and known.text == text:
-            entries = known.entries
-        else:
-            entries = _dated(parse(text, name), found) if part == MEMORY else _NO_ENTRIES
-        if len(self._seen) >= _KNOWN_FILES:
-            self._seen.clear()
-        seen = self._seen[at] = _Seen(_looks(found), since, text, entries)
-        return seen
-
     def _todo_text(self, place: ContextPlace, folder: int) -> str:
         try:
-            return self._look_at(place, TODO, folder, TODO_FILE).text
+            return self._files.read(f"{place.root}/{place.folder}/{TODO}", folder, TODO_FILE).text
         except FileNotFoundError:
             return ""
 
@@ -423,26 +388,3 @@ class PersonalContexts:
             os.close(home)
         if owner != place.agent and os.path.exists(os.path.join(place.root, agent_file(owner))):
             raise Refused("bad_definition", f"context.dir {place.shown!r} is {owner}'s", "give each its own")
-
-
-def _names(folder: int, suffix: str) -> list[str]:
-    """The files that end in ``suffix``, sorted; hidden ones are not ours."""
-    return sorted(name for name in os.listdir(folder) if name.endswith(suffix) and name[0] != ".")
-
-
-def _looks(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
-
-
-def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
-    """The entries with the time they were written: as they say, or that of their file."""
-    return file._replace(
-        entries=tuple(
-            one._replace(written_ms=time_ms(one.entry.at) if one.entry.at else found.st_mtime_ns // 1_000_000)
-            for one in file.entries
-        )
-    )
-
-
-def _why(error: Exception) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else str(error)

@@ -133,7 +133,7 @@ def _system_parts(
     files = ", ".join(one.path for one in rules)
     ours: tuple[tuple[str, str, str], ...] = (
         ("system", definition.prompt.system_file or "the agent's file", system_text.strip()),
-        ("soul", "the agent's file", _soul(definition.soul)),
+        ("soul", "the agent's file, or its soul.yaml", _soul(definition.soul)),
         ("append", "the workflow's file", f"# In this workflow\n\n{append}" if append else ""),
         ("rules", files, _project_rules(rules)),
     )

@@ -5,7 +5,7 @@ import msgspec
 
 from kernel.policy.word_forms import asked_words
 from kernel.store.recall_index import Progress, open_index
-from kernel.store.turn_index import Turn, put_turns, ranked
+from kernel.store.turn_index import Place, Turn, put_turns, ranked
 from protocol.errors import Refused
 from protocol.memory_eval import DEPTHS, EvalConversation, EvalFile, EvalReport, Outcome, judged
 
@@ -29,7 +29,7 @@ def _outcomes(conversation: EvalConversation) -> list[Outcome]:
     put_turns(
         conn,
         [
-            Turn(AGENT, "message", n, 0, f"eval:{one.session}", n, f"{one.sender} {one.text}")
+            Turn(AGENT, Place("message", n, 0, f"eval:{one.session}", n), f"{one.sender} {one.text}")
             for n, one in enumerate(turns)
         ],
         Progress("eval", len(turns), 0, 0, 0),

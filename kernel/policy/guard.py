@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.policy.recall import nearly_same, shape_of
 from protocol.agent import AgentDefinition, Context, Prompt
 from protocol.agent_memory import KEY_LIMIT, SourceClass, least
 from protocol.api.tray import TrayKind
@@ -32,8 +33,6 @@ FEWEST_WORDS: Final = 4
 TEXT_BYTES: Final = 14_000
 """Of what it is shown, so that it stays one message; the newest counts."""
 MESSAGE_CHARACTERS: Final = 1500
-ALIKE: Final = 0.7
-"""The part of the words of two texts that both have, from which on they say the same."""
 
 SYSTEM: Final = """\
 You read what was said in a run of a team of agents, and say what of it an agent should still know in a month.
@@ -152,17 +151,17 @@ def extracted(answer: str, evidence: Evidence, known: Mapping[AgentKey, Iterable
 
 
 def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> Iterator[Extracted]:
-    seen = {agent: [_words(text) for text in texts] for agent, texts in known.items()}
+    seen = {agent: [shape_of(text) for text in texts] for agent, texts in known.items()}
     for item in items:
         agent = evidence.agents.get(item.for_.removeprefix("@").lower())
         key, value = " ".join(item.key.split()), " ".join(item.value.split())
         ids = tuple(dict.fromkeys(item.messages))
         if agent is None or not ids or not evidence.classes.keys() >= set(ids) or junk(key, value) is not None:
             continue
-        words = _words(value)
-        if any(_alike(words, other) for other in seen.setdefault(agent, [])):
+        shape = shape_of(value)
+        if nearly_same(shape, seen.setdefault(agent, [])):
             continue
-        seen[agent].append(words)
+        seen[agent].append(shape)
         trust = least(("agent", *(evidence.classes[one] for one in ids)))
         yield Extracted(agent=agent, kind=item.kind, key=key, value=value, messages=ids, trust=trust)
 
@@ -181,12 +180,3 @@ def junk(key: str, value: str) -> str | None:
     if next(words, "") in _STATES:
         return "it is a state of work"
     return None
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(_WORD.findall(text.casefold()))
-
-
-def _alike(one: frozenset[str], other: frozenset[str]) -> bool:
-    either = len(one | other)
-    return either > 0 and len(one & other) / either >= ALIKE

@@ -99,6 +99,8 @@ def chosen(what: str, source: Source) -> bool:
 CHUNK_CHARACTERS: Final = 40
 SHORTEST_CHARACTERS: Final = 8
 """What is shorter is too common to say by itself that it is the item."""
+LONG_KEY_CHARACTERS: Final = 24
+"""A key from which on it is the item's own words, and no name that others use."""
 
 
 class Traces:
@@ -110,8 +112,12 @@ class Traces:
     def __init__(self, items: Iterable[tuple[str, str]]) -> None:
         """``items``: keys and values."""
         pieces: set[bytes] = set()
+        keys: set[str] = set()
         self._pairs: list[tuple[re.Pattern[bytes], re.Pattern[bytes]]] = []
         for key, value in items:
+            keys.add(key)
+            if len(key) >= LONG_KEY_CHARACTERS:
+                pieces |= _forms(key[:CHUNK_CHARACTERS])
             lines = (line.strip() for line in value.splitlines())
             parts = {
                 line[start : start + CHUNK_CHARACTERS].strip()
@@ -123,6 +129,7 @@ class Traces:
             if not long:
                 self._pairs.append((_any(_forms(key)), _any(_forms(value.strip()))))
         self._pieces = _any(pieces) if pieces else None
+        self.keys: Final = frozenset(keys)
 
     def find(self, data: bytes) -> list[tuple[int, int]]:
         """The places of the long ones in ``data``."""

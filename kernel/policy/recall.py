@@ -14,7 +14,7 @@ from math import log
 from typing import Final, NamedTuple, TypeVar
 
 from kernel.policy.word_forms import asked_words, words
-from protocol.agent_memory import Tier
+from protocol.agent_memory import Entry, Tier, time_ms
 
 T = TypeVar("T")
 
@@ -90,6 +90,11 @@ class Remembered(NamedTuple):
     at_ms: int | None = None
 
 
+def remembered(entry: Entry) -> Remembered:
+    """An entry of memory as it is searched and ranked."""
+    return Remembered(f"{entry.key}\n{entry.value}", entry.tier, None if entry.at is None else time_ms(entry.at))
+
+
 class Ranked(NamedTuple):
     """The place of something in what was given, and its score."""
 
@@ -131,25 +136,22 @@ def rank(kept: Sequence[Remembered], query: str, now_ms: int, limit: int, corpus
     for one in sorted(scored, key=lambda row: (-row.score, row.place)):
         if len(best) == limit:
             break
-        shape = _shape(kept[one.place].text)
-        if not any(_alike(shape, other) for other in seen):
+        shape = shape_of(kept[one.place].text)
+        if not nearly_same(shape, seen):
             best.append(one)
             seen.append(shape)
     return best
 
 
-def nearly_same(text: str, other: str) -> bool:
-    """Return whether two texts say nearly the same, letter by letter."""
-    return _alike(_shape(text), _shape(other))
-
-
-def _shape(text: str) -> frozenset[str]:
+def shape_of(text: str) -> frozenset[str]:
+    """The groups of three letters in ``text``, by which it is compared."""
     line = _BETWEEN.sub(" ", f" {text[:_COMPARED_CHARACTERS].casefold()} ")
     return frozenset(line[at : at + 3] for at in range(len(line) - 2)) or frozenset((line,))
 
 
-def _alike(shape: frozenset[str], other: frozenset[str]) -> bool:
-    return len(shape & other) >= NEARLY_THE_SAME * len(shape | other)
+def nearly_same(shape: frozenset[str], others: Iterable[frozenset[str]]) -> bool:
+    """Return whether a text says nearly the same as one of ``others``, letter by letter."""
+    return any(len(shape & other) >= NEARLY_THE_SAME * len(shape | other) for other in others)
 
 
 class Chosen(NamedTuple):

@@ -14,16 +14,16 @@ from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import trio
 
-from kernel.policy.recall import Found, Ranked, Remembered, excerpt, rank
+from kernel.policy.recall import Found, Ranked, excerpt, rank, remembered
 from kernel.policy.word_forms import asked_words
 from kernel.store import history, kept_index, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
-from kernel.store.kept_index import Kept
+from kernel.store.kept_index import KeptText
 from kernel.store.reader import Reader
 from kernel.store.recall_index import Index, IndexBroken, IndexUnwritable
 from kernel.store.turn_index import Place, TurnFilter
-from protocol.agent_memory import Entry, Tier, time_ms
+from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryCall, HistoryFound, HistoryHit, HistoryPage, HistoryTurn, Reindexed
 from protocol.errors import Refused
 from protocol.memory_files import Memory
@@ -305,14 +305,9 @@ class Recall:
             await trio.to_thread.run_sync(recall_index.remove, self._path)
 
 
-def remembered(entry: Entry) -> Remembered:
-    """An entry as it is searched and ranked."""
-    return Remembered(f"{entry.key}\n{entry.value}", entry.tier, None if entry.at is None else time_ms(entry.at))
-
-
 def _put_memory(conn: Connection, agent: str, memory: Memory) -> _Known:
     texts = [(one.entry, remembered(one.entry).text) for one in memory.kept]
-    rows = [Kept(entry.key, entry.tier, sha256(text.encode()).digest(), text) for entry, text in texts]
+    rows = [KeptText(entry.key, entry.tier, sha256(text.encode()).digest(), text) for entry, text in texts]
     kept_index.put_kept(conn, agent, rows)
     return _Known(memory, {entry.key: place for place, (entry, _) in enumerate(texts)})
 

@@ -98,7 +98,7 @@ def changes(conn: apsw.Connection, at: Progress) -> Changes:
 def _messages(conn: apsw.Connection, after: int, upto: int) -> Iterator[Turn]:
     for row in conn.execute(SAID, {"after": after, "upto": upto}):
         seq, space, at_ms, sender, text, agent = cast("tuple[int, str, int, str, str, str]", row)
-        yield Turn(agent, "message", seq, 0, space, at_ms, f"{sender} {text}")
+        yield Turn(agent, Place("message", seq, 0, space, at_ms), f"{sender} {text}")
 
 
 OWNER: Final = "SELECT agent, space, result_text FROM instructions WHERE id = ?"
@@ -112,7 +112,7 @@ def _steps(conn: apsw.Connection, number: int) -> Iterator[Turn]:
     for step in steps_of(conn, number):
         if step.calls or (step.text.strip() and step.text.strip() != result.strip()):
             called = (f"{call.tool} {call.input} {call.output}" for call in step.calls)
-            yield Turn(agent, "step", number, step.k, space, step.at_ms, "\n".join([step.text, *called]))
+            yield Turn(agent, Place("step", number, step.k, space, step.at_ms), "\n".join([step.text, *called]))
 
 
 MESSAGE: Final = """

@@ -23,7 +23,7 @@ from kernel.store.recall_index import (
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Kept(NamedTuple):
+class KeptText(NamedTuple):
     """Something an agent keeps, by its name among all that it keeps. ``digest`` is that of its text."""
 
     name: str
@@ -39,7 +39,7 @@ ADD_KEPT_WORDS: Final = "INSERT INTO kept_words (rowid, words) VALUES (?, ?)"
 DROP_KEPT_WORDS: Final = "DELETE FROM kept_words WHERE rowid = ?"
 
 
-def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[Kept]) -> int:
+def put_kept(conn: apsw.Connection, agent: str, kept: Iterable[KeptText]) -> int:
     """Make the index hold exactly ``kept`` of what ``agent`` keeps. Returns how many changed. Raises apsw.Error."""
     changed = 0
     with conn:

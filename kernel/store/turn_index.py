@@ -26,16 +26,24 @@ Kind = Literal["message", "step"]
 _KINDS: Final[tuple[Kind, ...]] = ("message", "step")
 
 
-class Turn(NamedTuple):
-    """One turn as it is indexed: a message that ``agent`` said or was given, or a step: a reply with its calls and
-    their results. ``k`` is 0 of a message."""
+class Place(NamedTuple):
+    """The place of a turn: of a message, or of step ``k`` of an instruction (0 of a message). ``id`` is its number in
+    the index, 0 before it is there."""
 
-    agent: str
     kind: Kind
     number: int
     k: int
     space: str
     at_ms: int
+    id: int = 0
+
+
+class Turn(NamedTuple):
+    """One turn as it is indexed: a message that ``agent`` said or was given, or a step: a reply with its calls and
+    their results."""
+
+    agent: str
+    place: Place
     text: str
 
 
@@ -60,15 +68,15 @@ def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> i
         for turn in turns:
             shelf = number_in(conn, ADD_SHELF, SHELF, turn.agent, "history")
             found = words(turn.text[:INDEXED_CHARACTERS])
-            kind = _KINDS.index(turn.kind)
-            row = conn.execute(FIND_TURN, (shelf, kind, turn.number, turn.k)).fetchone()
+            kind, place = _KINDS.index(turn.place.kind), turn.place
+            row = conn.execute(FIND_TURN, (shelf, kind, place.number, place.k)).fetchone()
             if row is not None:
                 number, length = cast("tuple[int, int]", row)
                 if length == len(found):
                     continue
                 _drop_turn(conn, shelf, number, length)
-            space = number_in(conn, ADD_SPACE, SPACE, turn.space)
-            values = (shelf, space, kind, turn.number, turn.k, turn.at_ms, len(found))
+            space = number_in(conn, ADD_SPACE, SPACE, place.space)
+            values = (shelf, space, kind, place.number, place.k, place.at_ms, len(found))
             number = int(conn.execute(ADD_TURN, values).get)
             conn.execute(ADD_WORDS, (number, shelved(shelf, found)))
             conn.execute(COUNT, (1, len(found), shelf))
@@ -81,17 +89,6 @@ def _drop_turn(conn: apsw.Connection, shelf: int, number: int, length: int) -> N
     conn.execute(DROP_WORDS, (number,))
     conn.execute(DROP_TURN, (number,))
     conn.execute(COUNT, (-1, -length, shelf))
-
-
-class Place(NamedTuple):
-    """The place of a turn: its number in the index, and where its text is."""
-
-    id: int
-    kind: Kind
-    number: int
-    k: int
-    space: str
-    at_ms: int
 
 
 class Hit(NamedTuple):
@@ -157,7 +154,7 @@ def search(
 
 def _place(row: object) -> Place:
     number, kind, of, k, space, at_ms = cast("tuple[int, int, int, int, str, int]", row)
-    return Place(number, _KINDS[kind], of, k, space, at_ms)
+    return Place(_KINDS[kind], of, k, space, at_ms, number)
 
 
 BEFORE: Final = """

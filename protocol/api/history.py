@@ -39,7 +39,16 @@ class HistoryHit(_Body, frozen=True, kw_only=True):
     score: float
 
 
-class HistoryFound(msgspec.Struct, frozen=True, kw_only=True):
+class _TurnList(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of an agent's turns, of ``total``. ``behind``: the log is still being indexed; the rest is not found yet."""
+
+    agent: str
+    total: int
+    next: int | None = None
+    behind: bool = False
+
+
+class HistoryFound(_TurnList, frozen=True, kw_only=True):
     """``history_search``: the best first, of ``total`` that were ranked. ``next`` goes into ``offset``; null: that is
     all.
 
@@ -47,23 +56,15 @@ class HistoryFound(msgspec.Struct, frozen=True, kw_only=True):
     still being indexed, and the rest is not found yet.
     """
 
-    agent: str
     found: tuple[HistoryHit, ...]
-    total: int
-    next: int | None = None
     common: tuple[str, ...] = ()
-    behind: bool = False
     schema: str = "awk/history-search/1"
 
 
-class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
+class HistoryPage(_TurnList, frozen=True, kw_only=True):
     """``history_read``: turns, oldest first, of ``total``. ``next`` goes into ``before``; null: none is older."""
 
-    agent: str
     turns: tuple[HistoryTurn, ...]
-    total: int
-    next: int | None = None
-    behind: bool = False
     schema: str = "awk/thread/1"
 
 

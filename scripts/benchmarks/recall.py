@@ -12,7 +12,7 @@ from typing import Final
 
 from kernel.policy.word_forms import asked_words
 from kernel.store.recall_index import Progress, open_index
-from kernel.store.turn_index import Turn, put_turns, ranked
+from kernel.store.turn_index import Place, Turn, put_turns, ranked
 from scripts.benchmarks.figure import Figure, p99
 
 TURNS: Final = 1_000_000
@@ -38,7 +38,7 @@ def measure() -> Iterator[Figure]:
         spent = 0.0
         for first in range(0, TURNS, BATCH):
             batch = [
-                Turn("alice", "message", n, 0, "dm:alice", n, " ".join(any_word() for _ in range(IN_TURN)))
+                Turn("alice", Place("message", n, 0, "dm:alice", n), " ".join(any_word() for _ in range(IN_TURN)))
                 for n in range(first, first + BATCH)
             ]
             began = time.thread_time()

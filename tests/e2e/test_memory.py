@@ -1,12 +1,15 @@
 """What agents keep, with a kernel and without one: the tools, the commands and the files say the same."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from tests.project import Project
 
-SECRET = "remember: the gateway listens on port 7001 of the blue machine"
+SECRET = "remember: the gateway listens on port 7001 of the blue machine zyzzogeton77"
+IN_INDEX = b"zzogeton77"
+"""What an index has of its last word: the beginning of a word may stand with the word before it."""
 KEEPS = """backend: mock
 mock:
   - when: remember
@@ -20,6 +23,16 @@ mock:
       - text: kept
   - do: [{text: hi}]
 """
+
+
+def _holding(project: Project, *words: bytes) -> list[Path]:
+    """The files of the project, of the kernel's state and of the home that have one of ``words``."""
+    return [
+        path
+        for folder in (project.root, project.state_home, project.home)
+        for path in folder.rglob("*")
+        if path.is_file() and any(word in path.read_bytes() for word in words)
+    ]
 
 
 @pytest.mark.promise("P45", "P46")
@@ -48,15 +61,10 @@ def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel
     assert project.awk("agent", "todo", "keeper", "add", "more").out.endswith("  2  [ ] more\n")
     assert project.awk("agent", "todo", "keeper", "rm", "2").out == "  1  [x] check the gateway\n"
 
+    assert [path.name for path in _holding(project, IN_INDEX) if path.name.startswith("recall-index")]
     purged = project.awk("agent", "memory", "keeper", "purge", "--source", entry["source"]["messages"][0])
     assert (purged.code, purged.out.startswith("purged 1 entries")) == (0, True), purged.err
-    held = [
-        path
-        for folder in (project.root, project.state_home, project.home)
-        for path in folder.rglob("*")
-        if path.is_file() and SECRET.encode() in path.read_bytes()
-    ]
-    assert held == []
+    assert _holding(project, SECRET.encode(), IN_INDEX) == []
     assert project.awk("agent", "memory", "keeper", "get", "gateway").code == 5
     assert project.awk("agent", "memory", "keeper", "purge", "--source", "god").code == 2
 

@@ -115,7 +115,8 @@ def _refused(why: Refuse) -> Refused:
 
 
 def _answer(files: ProjectFiles, store: StoreAccess, key: AgentKey, query: str, place: str) -> tuple[Given, ...]:
-    return mediation.answer((one.entry for one in _memory(files, store, key).kept), query, place)
+    known = (one.entry for one in _memory(files, store, key).kept)
+    return mediation.answer(known, query, place, store.now_ms())
 
 
 def _memory(files: ProjectFiles, store: StoreAccess, key: AgentKey) -> Memory:

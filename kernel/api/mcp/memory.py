@@ -17,19 +17,16 @@ from kernel.policy.provenance import source_of
 from kernel.store import agents
 from kernel.store import memory as log
 from kernel.store.memory import BegunWrite
-from protocol.agent_files import MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
+from protocol.agent_files import MemoryPut, MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
 from protocol.agent_memory import (
     KEY_LIMIT,
     TEXT_LIMIT,
     TODO_TEXT_LIMIT,
-    VALUE_LIMIT,
     Entry,
     EntryRejected,
     Item,
     Source,
     SourceClass,
-    Tier,
-    Visibility,
     check_entry,
     items_of,
     with_done,
@@ -74,15 +71,10 @@ class ClaimedSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     class_: SourceClass = msgspec.field(name="class", default="user")
 
 
-class MemoryWriteArguments(ToolArguments, frozen=True, kw_only=True, omit_defaults=True):
+class MemoryWriteArguments(MemoryPut, ToolArguments, frozen=True, kw_only=True):
     """Arguments of memory_write. What is left out stays as it is."""
 
     key: Key
-    value: Annotated[str, msgspec.Meta(min_length=1, max_length=VALUE_LIMIT, description="What you know, in short.")]
-    tier: (
-        Annotated[Tier, msgspec.Meta(description="core: always before your eyes. archive: only when asked for.")] | None
-    ) = None
-    visibility: Annotated[Visibility, msgspec.Meta(description="private: you. public: any colleague.")] | None = None
     space_only: Annotated[bool, msgspec.Meta(description="Keep it to the space you are in.")] | None = None
     source: Annotated[ClaimedSource, msgspec.Meta(description="Left out: the messages of your instruction.")] | None = (
         None

@@ -76,6 +76,13 @@ WIPE_STATUSES: Final = "DELETE FROM statuses WHERE held(task) OR held(state) OR 
 WIPE_HANDOVERS: Final = "DELETE FROM handovers WHERE held(body)"
 WIPE_FEEDBACK: Final = "DELETE FROM feedback WHERE held(text)"
 WIPE_AUDIT: Final = "UPDATE audit SET query = '', given = x'5b5d' WHERE held(query) OR held(given)"
+# Of an answer that gave others besides, these stay told.
+WIPE_AUDITED_KEYS: Final = """
+UPDATE audit SET given = (
+  SELECT CAST(json_group_array(json(g.value)) AS BLOB) FROM json_each(CAST(audit.given AS TEXT)) AS g
+  WHERE NOT is_key(g.value ->> '$.key'))
+WHERE owner = ? AND EXISTS (SELECT 1 FROM json_each(CAST(audit.given AS TEXT)) AS g WHERE is_key(g.value ->> '$.key'))
+"""
 WIPE_TRAY: Final = "DELETE FROM tray WHERE held(key) OR held(value)"
 WIPE_OBSERVATIONS: Final = "DELETE FROM soul_proposals WHERE held(observation) OR held(value) OR held(reason)"
 WIPE_REASONS: Final = "UPDATE votes SET reason = '' WHERE held(reason)"
@@ -150,7 +157,11 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
     def held(*values: object) -> bool:
         return traces.held_by(cast("bytes | str | None", values[0]))
 
+    def is_key(*values: object) -> bool:
+        return values[0] in traces.keys
+
     conn.create_scalar_function("held", held, 1)
+    conn.create_scalar_function("is_key", is_key, 1)
     try:
         conn.execute(MAKE_LISTS).fetchall()
         for statement in (LIST_BLOBS, LIST_PROMPTS, LIST_WORDS, LIST_WORK):
@@ -163,9 +174,11 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
             tx.emit("space.cleared", space=str(space), data={"messages": count, "instructions": 0})
         for statement in WIPE:
             conn.execute(statement)
+        conn.execute(WIPE_AUDITED_KEYS, (key,))
         left = tuple(_left(conn))
     finally:
         conn.create_scalar_function("held", None, 1)
+        conn.create_scalar_function("is_key", None, 1)
     record = agents.row(conn, key)
     pause = record is not None and record.state == "active"
     if pause:

@@ -289,7 +289,26 @@ FEEDBACK: Final = "UPDATE feedback SET author = :new, space = :there WHERE autho
 EVENTS: Final = """
 UPDATE events SET space = :there, agent = CASE agent WHEN :old THEN :new ELSE agent END WHERE space = :here
 """
-EVERYTHING: Final = (MESSAGES, DELIVERIES, INSTRUCTIONS, APPROVALS, SPENDING, FEEDBACK, EVENTS)
+SOULS: Final = """
+UPDATE soul_versions SET agent = :new,
+  version = version + (SELECT coalesce(max(v.version), 0) FROM soul_versions AS v WHERE v.agent = :new)
+WHERE agent = :old
+"""
+SUGGESTIONS: Final = "UPDATE soul_proposals SET agent = :new WHERE agent = :old"
+TRAY: Final = "UPDATE tray SET agent = :new WHERE agent = :old"
+AUDIT: Final = """
+UPDATE audit SET owner = iif(owner = :old, :new, owner), owner_name = iif(owner = :old, :new, owner_name),
+  receiver = iif(receiver = :old, :new, receiver), receiver_name = iif(receiver = :old, :new, receiver_name)
+WHERE owner = :old OR receiver = :old
+"""
+QUESTIONS: Final = """
+UPDATE guard_jobs SET evidence = CAST(replace(CAST(evidence AS TEXT), json_quote(:old), json_quote(:new)) AS BLOB)
+WHERE state = 'open'
+"""
+EVERYTHING: Final = (
+    MESSAGES, DELIVERIES, INSTRUCTIONS, APPROVALS, SPENDING, FEEDBACK, EVENTS, SOULS, SUGGESTIONS, TRAY, AUDIT,
+    QUESTIONS,
+)  # fmt: skip
 
 
 def rename(tx: Transaction, old: AgentKey, spec: AgentSpec) -> None:

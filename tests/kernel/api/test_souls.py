@@ -136,3 +136,26 @@ async def test_an_agent_made_at_run_time_keeps_its_soul_when_it_gets_a_file(
     await register(files.catalog, store.writer, store.reader)
     assert (await kernel.ask("GET", "/agents/carol/soul")).json["managed"] == ".agents/carol/soul.yaml"
     assert (tmp_path / "project/.agents/carol/soul.yaml").read_text() == "principles: [Be brief]\n"
+
+
+async def test_an_agent_that_gets_a_file_of_another_name_is_who_it_was(kernel: ServedKernel, tmp_path: Path) -> None:
+    """Its soul with its versions, what it suggested, and what it knows; nothing is left under the old name."""
+    await kernel.ask("POST", "/agents", {"name": "carol", "model": "mock/x", "mock": [{"text": "hi"}]})
+    instruction = await kernel.attempt("carol", token="carols-token")
+    for said in ("Be brief", "Be bold"):
+        await call(kernel, "soul_suggest", {"observation": said}, "carols-token")
+    await call(kernel, "memory_write", {"key": "k", "value": "the gate is blue"}, "carols-token")
+    await kernel.ask("POST", "/agents/carol/soul/p1/approve")
+    await kernel.end(instruction)
+    (tmp_path / "project/.agents/erin.yaml").write_text("model: mock/x\nmock: [{ text: hi }]\n")
+    assert (await kernel.ask("POST", "/agents/carol/rename", {"to": "erin"})).status == 200
+    soul = (await kernel.ask("GET", "/agents/erin/soul")).json
+    assert (soul["soul"], soul["managed"]) == ({"principles": ["Be brief"]}, ".agents/erin/soul.yaml")
+    assert [row["version"] for row in soul["versions"]] == [2, 1]
+    assert [(row["id"], row["state"]) for row in soul["proposals"]] == [("p2", "open"), ("p1", "approved")]
+    assert (await kernel.ask("GET", "/agents/erin/memory")).json["entries"][0]["value"] == "the gate is blue"
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert need["actions"][0]["command"] == "awk agent soul erin approve p2"
+    asked = await kernel.ask("POST", "/messages", {"to": "erin", "text": "hi"})
+    prompt = await kernel.ask("GET", f"/instructions/{asked.json['instruction_ids'][0]}/prompt")
+    assert b"Be brief" in prompt.body and b"the gate is blue" not in prompt.body.split(b"Be brief")[0]

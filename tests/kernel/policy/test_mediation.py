@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kernel.policy import mediation
+from kernel.policy.recall import CUT
 from protocol.agent_memory import TIERS, VISIBILITIES, Entry, Source
 
 PLACE = "review:main"
+NOW_MS = 1_800_000_000_000
 words = st.sampled_from(
     ["deploy", "deployments", "staging", "password", "部署", "the", "Ünïcode", "x" * 300, ">", "\n# you"]
 )
@@ -35,8 +37,8 @@ def visible(entry: Entry) -> bool:
 @given(entries, texts)
 def test_what_may_not_be_given_makes_no_difference(known: list[Entry], query: str) -> None:
     """The answer is that of a memory which has nothing else: so hidden and missing are the same."""
-    told = mediation.answer(known, query, PLACE)
-    assert told == mediation.answer([one for one in known if visible(one)], query, PLACE)
+    told = mediation.answer(known, query, PLACE, NOW_MS)
+    assert told == mediation.answer([one for one in known if visible(one)], query, PLACE, NOW_MS)
     assert len(told) <= mediation.MOST_GIVEN
     for one in told:
         assert any(visible(entry) and entry.key == one.key and entry.trust == one.trust for entry in known)
@@ -45,10 +47,10 @@ def test_what_may_not_be_given_makes_no_difference(known: list[Entry], query: st
 @given(entries, texts)
 def test_what_is_given_is_quoted_bounded_and_has_its_source(known: list[Entry], query: str) -> None:
     """No line stands at a line's start as somebody's own words."""
-    for one in mediation.answer(known, query, PLACE):
+    for one in mediation.answer(known, query, PLACE, NOW_MS):
         assert all(line.startswith(">") for line in one.text.splitlines())
         limit = mediation.WHOLE_CHARACTERS if one.visibility == "public" else mediation.EXCERPT_CHARACTERS
-        assert len(one.text) <= limit + 2 + 2 * one.text.count(">")
+        assert len(one.text) <= limit + 2 * len(CUT) + 2 * one.text.count(">")
         assert one.trust == one.source.class_
 
 
@@ -63,18 +65,19 @@ def test_what_is_shared_is_what_may_be_given_and_the_rest_is_withheld(known: lis
 
 def test_the_entry_with_the_rarer_word_comes_first_and_words_are_found_without_their_endings() -> None:
     """As people ask: what does bob know about deployments of the parser?"""
-    known = [Entry(f"k{n}", "how to deploy", visibility="public") for n in range(3)]
+    texts = ("how to deploy", "who may deploy at night", "deploy by the button in the lift")
+    known = [Entry(f"k{n}", text, visibility="public") for n, text in enumerate(texts)]
     known.append(Entry("parser", "we deploy the parser on Fridays", visibility="public"))
-    told = mediation.answer(known, "What do you know about deployments of the parser?", PLACE)
+    told = mediation.answer(known, "What do you know about deployments of the parser?", PLACE, NOW_MS)
     assert [one.key for one in told] == ["parser", "k0", "k1", "k2"]
-    assert mediation.answer(known, "what do you know?", PLACE) == ()
+    assert mediation.answer(known, "what do you know?", PLACE, NOW_MS) == ()
 
 
 def test_a_shareable_entry_is_given_as_an_excerpt_around_the_word_and_a_public_one_whole() -> None:
     """A cut is told."""
     value = "x " * 600 + "the staging cluster" + " y" * 600
-    (part,) = mediation.answer([Entry("a", value, visibility="shareable")], "staging", PLACE)
-    (whole,) = mediation.answer([Entry("a", value, visibility="public")], "staging", PLACE)
+    (part,) = mediation.answer([Entry("a", value, visibility="shareable")], "staging", PLACE, NOW_MS)
+    (whole,) = mediation.answer([Entry("a", value, visibility="public")], "staging", PLACE, NOW_MS)
     assert "staging cluster" in part.text
     assert (part.cut, len(part.text) < 420) == (True, True)
     assert (whole.cut, whole.text) == (False, f"> {value}")

@@ -105,3 +105,16 @@ async def test_a_memory_that_is_wrong_is_to_others_an_empty_one(kernel: ServedKe
     """Its owner is told elsewhere."""
     (tmp_path / "project/.agents/alice/memory/working.yaml").write_text("deploy: [")
     assert (await asks(kernel, "deploys"))["given"] == []
+
+
+@pytest.mark.promise("P46")
+async def test_what_is_purged_is_in_no_row_of_the_audit_by_its_key_either(kernel: ServedKernel, tmp_path: Path) -> None:
+    """The rest of the answer stays told."""
+    await asks(kernel, "deploys")
+    for agent, instruction in (("alice", "i1"), ("bob", "i2")):
+        assert (await kernel.ask("GET", f"/instructions/{instruction}")).json["agent"] == agent
+        await kernel.end(instruction)
+    purged = await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "web"})
+    assert (purged.status, purged.json["entries"]) == (200, 1), purged.body
+    (row,) = (await kernel.ask("GET", "/audit")).json["rows"]
+    assert ([one["key"] for one in row["given"]], row["query"]) == (["deploy-here"], "deploys")

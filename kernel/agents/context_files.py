@@ -1,0 +1,81 @@
+"""The files of agents' contexts as they were read: one that certainly is as it was is not read again.
+
+An edit by hand counts at the next look, and a look costs a stat of each file. Everything here blocks.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from kernel.source.safe_paths import read_here
+from protocol.agent_memory import time_ms
+from protocol.memory_files import MemoryFile, parse
+
+SETTLED_SECONDS: Final = 2.0
+"""A file that has looked the same for so long cannot be written again and still look the same."""
+_KNOWN_FILES: Final = 10_000
+_NO_ENTRIES: Final = MemoryFile((), ())
+
+
+class ContextFile(NamedTuple):
+    """A file that was read: how it looks, since when, its text, and the entries in it."""
+
+    looks: tuple[int, ...]
+    since: float
+    text: str
+    entries: MemoryFile
+
+
+class ContextFiles:
+    """Reads files, and keeps what was read for as long as they look the same."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        """``now``: seconds, of a clock that nobody sets."""
+        self._now = now
+        self._seen: dict[tuple[str, str], ContextFile] = {}
+
+    def read(self, path: str, folder: int, name: str, *, entries: bool = False) -> ContextFile:
+        """The file ``name`` of the open ``folder``, which is at ``path``; with its ``entries``, if it is of memory.
+
+        Raises OSError.
+        """
+        known = self._seen.get((path, name))
+        now = self._now()
+        if known is not None and now - known.since >= SETTLED_SECONDS:
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if known.looks == _looks(found):
+                return known
+        text, found = read_here(folder, name)
+        since = known.since if known is not None and known.looks == _looks(found) else now
+        if known is not None and known.text == text:
+            kept = known.entries
+        else:
+            kept = _dated(parse(text, name), found) if entries else _NO_ENTRIES
+        if len(self._seen) >= _KNOWN_FILES:
+            self._seen.clear()
+        seen = self._seen[path, name] = ContextFile(_looks(found), since, text, kept)
+        return seen
+
+
+def names_in(folder: int, suffix: str) -> list[str]:
+    """The files that end in ``suffix``, sorted; hidden ones are not ours."""
+    return sorted(name for name in os.listdir(folder) if name.endswith(suffix) and name[0] != ".")
+
+
+def why_not(error: Exception) -> str:
+    """The reason why a file cannot be read, without its path."""
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _looks(found: os.stat_result) -> tuple[int, ...]:
+    return (found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+
+def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
+    """The entries with the time they were written: as they say, or that of their file."""
+    return file._replace(
+        entries=tuple(
+            one._replace(written_ms=time_ms(one.entry.at) if one.entry.at else found.st_mtime_ns // 1_000_000)
+            for one in file.entries
+        )
+    )
