@@ -20,7 +20,7 @@ from protocol.events import Event
 from protocol.names import AgentKey, inline_key, workflow_space
 from tests.kernel.store.migrated import open_migrated
 
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 START_MS = 1_790_000_000_000
 
 
