@@ -9,6 +9,7 @@ from tests.architecture.sources import ROOT
 from tests.project import Project
 
 
+@pytest.mark.long("tests/e2e/test_memory_prompts.py, tests/kernel/api/mcp/test_mediation.py")
 @pytest.mark.promise("P45", "P49", "P51")
 def test_what_was_learned_in_one_workflow_is_known_in_another_and_given_as_far_as_it_may_be(
     shared_kernel: Project,
