@@ -34,7 +34,7 @@ a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test
 run, start, stop, list, send, peek              the sessions below; @instance is @workflow:tag today
 ==============================================  ============================================================
 
-Not here, for what it needs is not built: what an agent remembers in its prompt (memory). Until then such words are
+What an agent remembers is in examples/memory (tests/e2e/test_memory_example.py). Words whose time has not come are
 refused, which test_a_word_whose_time_has_not_come_is_refused_and_not_ignored holds. Rotating a channel was left
 open by the design, and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written
 by its backend."""

@@ -37,7 +37,7 @@ def _holding(project: Project, *words: bytes) -> list[Path]:
 
 @pytest.mark.promise("P45", "P46")
 def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel: Project) -> None:
-    """An agent keeps something, people read and change it, an agent without a file keeps its own until it gets one."""
+    """An agent keeps something and people read it; purged, no word of it is in any file, the index included."""
     project = shared_kernel
     project.write(".agents/keeper.yaml", KEEPS)
     assert project.until("agent.changed", holds=lambda event: event["agent"] == "keeper")
@@ -48,6 +48,26 @@ def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel
     assert entry["source"]["messages"]
     assert project.awk("agent", "memory", "keeper", "get", "gateway").out == f"{SECRET}\n"
     assert project.awk("agent", "memory", "keeper", "get", "nothing").code == 5
+    assert project.awk("agent", "notes", "keeper", "show", "1").out == "# Told\n\nI was told.\n"
+    assert project.awk("agent", "todo", "keeper", "done", "1").out == "  1  [x] check the gateway\n"
+    assert project.awk("agent", "memory", "keeper", "search", "GATEWAY").out.splitlines()[1].startswith("gateway ")
+    assert [path.name for path in _holding(project, IN_INDEX) if path.name.startswith("recall-index")]
+    purged = project.awk("agent", "memory", "keeper", "purge", "--source", entry["source"]["messages"][0])
+    assert (purged.code, purged.out.startswith("purged 1 entries")) == (0, True), purged.err
+    assert _holding(project, SECRET.encode(), IN_INDEX) == []
+    assert project.awk("agent", "memory", "keeper", "get", "gateway").code == 5
+
+
+@pytest.mark.promise("P45")
+@pytest.mark.long("tests/kernel/api/test_memory.py, tests/interface/test_agent_commands.py")
+def test_people_change_what_an_agent_keeps_by_commands_and_by_hand(shared_kernel: Project) -> None:
+    """And an agent without a file keeps its own until it gets one."""
+    project = shared_kernel
+    project.write(".agents/keeper.yaml", KEEPS)
+    assert project.until("agent.changed", holds=lambda event: event["agent"] == "keeper")
+    assert project.awk("agent", "memory", "keeper", "set", "gateway", "port 7001", "--tier", "core").code == 0
+    assert project.awk("agent", "todo", "keeper", "add", "check the gateway").code == 0
+    assert project.awk("agent", "todo", "keeper", "done", "1").code == 0
     assert project.awk("agent", "memory", "keeper", "set", "a/b c", "by hand", "--visibility", "public").code == 0
     assert (project.root / ".agents/keeper/memory/working.yaml").read_text().startswith("a/b c:\n  value: by hand\n")
     assert project.awk("agent", "memory", "keeper", "search", "HAND").out.splitlines()[1].startswith("a/b c ")
@@ -56,16 +76,8 @@ def test_tools_commands_and_files_agree_and_a_purge_leaves_nothing(shared_kernel
     assert [one["key"] for one in listed.json()["entries"]] == ["gateway", "a/b c", "x"]
     assert "skipped: .agents/keeper/memory/topic.yaml:2: y: unknown tire" in listed.err
     assert project.awk("agent", "memory", "keeper", "rm", "a/b c").code == 0
-    assert project.awk("agent", "notes", "keeper", "show", "1").out == "# Told\n\nI was told.\n"
-    assert project.awk("agent", "todo", "keeper", "done", "1").out == "  1  [x] check the gateway\n"
     assert project.awk("agent", "todo", "keeper", "add", "more").out.endswith("  2  [ ] more\n")
     assert project.awk("agent", "todo", "keeper", "rm", "2").out == "  1  [x] check the gateway\n"
-
-    assert [path.name for path in _holding(project, IN_INDEX) if path.name.startswith("recall-index")]
-    purged = project.awk("agent", "memory", "keeper", "purge", "--source", entry["source"]["messages"][0])
-    assert (purged.code, purged.out.startswith("purged 1 entries")) == (0, True), purged.err
-    assert _holding(project, SECRET.encode(), IN_INDEX) == []
-    assert project.awk("agent", "memory", "keeper", "get", "gateway").code == 5
     assert project.awk("agent", "memory", "keeper", "purge", "--source", "god").code == 2
 
     assert project.awk("new", "guest", "-m", "sonnet", "-s", "Be kind.").code == 0

@@ -34,6 +34,7 @@ def test_an_agent_finds_what_it_was_told_before_a_restart(shared_kernel: Project
     assert "turns of" in shared_kernel.awk("agent", "reindex").out
 
 
+@pytest.mark.long("tests/kernel/inspect/test_memory_eval.py, tests/kernel/services/test_recall.py")
 def test_people_search_memory_and_measure_what_is_found(shared_kernel: Project) -> None:
     """The kernel ranks; eval asks it about an agent's own history."""
     shared_kernel.write(".agents/alice.yaml", SEARCHES)

@@ -103,7 +103,8 @@ def test_what_is_there_stays(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "more"), [("review", set()), ("team", set()), ("handbook", set()), ("verdict", {"notes.md"})]
+    ("name", "more"),
+    [("review", set()), ("team", set()), ("handbook", set()), ("memory", set()), ("verdict", {"notes.md"})],
 )
 def test_the_example_is_the_one_of_the_repository(name: str, more: set[str]) -> None:
     """One example, shipped twice: in the package, and for scripts/demo and whoever looks at the repository."""

@@ -5,6 +5,8 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from protocol.ipc import Entry, Limits, Start, ToolCall, Turn
 from tests.worker.fake_daemon import FakeDaemon
@@ -51,6 +53,37 @@ def test_a_note_is_a_turn_of_the_user_and_parts_no_call_from_its_result() -> Non
     said = openai_wire.messages(conversation(*BETWEEN))
     assert [turn["role"] for turn in said] == ["system", "user", "assistant", "tool", "tool", "user", "assistant"]
     assert said[5]["content"] == "continue"
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 3), st.lists(st.booleans(), max_size=4)), min_size=1, max_size=5), st.data())
+def test_wherever_work_broke_off_no_call_is_parted_from_its_result(
+    steps: list[tuple[int, list[bool]]], data: st.DataObject
+) -> None:
+    """Steps of some calls each, with notes between their results; cut at any entry, and gone on with."""
+    ledger: list[Entry] = []
+    for number, (count, noted) in enumerate(steps):
+        asked = reply(len(ledger), f"step {number}", *(f"call-{call}-" for call in range(count)))
+        ledger.append(asked)
+        for call in range(count):
+            ledger += [note(len(ledger))] if call < len(noted) and noted[call] else []
+            ledger.append(result(len(ledger), asked.calls[call].id))
+        ledger.append(note(len(ledger), f"go on {number}"))
+    cut = data.draw(st.integers(0, len(ledger)))
+    told = conversation(*ledger[:cut])
+    while told.pending:  # the calls of which nobody knows are made first
+        step = told.last
+        assert step is not None and step.pending is not None
+        told.add(result(told.next_k, step.pending.id, "again"))
+    turns = anthropic_wire.messages(told)
+    for turn, following in zip(turns, [*turns[1:], None], strict=True):
+        ids = [block["id"] for block in turn["content"] if block["type"] == "tool_use"]
+        answers = [] if following is None else following["content"]
+        assert [block["tool_use_id"] for block in answers if block["type"] == "tool_result"] == ids
+    shown = openai_wire.messages(told)
+    for place, turn in enumerate(shown):
+        ids = [call["id"] for call in turn.get("tool_calls") or ()]
+        assert [one.get("tool_call_id") for one in shown[place + 1 : place + 1 + len(ids)]] == ids
 
 
 def test_a_note_before_any_reply_belongs_to_what_is_asked() -> None:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,25 @@ def test_a_full_disk_leaves_everything_as_it_was(
     assert {path.name: path.read_bytes() for path in (tmp_path / "p/.agents/alice/memory").iterdir()} == before
     _put(contexts, alice, Entry("b", "two"))
     assert [one.entry.key for one in contexts.memory(alice).kept] == ["a", "b"]
+
+
+def test_writers_of_several_processes_lose_nothing_of_each_other(contexts: PersonalContexts, tmp_path: Path) -> None:
+    """Each knows nothing of the others but the lock of the folder, like a kernel and a command beside it."""
+    others = [PersonalContexts(Catalog(tmp_path / "p"), tmp_path / "state") for _ in range(4)]
+
+    def work(number: int) -> None:
+        place = others[number].place("alice", None)
+        for turn in range(5):
+            _put(others[number], place, Entry(f"{number}.{turn}", "mine"), Entry("shared", f"{number}.{turn}"))
+            others[number].add_todo(place, f"todo {number}.{turn}")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    alice = contexts.place("alice", None)
+    every = {f"{number}.{turn}" for number in range(4) for turn in range(5)}
+    found = contexts.memory(alice)
+    assert {one.entry.key for one in found.kept} == every | {"shared"} and not found.skipped
+    assert {one.text for one in contexts.todos(alice).todos} == {f"todo {one}" for one in every}
 
 
 def test_what_a_writer_left_half_written_when_it_died_goes_with_the_next_change(
