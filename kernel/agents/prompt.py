@@ -193,7 +193,8 @@ def _reported(parts: Iterable[Part]) -> Iterator[PromptPart]:
     for (name, kept), alike in groupby(parts, key=lambda part: (part.name, part.kept)):
         rows = list(alike)
         if name == "thread":
-            trust: PromptTrust = max((part.trust for part in rows), key=TRUSTS.index)
+            trusts: list[PromptTrust] = [part.trust for part in rows]
+            trust = max(trusts, key=TRUSTS.index)
             count = sum(tokens(part.text) for part in rows)
             yield PromptPart(name=name, source=_range(rows), trust=trust, tokens=count, kept=kept)
             continue
