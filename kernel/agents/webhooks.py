@@ -7,16 +7,21 @@ unit of trust of its own. One that is not trusted is as if it were not there.
 import re
 from collections.abc import Iterator, Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
 from kernel.agents.definition import place_at
 from kernel.policy.webhooks import SECRET_PREFIX, key_of
-from kernel.source.diagnostics import Diagnostics
+from kernel.source.diagnostics import Diagnostics, suggest
 from kernel.source.yaml_tree import MapNode
+from protocol.events import DURABLE
 from protocol.names import NameRejected, check_name
-from protocol.project import IncomingHook, ProjectDefinition
+from protocol.project import IncomingHook, OutgoingHook, ProjectDefinition
 from protocol.target import TargetRejected, parse_target
 from protocol.trust import TrustUnit, unit
 
+EVERY: Final = "*"
+MOST_WEBHOOKS: Final = 20
+_URL_CHARACTERS: Final = 2000
 _VARIABLE: Final = re.compile(r"\$[A-Za-z_][A-Za-z0-9_]{0,99}", re.ASCII)
 _SECRET_HINT: Final = "keep the secret in the environment of the kernel, and write secret: $NAME"
 
@@ -26,10 +31,18 @@ def incoming_unit(name: str, hook: IncomingHook) -> TrustUnit:
     return unit(f"hook {name}", (f"whoever knows {hook.secret} says to {hook.to} what comes to /hooks/{name}",))
 
 
+def outgoing_unit(hook: OutgoingHook) -> TrustUnit:
+    """The demand of one hook out. Its digest is what it is known by: another address or choice is another hook."""
+    what = "all events" if EVERY in hook.events else f"events {', '.join(hook.events)}"
+    private = ", also on this machine and in its networks" if hook.allow_private else ""
+    return unit(f"webhook {hook.url}", (f"{what} are told to {hook.url}{private}, signed with {hook.secret}",))
+
+
 def hook_units(project: ProjectDefinition) -> Iterator[TrustUnit]:
     """The demands of all webhooks of ``project``."""
     for name, hook in project.hooks.items():
         yield incoming_unit(name, hook)
+    yield from map(outgoing_unit, project.webhooks)
 
 
 def signing_key(secret: str, environ: Mapping[str, str]) -> bytes | str:
@@ -52,6 +65,39 @@ def check_hooks(definition: ProjectDefinition, node: MapNode, problems: Diagnost
             parse_target(hook.to)
         except TargetRejected as error:
             problems.add(place_at(node, f"{where}.to"), f"{where}.to", str(error), "write to: '@workflow', or an agent")
-        if _VARIABLE.fullmatch(hook.secret) is None:
-            place = place_at(node, f"{where}.secret")
-            problems.add(place, f"{where}.secret", "needs the name of a variable", _SECRET_HINT)
+        _check_secret(hook.secret, f"{where}.secret", node, problems)
+    if len(definition.webhooks) > MOST_WEBHOOKS:
+        problems.add(
+            place_at(node, "webhooks"), "webhooks", f"has more than {MOST_WEBHOOKS}", "have one tell the others"
+        )
+    for index, out in enumerate(definition.webhooks):
+        where = f"webhooks[{index}]"
+        place = place_at(node, where)
+        if (fault := url_fault(out.url)) is not None:
+            problems.add(place, f"{where}.url", fault, "write url: https://HOST/PATH")
+        if any(out.url == earlier.url for earlier in definition.webhooks[:index]):
+            problems.add(place, f"{where}.url", "is there twice", "put its events into one list")
+        if not out.events:
+            problems.add(place, f"{where}.events", "names no event", f"name some, or '{EVERY}' for all")
+        for event in out.events:
+            if event != EVERY and event not in DURABLE:
+                hint = suggest(event, DURABLE, what="there are")
+                problems.add(place, f"{where}.events", f"unknown event {event[:60]!r}", hint)
+        _check_secret(out.secret, f"{where}.secret", node, problems)
+
+
+def _check_secret(secret: str, where: str, node: MapNode, problems: Diagnostics) -> None:
+    if _VARIABLE.fullmatch(secret) is None:
+        problems.add(place_at(node, where), where, "needs the name of a variable", _SECRET_HINT)
+
+
+def url_fault(url: str) -> str | None:
+    """Return what is wrong with the address of a hook out."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return "is no address"
+    if not sound or not url.isascii() or not url.isprintable() or " " in url or len(url) > _URL_CHARACTERS:
+        return "is no address of a server"
+    return "has a user in it, or a fragment" if parts.username is not None or parts.fragment else None

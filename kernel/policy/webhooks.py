@@ -1,4 +1,4 @@
-"""Standard Webhooks: what a signature is made of, and when one counts. Pure.
+"""Standard Webhooks: what a signature is made of and when one counts; where a delivery may go, and when again. Pure.
 
 The signed content is ``id.timestamp.body``; a signature is ``v1,`` and the base64 of its HMAC-SHA256. The secret is
 base64 too, perhaps behind ``whsec_``. Several signatures, with spaces between them, let a sender change its secret.
@@ -8,10 +8,14 @@ import base64
 import binascii
 import hashlib
 import hmac
+import ipaddress
 import re
-from typing import Final
+from typing import Any, Final, Literal
 
 import msgspec
+
+from protocol.events import Event
+from protocol.names import message_id
 
 TOLERANCE_SECONDS: Final = 300
 """A request that was signed longer ago, or so far ahead, does not count: who recorded it cannot send it again."""
@@ -53,3 +57,65 @@ def is_genuine(key: bytes, asked: Signed, now_seconds: int) -> bool:
     signed = sum(hmac.compare_digest(one, expected) for one in signatures) > 0
     named = _ID.fullmatch(asked.id) is not None and _SECONDS.fullmatch(asked.timestamp) is not None
     return named and signed and abs(now_seconds - int(asked.timestamp)) <= TOLERANCE_SECONDS
+
+
+PAUSES_SECONDS: Final = (5, 30, 300, 1800, 7200, 18000, 36000, 86400)
+"""Before each further try of a delivery that failed."""
+GONE: Final = 410
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What follows from one try. ``seconds``: until the next, where there is one."""
+
+    kind: Literal["delivered", "again", "given_up", "disabled"]
+    seconds: int = 0
+
+
+def verdict_of(status: int | None, tries: int) -> Verdict:
+    """The verdict on a delivery that failed ``tries`` times before, by the status of its answer; None: there was none.
+
+    A redirect is a failure like any other: where it leads was not trusted.
+    """
+    if status is not None and 200 <= status < 300:
+        return Verdict("delivered")
+    if status == GONE:
+        return Verdict("disabled")
+    return Verdict("again", PAUSES_SECONDS[tries]) if tries < len(PAUSES_SECONDS) else Verdict("given_up")
+
+
+_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+
+
+def is_public(address: str) -> bool:
+    """Return whether ``address`` is one of the world: not of this machine, its networks, or anything special.
+
+    IPv6 can carry an IPv4 address inside, which is what would be reached.
+    """
+    found = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour or (found.teredo[1] if found.teredo is not None else None)
+        if inner is None and found in _TRANSLATED:
+            inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
+        if inner is not None:
+            return is_public(str(inner))
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+def payload(event: Event, url: str) -> dict[str, Any]:
+    """The body of a delivery: what happened, by ids, and where it is told. Nobody's words leave the machine with it."""
+    ids: dict[str, Any] = {"event": event.seq}
+    if event.instruction is not None:
+        ids["instruction"] = event.instruction
+    if event.type == "message":
+        ids["message"] = message_id(int(event.data["seq"]))
+        link = f"{url}/messages/{ids['message']}"
+    else:
+        ids |= {key: event.data[key] for key in _IDS if isinstance(event.data.get(key), str | int)}
+        since = f"{url}/events?follow=0&since={(event.seq or 1) - 1}"
+        link = since if event.instruction is None else f"{url}/instructions/{event.instruction}"
+    data = {"ids": ids, "space": event.space, "agent": event.agent, "link": link}
+    return {"type": event.type, "timestamp": event.at, "data": data}
+
+
+_IDS: Final = ("id", "run", "attempt")
+"""Keys of the data of events that name something."""

@@ -130,14 +130,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
     Route("GET", "/agents/<name>/soul", souls.show_soul, SoulReport),
-    Route(
-        "POST",
-        "/agents/<name>/soul/rollback",
-        souls.rollback_soul,
-        SoulReport,
-        asks=SoulRollback,
-        people_only=True,
-    ),
+    Route("POST", "/agents/<name>/soul/rollback", souls.rollback_soul, SoulReport, asks=SoulRollback, people_only=True),
     Route(
         "POST",
         "/agents/<name>/soul/<id>/approve",
