@@ -7,6 +7,7 @@ other. A server may be told an event twice (with the same id), and late, but it 
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -77,12 +78,16 @@ class Webhooks:
         self._seen: dict[str, int] = {}
         """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
 
-    async def run(self) -> None:
-        """Deliver until cancelled."""
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Deliver until cancelled. It has started once each webhook has its place in the log."""
         async with trio.open_nursery() as nursery:
             while True:
                 self._wake.clear()
-                hooks = await self.usable()
+                hooks: dict[str, tuple[OutgoingHook, bytes]] = {}
+                with suppress(Refused):  # a disk that is full: it looks again
+                    hooks = await self.usable()
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
                 self._again |= hooks.keys() & self._busy
                 for digest in hooks.keys() - self._busy:
                     self._busy.add(digest)
