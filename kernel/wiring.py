@@ -1,5 +1,6 @@
 """The composition root: makes every part of a kernel, in order of dependency. It starts nothing and decides nothing."""
 
+import hashlib
 import logging
 import os
 import random
@@ -41,7 +42,7 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
 from kernel.services import guard as guards
-from kernel.services import landings, mirror, recall, retention, timers, worktrees
+from kernel.services import landings, mirror, recall, retention, timers, webhooks, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -65,6 +66,7 @@ from kernel.services.souls import Souls
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
+from kernel.services.webhooks import Webhooks
 from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
@@ -116,6 +118,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     schedules: Schedules
     reload: Reload
     dispatcher: Dispatcher
+    webhooks: Webhooks
 
 
 class Foundation(msgspec.Struct, frozen=True, kw_only=True):
@@ -240,6 +243,22 @@ def build(boot: Boot, database: Database) -> Kernel:
         ),
         reload=reload,
         dispatcher=dispatcher,
+        webhooks=_webhooks(base),
+    )
+
+
+def _webhooks(base: Foundation) -> Webhooks:
+    return Webhooks(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        wake=base.feed.new_wake(webhooks.WAKING),
+        now_ms=base.clock.now_ms,
+        environ=base.environ,
+        url=base.identity.url,
+        project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
     )
 
 

@@ -72,6 +72,7 @@ REFUSALS: Final[Mapping[str, Meaning]] = MappingProxyType(
         "bad_definition": Meaning(422, 78),
         "unauthorized": Meaning(401, 4),
         "stale_attempt": Meaning(401, 4),
+        "bad_signature": Meaning(401, 4),
         "forbidden": Meaning(403, 4),
         "forbidden_host": Meaning(421, 4),
         "forbidden_origin": Meaning(403, 4),

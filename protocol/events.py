@@ -44,6 +44,8 @@ until then; is_error, refused where it failed.""",
         "merge.requested": "The branches of a run's agents are to be merged; data: id, run, into.",
         "merge.ended": "They are merged, or it was refused; data: id, run, into, state, commit, why.",
         "worker.log": "A line a worker logged; data: level, text.",
+        "webhook.failed": "A delivery failed, for the first time or the last; data: host, event, tries, why.",
+        "webhook.disabled": "Its receiver answered 410 and is told nothing more; data: host, event, tries, why.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
             "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "

@@ -18,6 +18,8 @@ TEXT_LIMIT_BYTES: Final = 256 * 1024
 
 SYSTEM: Final = "system"
 USER: Final = "user"
+HOOK: Final = "hook:"
+"""Before the name of a hook, as the sender of what came to it: no name of an agent or a person has a colon."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):

@@ -56,6 +56,28 @@ class ProjectWorkspace(_Strict, frozen=True, kw_only=True):
     """The folder that the workspaces of workflows are in."""
 
 
+class IncomingHook(_Strict, frozen=True, kw_only=True):
+    """A hook in: who signs a request to ``/hooks/NAME`` with the secret says what it brings. It needs trust."""
+
+    to: str
+    """Who it is said to: ``@workflow``, ``agent@workflow``, or an agent."""
+    secret: str
+    """``$NAME`` of a variable in the kernel's environment; a secret of Standard Webhooks, ``whsec_...``."""
+
+
+class OutgoingHook(_Strict, frozen=True, kw_only=True):
+    """A hook out: a server that is told what happens, signed with the secret. It needs trust."""
+
+    url: str
+    """Where each event is posted to. Redirects are not followed."""
+    events: tuple[str, ...]
+    """Types of events, as ``awk events`` shows them, or ``'*'`` for all."""
+    secret: str
+    """``$NAME`` of a variable in the kernel's environment; a secret of Standard Webhooks, ``whsec_...``."""
+    allow_private: bool = False
+    """Whether it may be on this machine or in its networks."""
+
+
 class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """The project file."""
 
@@ -71,6 +93,10 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Where what is said in workflows is written to."""
     conversations: bool = True
     """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
+    hooks: dict[str, IncomingHook] = {}
+    """Ways in for programs that have no token: name to hook."""
+    webhooks: tuple[OutgoingHook, ...] = ()
+    """Servers that are told what happens, at most 20."""
     limits: ProjectLimits = ProjectLimits()
     """Bounds for the whole kernel."""
     guard: GuardSettings = GuardSettings()

@@ -18,6 +18,7 @@ from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, chec
 from kernel.agents.mock_script import full_rules
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.agents.tools import tool_faults
+from kernel.agents.webhooks import check_hooks
 from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location, fail, suggest
 from kernel.source.files import FileMissing, read_bytes, tree_of
@@ -183,6 +184,7 @@ def parse_project(file: ProjectFile) -> Parsed:
             place = place_at(rest, "workspace.base")
             problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
         check_tools(definition, rest, problems)
+        check_hooks(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()
     assert parsed is not None

@@ -23,7 +23,7 @@ from kernel.policy.prompt_budget import Foldable, fold, tokens
 from protocol.agent import AgentDefinition
 from protocol.api.instructions import Kept, PromptPart, PromptTrust
 from protocol.ipc import Entry, ToolCall, Turn
-from protocol.message import SYSTEM, USER, Message
+from protocol.message import HOOK, SYSTEM, USER, Message
 from protocol.names import is_personal, message_id
 from protocol.text import encode_json
 
@@ -176,9 +176,11 @@ def _folded(text: str) -> str:
 
 
 def trust_of(said: Message) -> PromptTrust:
-    """The class of whoever said it; a kickoff and a schedule are words of the user's files."""
+    """The class of whoever said it; a kickoff and a schedule are words of the user's files, a hook's a stranger's."""
     if said.sender == USER or said.kind in ("kickoff", "due"):
         return "user"
+    if said.sender.startswith(HOOK):
+        return "web"
     return "system" if said.sender == SYSTEM else "agent"
 
 

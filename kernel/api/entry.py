@@ -55,6 +55,8 @@ class OriginGuard:
 MCP_PATH: Final = "/mcp"
 FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
+SIGNED: Final = frozenset((route.method, route.path.rpartition("/")[0]) for route in ROUTES if route.signed)
+"""Methods and paths, without their last part."""
 
 
 class McpEndpoint(Protocol):
@@ -85,9 +87,11 @@ class ApiApp:
         fields = header_fields(scope["headers"])
         try:
             principal = self._admit(fields, scope["method"], scope["path"])
-            if principal is None:
+            if principal is None and scope["path"] in OPEN_PATHS:
                 check_no_body(fields)
                 body = b""
+            elif principal is None:
+                body = await self._bodies.read_signed(receive, fields.get(b"content-length"))
             else:
                 holder = holder_of(principal)
                 scope[ADMITTED](holder)
@@ -114,11 +118,11 @@ class ApiApp:
             scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
 
     def _admit(self, fields: Fields, method: str, path: str) -> Principal | None:
-        """The principal of a request that may go on; None where the route is open. Raises Refused."""
+        """The principal of a request that may go on; None where the route needs no token. Raises Refused."""
         self._guard.check(fields)
         if not path.startswith("/") or "\0" in path:
             raise Refused("bad_request", "the request target is not a path")
-        if path in OPEN_PATHS:
+        if path in OPEN_PATHS or (method, path.rpartition("/")[0]) in SIGNED:
             return None
         principal = self._authenticator.identify(fields)
         if path == MCP_PATH and isinstance(principal, Admin):

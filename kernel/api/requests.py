@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from kernel.policy.connections import STRANGER
 from kernel.store import attempts
 from kernel.store.attempts import Identity
 from kernel.store.reader import Reader
@@ -95,6 +96,8 @@ PATIENCE_SECONDS: Final = 30.0
 """For a whole body (fault HF09)."""
 UNCOUNTED_BYTES: Final = 64 * 1024
 """Free for each body: nobody's message waits for somebody else's megabytes."""
+SIGNED_BYTES: Final = UNCOUNTED_BYTES
+"""What a stranger may have us keep is bounded by the connections there may be."""
 ADMIN_BYTES: Final = 12 * 1024 * 1024
 ATTEMPTS_BYTES: Final = 12 * 1024 * 1024
 """For the unfinished bodies of one side together, so that neither can keep the other's out."""
@@ -112,10 +115,16 @@ class Bodies:
         self._held: Counter[str] = Counter()
         """Bytes by holder of the token."""
 
-    async def read(self, receive: Receive, content_length: bytes | None, holder: str) -> bytes:
+    async def read_signed(self, receive: Receive, content_length: bytes | None) -> bytes:
+        """The body of a request without a token, of which nobody knows yet who signed it. Raises as ``read``."""
+        return await self.read(receive, content_length, STRANGER, SIGNED_BYTES)
+
+    async def read(
+        self, receive: Receive, content_length: bytes | None, holder: str, limit_bytes: int = LIMIT_BYTES
+    ) -> bytes:
         """The whole body of ``holder``'s request. Raises Refused (too_large, busy, bad_request) and ClientGone."""
-        if content_length is not None and content_length.isdigit() and int(content_length) > LIMIT_BYTES:
-            raise _too_large()
+        if content_length is not None and content_length.isdigit() and int(content_length) > limit_bytes:
+            raise _too_large(limit_bytes)
         body = bytearray()
         counted = 0
         try:
@@ -126,8 +135,8 @@ class Bodies:
                     if message["type"] == "http.disconnect":
                         raise ClientGone
                     body += message.get("body", b"")
-                    if len(body) > LIMIT_BYTES:
-                        raise _too_large()
+                    if len(body) > limit_bytes:
+                        raise _too_large(limit_bytes)
                     more = bool(message.get("more_body", False))
                     if more and len(body) > UNCOUNTED_BYTES:
                         size = len(body) - counted
@@ -160,9 +169,9 @@ def check_no_body(fields: Fields) -> None:
         raise Refused("bad_request", "this takes no body")
 
 
-def _too_large() -> Refused:
+def _too_large(limit_bytes: int) -> Refused:
     return Refused(
-        "too_large", f"the body is larger than {LIMIT_BYTES} bytes", hint="keep what is long in a file and name it"
+        "too_large", f"the body is larger than {limit_bytes} bytes", hint="keep what is long in a file and name it"
     )
 
 

@@ -17,7 +17,7 @@ from protocol.agent_memory import KEY_LIMIT, SourceClass, least
 from protocol.api.tray import TrayKind
 from protocol.budget import AgentBudget
 from protocol.guard import GuardSettings
-from protocol.message import USER, Message
+from protocol.message import HOOK, USER, Message
 from protocol.names import AgentKey, message_id
 
 NAME: Final = "guard"
@@ -116,6 +116,8 @@ def class_of(message: Message) -> SourceClass:
     """The trust in a message: what the kernel said may show what a command printed."""
     if message.sender == USER:
         return "user"
+    if message.sender.startswith(HOOK):
+        return "web"
     return "tool" if message.kind in ("kickoff", "system", "status") else "agent"
 
 

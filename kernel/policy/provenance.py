@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, cast
 
 from protocol.agent_memory import CLASSES, Source, SourceClass, least
 from protocol.errors import Refused
-from protocol.message import SYSTEM, USER
+from protocol.message import HOOK, SYSTEM, USER
 from protocol.tools import BUILT_IN, CONTEXT_TOOLS
 
 _READING: Final = ("_read", "_search", "_recall", "_ask", "_history", "_list", "_inbox")
@@ -41,10 +41,10 @@ class ToolResult(NamedTuple):
 
 
 def class_of_message(message: GivenMessage) -> SourceClass:
-    """A person's words and those of a workflow's file are the user's; everybody else is an agent."""
+    """A person's words and those of a workflow's file are the user's, a hook's a stranger's; all others are agents."""
     if message.sender == USER or (message.sender == SYSTEM and message.kind == "kickoff"):
         return "user"
-    return "agent"
+    return "web" if message.sender.startswith(HOOK) else "agent"
 
 
 def class_of_result(result: ToolResult) -> SourceClass:

@@ -56,6 +56,7 @@ from protocol.agent import AgentLimits
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.errors import Refused
+from protocol.trust import Grant, TrustUnit
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
 
@@ -173,6 +174,8 @@ class ServedKernel:
     """Not empty: whoever asks is a process of the kernel's."""
     awaited: list[trio.Event] = field(default_factory=list)
     """The ends of trees that who stops something has to wait for."""
+    grants: list[TrustUnit] = field(default_factory=list)
+    """What the user trusts the project's files to do."""
     served: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -228,6 +231,12 @@ class ServedKernel:
         await self.services.store.writer.commit(close, instruction, epoch, status="done", text=text)
 
 
+def kept(units: Iterable[TrustUnit]) -> tuple[Grant, ...]:
+    """Grants for ``units``, as ``awk trust`` keeps them."""
+    at = "2026-01-01T00:00:00Z"
+    return tuple(Grant(subject=one.subject, demands=one.demands, digest=one.digest, at=at) for one in units)
+
+
 def write_project(root: Path) -> None:
     """A project with the agent alice and two workflows."""
     (root / ".agents").mkdir(parents=True)
@@ -259,6 +268,7 @@ async def serve_kernel(
     interrupted: list[str] = []
     below: list[bool] = []
     awaited: list[trio.Event] = []
+    grants: list[TrustUnit] = []
 
     async def until_gone(_of: Callable[[Leased], bool]) -> None:
         for event in awaited:
@@ -286,7 +296,7 @@ async def serve_kernel(
             catalog=catalog,
             contexts=contexts,
             definitions=Reload(catalog=catalog, reader=reader, writer=writer).current,
-            trust=ProjectTrust(everything=False, kept=tuple),
+            trust=ProjectTrust(everything=False, kept=lambda: kept(grants)),
             remotes=Remotes(root / "state", project, launcher=launcher, environ={}, own_bin=frozenset()),
             worktrees=TreeServices(
                 diffs=NoWorktrees(),
@@ -330,7 +340,7 @@ async def serve_kernel(
             prompts=Memories(contexts, lambda: 0),
         ),
     )
-    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited)
+    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited, grants)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)

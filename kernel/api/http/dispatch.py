@@ -15,6 +15,7 @@ from kernel.api.http.route import Request, Route, Stream
 from kernel.api.requests import ADMIN_NAME, Fields
 from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
 from kernel.fault_injection import fault_point
+from kernel.policy.webhooks import Signed
 from kernel.store.idempotency import RequestKey
 from protocol.api.messages import SendRequest
 from protocol.api.runs import RunRequest
@@ -85,7 +86,7 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         check_json(fields.get(b"content-type", b""))
         body = _decoder(route.asks).decode(asked.body)
         reject_duplicate_keys(asked.body)
-    elif asked.body and route.method != "GET":
+    elif asked.body and route.method != "GET" and not route.signed:
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
     query = _NO_ARGS
     if asked.query_string:
@@ -95,7 +96,7 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         except ValueError as error:
             raise Refused("bad_request", f"the query string cannot be read: {error}") from error
     key, request_key = fields.get(b"idempotency-key"), None
-    if key is not None and route.method == "POST":
+    if key is not None and route.method == "POST" and not route.signed:
         if not key or len(key) > KEY_LIMIT or not key.isascii():
             raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
         # Bound to the route and the body: the same key for something else is an error.
@@ -110,7 +111,16 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         request_key=request_key,
         if_match=_version(fields.get(b"if-match")),
         if_none_match=_is_any(fields.get(b"if-none-match")),
+        signed=_signed(asked) if route.signed else None,
     )
+
+
+def _signed(asked: RawRequest) -> Signed:
+    """What signs the request, as Standard Webhooks has it; empty where it is missing, which nothing is signed with."""
+    id_, timestamp, signatures = (
+        asked.fields.get(b"webhook-" + name, b"").decode("latin-1") for name in (b"id", b"timestamp", b"signature")
+    )
+    return Signed(id_, timestamp, signatures, asked.body)
 
 
 def _version(tag: bytes | None) -> int | None:

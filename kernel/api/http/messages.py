@@ -112,10 +112,11 @@ async def send(call: Request[SendRequest], store: StoreAccess, files: ProjectFil
         return await _send_all(call, body.messages, store, files, say)
     if body.messages is not None or body.to is None or body.text is None:
         raise Refused("bad_request", "needs to and text", "or messages: a list of such")
-    return _receipt(store, await deliver(store, files, body.to, body.text, call.request_key, say))
+    return receipt_of(store, await deliver(store, files, OutsideMessage(body.to, body.text), call.request_key, say))
 
 
-def _receipt(store: StoreAccess, appended: Appended) -> SendReceipt:
+def receipt_of(store: StoreAccess, appended: Appended) -> SendReceipt:
+    """The answer to whoever said it: the work that came of it, and what of that waits for a person."""
     stands = store.reader.now(instructions.of, appended.instruction_ids, store.now_ms())
     held = {str(one): str(how.reason) for one, how in stands.items() if how.kind == "person"}
     keyless = [one for one, reason in held.items() if reason == "credentials"]
@@ -162,7 +163,7 @@ async def _send_all(
     results: list[BatchOutcome] = []
     for message, outcome in zip(asked, outcomes, strict=True):
         if isinstance(outcome, Appended):
-            results.append(BatchOutcome(sent=_receipt(store, outcome)))
+            results.append(BatchOutcome(sent=receipt_of(store, outcome)))
             continue
         why = outcome
         assert why is not None
@@ -224,18 +225,28 @@ def _target(to: str, text: str) -> Target:
     return target
 
 
+class OutsideMessage(msgspec.Struct, frozen=True):
+    """A message from outside. ``mentions`` None: those in its text."""
+
+    to: str
+    text: str
+    sender: str = USER
+    mentions: tuple[str, ...] | None = None
+
+
 async def deliver(
-    store: StoreAccess, files: ProjectFiles, to: str, text: str, key: RequestKey | None, say: TrustRequest
+    store: StoreAccess, files: ProjectFiles, said: OutsideMessage, key: RequestKey | None, say: TrustRequest
 ) -> Appended:
-    """Append the user's message to ``to``. The key and its answer are recorded in the same transaction.
+    """Append a message from outside. The key and its answer are recorded in the same transaction.
 
     What the file of an agent would run needs trust here; in a workspace the start of its workflow asked for it.
     """
-    target = _target(to, text)
+    target = _target(said.to, said.text)
     grant: tuple[str, ...] = ()
     if target.workflow is None:
         grant = require_agent_trust(store, files, target.agent or "", say)
-    draft = draft_to(store.reader, target, text, grant)
+    draft = draft_to(store.reader, target, said.text, grant)
+    draft = msgspec.structs.replace(draft, sender=said.sender, mentions=said.mentions)
     try:
         return await store.append(draft, key)
     except Refused as refused:

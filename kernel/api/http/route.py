@@ -11,6 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kernel.api.responses import Response
+from kernel.policy.webhooks import Signed
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.rows import LONGEST, Page
 from kernel.store.transaction import Transaction
@@ -32,6 +33,8 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     """From ``If-Match``: the version that the change is made from."""
     if_none_match: bool = False
     """``If-None-Match: *``: only where nothing is there."""
+    signed: Signed | None = None
+    """Of a route that says so: the body as it came, and what signs it."""
     request_key: RequestKey | None = None
     """From ``Idempotency-Key``: who repeats it gets the recorded answer."""
 
@@ -80,6 +83,8 @@ class Route(msgspec.Struct, frozen=True):
     status: int = 200
     open: bool = False
     """Needs no token."""
+    signed: bool = False
+    """Needs no token but a signature of its body, which the handler checks. Its last part is a variable."""
     people_only: bool = False
     """Not for processes that we run, whatever token they have got hold of."""
     waits: bool = False

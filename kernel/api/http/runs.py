@@ -13,7 +13,7 @@ import msgspec
 
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.events import BYE, document, follow, frame, stored
-from kernel.api.http.messages import deliver
+from kernel.api.http.messages import OutsideMessage, deliver
 from kernel.api.http.route import Request, Stream, page_of
 from kernel.api.http.workflows import check_works, launch, not_running
 from kernel.policy.run_completion import Choice
@@ -300,7 +300,7 @@ async def _begin_run(
 async def _send(call: Request[RunRequest], store: StoreAccess, files: ProjectFiles) -> Appended:
     body = call.body
     say = files.trust.request(body.trust, body.agree)
-    return await deliver(store, files, body.to or "", body.text or "", call.request_key, say)
+    return await deliver(store, files, OutsideMessage(body.to or "", body.text or ""), call.request_key, say)
 
 
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:

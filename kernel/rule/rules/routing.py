@@ -28,7 +28,7 @@ from kernel.rule.draft import Draft, Fact, InstructionOutcome
 from kernel.rule.effects import Append, Deliver, Effect, Refuse, Rule
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Status, WaitReason
-from protocol.message import SYSTEM, TEXT_LIMIT_BYTES, USER
+from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, USER
 from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space
 from protocol.target import find_mentions, limit_mentions
 
@@ -89,10 +89,10 @@ def decide_mentions(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _personal(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """In a personal space only its agent is woken, and only by the user."""
+    """In a personal space only its agent is woken, and only by the user and by what the user had told to write here."""
     if fact.draft.asks:
         return (check_recipient(fact.draft.space),)
-    if fact.draft.sender != USER:
+    if fact.draft.sender != USER and not fact.draft.sender.startswith(HOOK):
         return ()
     name = split_space(fact.draft.space)[1]
     key = AgentKey(name)

@@ -35,6 +35,7 @@ CONTRACT = {
     "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/proposals/<id>/cancel",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
+    "POST /hooks/<name>",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
     "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",
     "POST /workflows/<name>/pause", "POST /workflows/<name>/resume", "POST /workflows/<name>/continue",
@@ -106,14 +107,15 @@ def test_no_record_of_the_context_is_a_bag() -> None:
 def test_only_health_is_open() -> None:
     """A token on every route, reads and MCP included."""
     assert [route.path for route in ROUTES if route.open] == ["/health"]
+    assert [route.path for route in ROUTES if route.signed] == ["/hooks/<name>"], "who cannot sign is refused"
 
 
 @pytest.mark.promise("XF19")
 def test_what_changes_something_is_for_people() -> None:
     """Not for processes of ours, whatever token they got hold of; to say something is quick, and open to all."""
     others = [f"{route.method} {route.path}" for route in ROUTES if route.method != "GET" and not route.people_only]
-    assert others == ["POST /run", "POST /serve", "POST /messages", "POST /feedback"], (
-        "the first three where they vouch"
+    assert others == ["POST /run", "POST /serve", "POST /messages", "POST /feedback", "POST /hooks/<name>"], (
+        "the first three where they vouch; the last is of strangers"
     )
 
 

@@ -1,0 +1,206 @@
+"""Hooks out: tells servers of the user's what happened, after it was committed.
+
+Each webhook has a cursor into the log of events: nothing is written for it where something happens, and a kernel that
+was killed goes on where it was. What fails is kept beside the cursor and tried again, so one bad delivery holds up no
+other. A server may be told an event twice (with the same id), and late, but it is not left out.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final
+from urllib.parse import urlsplit
+
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.webhooks import EVERY, outgoing_unit, signing_key
+from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
+from kernel.services.signed_post import Asked, Unreached, post
+from kernel.store import feed, webhooks
+from kernel.store.feed import EVERYTHING, EventFilter, Wake
+from kernel.store.reader import Reader
+from kernel.store.webhooks import Due, Outcome, Standing
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.events import DURABLE, Event
+from protocol.project import OutgoingHook
+from protocol.text import encode_json
+
+logger = logging.getLogger(__name__)
+
+OWN: Final = frozenset({"webhook.failed", "webhook.disabled"})
+"""Told to no webhook: each failure would make another delivery."""
+WAKING: Final = frozenset(DURABLE) - OWN
+GATHER_SECONDS: Final = 0.2
+"""After an event, for those that come with it."""
+LOOK_SECONDS: Final = 10.0
+"""Until the project file and the trust in it are looked at again."""
+
+Post = Callable[[Asked, Callable[[str], bool]], Awaitable[int]]
+
+
+class Webhooks:
+    """Delivers events to the webhooks of the project file that are trusted. A slow server holds up only itself."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        reader: Reader,
+        writer: Writer,
+        wake: Wake,
+        now_ms: Callable[[], int],
+        environ: Mapping[str, str],
+        url: str,
+        project: str,
+        trusted: bool,
+        kept: GrantSource,
+        deliver: Post = post,
+    ) -> None:
+        """``project`` tells ids of this log from those of others; ``trusted``: every file is."""
+        self._catalog = catalog
+        self._reader = reader
+        self._writer = writer
+        self._wake = wake
+        self._now_ms = now_ms
+        self._environ = environ
+        self._url = url
+        self._project = project
+        self._trusted = trusted
+        self._kept = kept
+        self._deliver = deliver
+        self._busy: set[str] = set()
+        self._again: set[str] = set()
+        """Of those that are busy: something came meanwhile."""
+        self._told: set[tuple[str, str]] = set()
+        self._seen: dict[str, int] = {}
+        """Of each webhook the event up to which nothing is left for it; the store is told with the next delivery."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Deliver until cancelled. It has started once each webhook has its place in the log."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._wake.clear()
+                hooks: dict[str, tuple[OutgoingHook, bytes]] = {}
+                with suppress(Refused):  # a disk that is full: it looks again
+                    hooks = await self.usable()
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+                self._again |= hooks.keys() & self._busy
+                for digest in hooks.keys() - self._busy:
+                    self._busy.add(digest)
+                    nursery.start_soon(self._take_turn, digest, *hooks[digest])
+                with trio.move_on_after(self._rest_seconds(hooks)):
+                    if hooks:
+                        await self._wake.wait()
+                        await trio.sleep(GATHER_SECONDS)
+                    else:
+                        await trio.sleep(LOOK_SECONDS)
+
+    async def _take_turn(self, digest: str, hook: OutgoingHook, key: bytes) -> None:
+        try:
+            while await self.turn(digest, hook, key):
+                pass
+        except Refused as refused:
+            logger.warning("webhook.refused %s", refused.text)
+        finally:
+            self._busy.discard(digest)
+            if digest in self._again:
+                self._again.discard(digest)
+                self._wake.set()
+
+    async def usable(self) -> dict[str, tuple[OutgoingHook, bytes]]:
+        """The webhooks that are trusted and can be signed, by their digests; the store has a cursor for each."""
+        found: dict[str, tuple[OutgoingHook, bytes]] = {}
+        for hook in self._catalog.kept_project().webhooks:
+            wanted = outgoing_unit(hook)
+            key = signing_key(hook.secret, self._environ)
+            if not self._trusted and missing_grants((wanted,), self._kept):
+                self._tell_once(hook.url, "it is not trusted yet: look at it and keep it with awk trust")
+            elif isinstance(key, str):
+                self._tell_once(hook.url, key)
+            else:
+                found[wanted.digest] = (hook, key)
+        if self._reader.now(webhooks.known) != found.keys():
+            await self._writer.commit(webhooks.keep, tuple(found))
+        return found
+
+    def _tell_once(self, url: str, why: str) -> None:
+        if (url, why) not in self._told:
+            self._told.add((url, why))
+            logger.warning("webhook.unusable %s: %s", _host(url), why)
+
+    def _rest_seconds(self, hooks: Mapping[str, object]) -> float:
+        now_ms = self._now_ms()
+        standings = (self._reader.now(webhooks.standing, digest, now_ms) for digest in hooks.keys() - self._busy)
+        due = [one.next_ms for one in standings if one is not None and one.next_ms is not None and not one.disabled]
+        return min(LOOK_SECONDS, max(0.0, (min(due) - now_ms) / 1000)) if due else LOOK_SECONDS
+
+    async def turn(self, digest: str, hook: OutgoingHook, key: bytes) -> bool:
+        """Deliver what is due, then what is new, a batch of each. Returns whether there may be more."""
+        standing = await self._reader.read(webhooks.standing, digest, self._now_ms())
+        if standing is None or standing.disabled:
+            return False
+        outcomes: list[Outcome] = []
+        for due in standing.due:
+            found = await self._reader.read(feed.since, due.event - 1, 1)
+            if found and found[0].seq == due.event:
+                outcomes.append(await self._try(hook, key, found[0], due))
+            else:  # it is kept no longer
+                outcomes.append(Outcome(due.event, due.tries, Verdict("given_up"), "the event is gone"))
+        cursor, events, more = await self._new(digest, hook, standing)
+        for event in events:
+            seq = event.seq or 0
+            outcomes.append(await self._try(hook, key, event, Due(seq, 0)))
+            if outcomes[-1].verdict.kind != "delivered":
+                cursor, more = seq, True  # a server that is down keeps no batch from being written down
+                break
+        if outcomes:
+            await self._writer.commit(webhooks.settle, digest, _host(hook.url), outcomes, cursor)
+            self._wake.set()  # what failed has a time of its own now
+        self._seen[digest] = cursor
+        return more or len(standing.due) == webhooks.BATCH
+
+    async def _new(self, digest: str, hook: OutgoingHook, standing: Standing) -> tuple[int, tuple[Event, ...], bool]:
+        """The next events that it is to be told, up to where these go, and whether there may be more."""
+        cursor = max(standing.cursor, self._seen.get(digest, 0))
+        if standing.full:
+            return cursor, (), False
+        newest = self._reader.now(feed.event_range).newest
+        wanted = EVERYTHING if EVERY in hook.events else EventFilter(type=",".join(hook.events))
+        batch = await self._reader.read(feed.since, cursor, webhooks.BATCH, wanted)
+        full = len(batch) == webhooks.BATCH
+        upto = (batch[-1].seq or 0) if full else max([cursor, newest, *(event.seq or 0 for event in batch)])
+        return upto, tuple(event for event in batch if event.type not in OWN), full
+
+    async def _try(self, hook: OutgoingHook, key: bytes, event: Event, due: Due) -> Outcome:
+        """Deliver one event, once."""
+        body = encode_json(payload(event, self._url))
+        id_, timestamp = f"evt_{self._project}_{due.event}", str(self._now_ms() // 1000)
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "agent-worker",
+            "webhook-id": id_,
+            "webhook-timestamp": timestamp,
+            "webhook-signature": signature_of(key, id_, timestamp, body),
+        }
+        status: int | None = None
+        try:
+            status = await self._deliver(
+                Asked(hook.url, headers, body), lambda address: hook.allow_private or is_public(address)
+            )
+            why = f"status {status}"
+        except Unreached as unreached:
+            why = str(unreached)
+        verdict = verdict_of(status, due.tries)
+        if verdict.kind != "delivered":
+            logger.warning("webhook.%s %s: event %d, %s", verdict.kind, _host(hook.url), due.event, why)
+        return Outcome(due.event, due.tries, verdict, why)
+
+
+def _host(url: str) -> str:
+    """The server of ``url``: its path may be as good as a password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"

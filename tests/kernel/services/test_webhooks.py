@@ -1,0 +1,322 @@
+"""Hooks out, against receivers that are real servers on loopback; time is the test's."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.webhooks import outgoing_unit
+from kernel.policy.webhooks import PAUSES_SECONDS, Signed, is_genuine, key_of
+from kernel.services.signed_post import Asked, Unreached, post
+from kernel.services.webhooks import WAKING, Webhooks
+from kernel.store import feed
+from kernel.store.database import MEMORY
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.transaction import emit_log
+from kernel.store.webhooks import standing
+from kernel.store.writer import Writer
+from protocol.trust import TrustUnit
+from tests.builders.api import kept
+from tests.kernel.store.migrated import open_migrated
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+START_MS = 1_700_000_000_000
+
+
+async def listen(nursery: trio.Nursery, serve: Callable[[trio.SocketStream], Awaitable[None]]) -> int:
+    """The port of a server on loopback."""
+    (listener,) = await nursery.start(partial(trio.serve_tcp, serve, 0, host="127.0.0.1"))
+    return int(listener.socket.getsockname()[1])
+
+
+@dataclass
+class Receiver:
+    """A server that answers with ``status`` and keeps what was posted."""
+
+    url: str
+    status: int = 200
+    got: list[Signed] = field(default_factory=list)
+    arrived: trio.Event = field(default_factory=trio.Event)
+
+    async def serve(self, stream: trio.SocketStream) -> None:
+        data = b""
+        while b"\r\n\r\n" not in data:
+            data += await stream.receive_some(65536)
+        head, _, body = data.partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        fields = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+        while len(body) < int(fields["content-length"]):
+            body += await stream.receive_some(65536)
+        signed = (fields["webhook-id"], fields["webhook-timestamp"], fields["webhook-signature"])
+        self.got.append(Signed(*signed, body))
+        location = "Location: http://127.0.0.1:1/\r\n" if self.status in (301, 307) else ""
+        await stream.send_all(f"HTTP/1.1 {self.status} X\r\n{location}Content-Length: 0\r\n\r\n".encode())
+        self.arrived.set()
+
+    @property
+    def bodies(self) -> list[Any]:
+        """What it was told."""
+        return [msgspec.json.decode(one.body) for one in self.got]
+
+
+@dataclass
+class Bench:
+    """A store with one service, and a clock."""
+
+    root: Path
+    reader: Reader
+    writer: Writer
+    service: Webhooks
+    grants: list[TrustUnit]
+    nursery: trio.Nursery
+    clock: list[int]
+    catalog: Catalog
+
+    async def receiver(self, status: int = 200) -> Receiver:
+        """A server on loopback."""
+        receiver = Receiver("", status)
+        port = await listen(self.nursery, receiver.serve)
+        receiver.url = f"http://127.0.0.1:{port}/in?a=b"
+        return receiver
+
+    def write(self, *urls: str, events: str = "['*']", private: bool = True, trusted: bool = True) -> None:
+        """Have the project file name these, and trust them."""
+        rows = "".join(
+            f"  - {{url: '{url}', events: {events}, secret: $S, allow_private: {str(private).lower()}}}\n"
+            for url in urls
+        )
+        (self.root / "moniro.yaml").write_text(f"webhooks:\n{rows}")
+        self.grants[:] = map(outgoing_unit, self.catalog.project().webhooks) if trusted else []
+
+    async def happen(self, type: str = "schedule.untrusted") -> None:
+        """Have something happen."""
+        await self.writer.commit(emit_log, type, data={"home": "x"})
+
+    async def look(self) -> None:
+        """One turn of each webhook that may be used, to its end."""
+        for digest, (hook, key) in (await self.service.usable()).items():
+            while await self.service.turn(digest, hook, key):
+                pass
+
+    def told(self) -> list[tuple[str, Any]]:
+        """Events about webhooks."""
+        events = self.reader.now(feed.since, 0, 1000)
+        return [(one.type, one.data) for one in events if one.type.startswith("webhook.")]
+
+
+@pytest.fixture
+async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
+    """A store and a service that nobody runs but the test."""
+    database, published, clock, grants = open_migrated(MEMORY), Feed(), [START_MS], list[TrustUnit]()
+    writer = Writer(database=database, clock_ms=lambda: clock[0], publish=published.publish)
+    reader, catalog = Reader(database=database), Catalog(tmp_path)
+    service = Webhooks(
+        catalog=catalog,
+        reader=reader,
+        writer=writer,
+        wake=published.new_wake(WAKING),
+        now_ms=lambda: clock[0],
+        environ={"S": SECRET},
+        url="http://kernel",
+        project="ab12",
+        trusted=False,
+        kept=lambda: kept(grants),
+    )
+    with trio.fail_after(30):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(writer.run)
+            yield Bench(tmp_path, reader, writer, service, grants, nursery, clock, catalog)
+            nursery.cancel_scope.cancel()
+    database.close()
+
+
+@pytest.mark.promise("P60")
+async def test_what_happens_is_told_once_in_order_and_signed(bench: Bench) -> None:
+    """From the moment that the webhook is there; what happened before is not."""
+    receiver = await bench.receiver()
+    await bench.happen()
+    bench.write(receiver.url)
+    await bench.look()
+    for _ in range(25):
+        await bench.happen()
+    await bench.look()
+    await bench.look()
+    assert [one["data"]["ids"]["event"] for one in receiver.bodies] == list(range(2, 27))
+    assert len({one.id for one in receiver.got}) == 25
+    assert all(is_genuine(key_of(SECRET) or b"", one, START_MS // 1000) for one in receiver.got)
+
+
+@pytest.mark.promise("P60")
+async def test_only_the_events_that_were_chosen_are_told(bench: Bench) -> None:
+    """By their types."""
+    receiver = await bench.receiver()
+    bench.write(receiver.url, events="[worker.log, approval.rule]")
+    await bench.look()
+    for name in ("schedule.untrusted", "worker.log", "schedule.untrusted", "approval.rule"):
+        await bench.happen(name)
+    await bench.look()
+    assert [one["type"] for one in receiver.bodies] == ["worker.log", "approval.rule"]
+
+
+@pytest.mark.promise("P60")
+async def test_a_failed_delivery_is_tried_again_by_the_table_and_holds_up_no_other(bench: Bench) -> None:
+    """With the same id each time, and a new signature; the first failure is an event."""
+    receiver = await bench.receiver(500)
+    bench.write(receiver.url)
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    (failed,) = bench.told()
+    assert (failed[0], failed[1]["why"], failed[1]["again_seconds"]) == ("webhook.failed", "status 500", 5)
+    receiver.status = 200
+    await bench.happen()
+    await bench.look()
+    assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3]
+    bench.clock[0] += 4_999
+    await bench.look()
+    assert len(receiver.got) == 2
+    bench.clock[0] += 1
+    await bench.look()
+    await bench.look()
+    assert [one["data"]["ids"]["event"] for one in receiver.bodies] == [1, 3, 1]
+    assert receiver.got[0].id == receiver.got[2].id
+    assert is_genuine(key_of(SECRET) or b"", receiver.got[2], bench.clock[0] // 1000)
+
+
+@pytest.mark.promise("P60")
+async def test_after_the_last_try_it_is_given_up_and_told(bench: Bench) -> None:
+    """Nine tries, and the clock alone decides when."""
+    receiver = await bench.receiver(503)
+    bench.write(receiver.url, events="[schedule.untrusted]")
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    for pause in PAUSES_SECONDS:
+        bench.clock[0] += pause * 1000
+        await bench.look()
+    bench.clock[0] += 10**9
+    await bench.look()
+    assert len(receiver.got) == 9
+    assert [(name, data["tries"], data["again_seconds"]) for name, data in bench.told()] == [
+        ("webhook.failed", 1, 5),
+        ("webhook.failed", 9, None),
+    ]
+
+
+@pytest.mark.promise("P60")
+async def test_410_ends_a_webhook_until_its_entry_is_another(bench: Bench) -> None:
+    """Nothing more is told there, and an event says so without the path of its address."""
+    receiver = await bench.receiver(410)
+    bench.write(receiver.url)
+    await bench.look()
+    for _ in range(3):
+        await bench.happen()
+        await bench.look()
+    assert len(receiver.got) == 1
+    ((name, data),) = bench.told()
+    assert (name, data["host"]) == ("webhook.disabled", receiver.url.removesuffix("/in?a=b"))
+    receiver.status = 200
+    bench.write(receiver.url, events="[schedule.untrusted]")
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    assert len(receiver.got) == 2
+
+
+@pytest.mark.promise("P60", "P19")
+async def test_what_is_not_trusted_is_not_told_and_has_no_place_in_the_log(bench: Bench) -> None:
+    """Nor is what has no secret."""
+    receiver = await bench.receiver()
+    bench.write(receiver.url, trusted=False)
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    assert receiver.got == []
+    assert bench.reader.now(standing, outgoing_unit(bench.catalog.project().webhooks[0]).digest, 0) is None
+
+
+@pytest.mark.promise("P60")
+async def test_an_address_of_this_machine_is_not_reached_unless_it_may_be(bench: Bench) -> None:
+    """By number and by name; the failure says why."""
+    receiver = await bench.receiver()
+    bench.write(receiver.url, receiver.url.replace("127.0.0.1", "localhost"), private=False)
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    assert receiver.got == []
+    assert ["allow_private" in data["why"] for _, data in bench.told()] == [True, True]
+
+
+@pytest.mark.promise("P60")
+async def test_every_address_of_a_name_is_judged_and_a_judged_one_is_reached(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that answers otherwise the next time, or with one private address of two, gets nowhere."""
+    receiver = await bench.receiver()
+    port = int(receiver.url.split(":")[2].partition("/")[0])
+    answers = [["127.0.0.1"], ["127.0.0.1", "10.0.0.1"]]
+    asked: list[str] = []
+
+    async def resolve(host: str, port: int, **_named: Any) -> list[Any]:
+        asked.append(host)
+        return [(trio.socket.AF_INET, trio.socket.SOCK_STREAM, 6, "", (one, port)) for one in answers.pop(0)]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", resolve)
+    fields = {"webhook-id": "a", "webhook-timestamp": "1", "webhook-signature": "v1,x"}
+    request = Asked(f"http://rebinding.example:{port}/", fields, b"{}")
+    assert await post(request, lambda address: address == "127.0.0.1") == 200
+    assert asked == ["rebinding.example"]
+    with pytest.raises(Unreached, match="allow_private"):
+        await post(request, lambda address: address == "127.0.0.1")
+    assert len(receiver.got) == 1
+
+
+@pytest.mark.promise("P60")
+async def test_a_redirect_is_a_failure(bench: Bench) -> None:
+    """Where it leads was not judged, and not trusted."""
+    receiver = await bench.receiver(307)
+    bench.write(receiver.url)
+    await bench.look()
+    await bench.happen()
+    await bench.look()
+    assert [data["why"] for _, data in bench.told()] == ["status 307"]
+
+
+async def test_who_does_not_answer_or_answers_nonsense_fails(bench: Bench) -> None:
+    """Nobody there, and a server that speaks no HTTP."""
+
+    async def nonsense(stream: trio.SocketStream) -> None:
+        await stream.receive_some(65536)
+        await stream.send_all(b"hello\r\n\r\n")
+
+    port = await listen(bench.nursery, nonsense)
+    for number, why in ((1, "Refused"), (port, "not HTTP")):
+        with pytest.raises(Unreached, match=why):
+            await post(Asked(f"http://127.0.0.1:{number}/", {}, b"{}"), lambda _address: True)
+
+
+@pytest.mark.promise("P60")
+async def test_a_running_service_tells_what_happens_and_a_slow_server_holds_up_only_itself(bench: Bench) -> None:
+    """The other webhook is told while one never answers."""
+
+    async def silent(stream: trio.SocketStream) -> None:
+        await stream.receive_some(65536)
+        await trio.sleep_forever()
+
+    port = await listen(bench.nursery, silent)
+    receiver = await bench.receiver()
+    bench.write(f"http://127.0.0.1:{port}/", receiver.url)
+    await bench.look()
+    bench.nursery.start_soon(bench.service.run)
+    for number in (1, 2):
+        receiver.arrived = trio.Event()
+        await bench.happen()
+        await receiver.arrived.wait()
+        assert [one["data"]["ids"]["event"] for one in receiver.bodies] == list(range(1, number + 1))
