@@ -13,4 +13,4 @@ CREATE TABLE webhook_retries (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX webhook_retries_due ON webhook_retries (digest, due_ms);
 
-PRAGMA user_version = 23;
+PRAGMA user_version = 19;
