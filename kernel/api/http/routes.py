@@ -34,6 +34,7 @@ from protocol.api.agents import (
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.instructions import (
+    AnswerRequest,
     Dead,
     DeadCleared,
     EntryList,
@@ -154,6 +155,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         InstructionInfo,
         asks=RetryRequest,
         body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/instructions/<id>/answer",
+        instructions.answer,
+        InstructionInfo,
+        asks=AnswerRequest,
         people_only=True,
     ),
     Route("POST", "/instructions/<id>/promote", instructions.promote, InstructionInfo, people_only=True),
