@@ -94,6 +94,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
         takes_params=True,
         after="the command of a tool that is added",
     ),
+    Command(
+        "worker",
+        "check a program that is to be a worker",
+        "Set up",
+        takes_params=True,
+        after="more of the program's command",
+    ),
     Command("skills", "list, import and update what agents can read up on", "Set up"),
     Command("init", "write example files into this project", "Set up"),
     Command("validate", "say everything that is wrong with the project's files", "Set up"),
