@@ -37,6 +37,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.long("tests/interface/test_worker_check.py")
+@pytest.mark.timeout(900)  # the libraries come over the network
 @pytest.mark.parametrize(("name", "program"), [("pydantic", "pydantic_agent.py"), ("graph", "langgraph_agent.py")])
 def test_an_agent_of_another_framework_is_a_worker(project: Project, python: Path, name: str, program: str) -> None:
     """It passes every check, and answers a message in a kernel."""
