@@ -400,5 +400,5 @@ class _ToolsHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    def log_message(self, *_words: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:
         """Say nothing: standard error is the user's."""
