@@ -29,7 +29,8 @@ start = hear("start")
 entries = start.get("entries", []) + [hear("entry") for _ in range(start.get("entries_follow", 0))]
 k = start.get("first_k", 0) + len(entries)
 if not entries:
-    model = start["model"].replace("/", ":", 1) or TestModel()  # anthropic/claude-... is anthropic:claude-... there
+    named = start["model"].replace("/", ":", 1)  # anthropic/claude-... is anthropic:claude-... there
+    model = named if ":" in named else TestModel()
     run = Agent(model, system_prompt=start["system"]).run_sync(start["message"])
     used = run.usage() if callable(run.usage) else run.usage
     usage = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
