@@ -5,6 +5,7 @@ Failure, and so does its death.
 """
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,7 @@ def run_inspect(
         except UnicodeEncodeError as error:
             raise Failure("usage", f"{word!a} is not UTF-8 text") from error
     kept = {name: value for name, value in (environ or {}).items() if not name.startswith(_NOT_INHERITED)}
+    kept.setdefault("HOME", os.path.expanduser("~"))  # where the user's own agents are
     argv = [sys.executable, "-I", "-m", "kernel.inspect", verb, *words]
     try:
         done = subprocess.run(argv, env=kept, input=given, capture_output=True, timeout=seconds, check=False)

@@ -11,7 +11,7 @@ import msgspec
 from protocol.agent_memory import Tier
 from protocol.budget import AgentBudget
 
-Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "mock"]
+Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "human", "mock"]
 """What runs an agent. What is known of each is a row of ``protocol.backends``."""
 Approval = Literal["auto", "ask", "all", "deny"]
 """auto: run every tool. ask: ask before one that changes something. all: ask before each. deny: refuse instead."""
@@ -124,6 +124,8 @@ class Timeouts(_Strict, frozen=True, kw_only=True):
     """For the whole attempt; what is done by then is kept."""
     approval: Duration = 3600.0
     """For somebody to approve a call of a tool; after that it is refused."""
+    answer: Duration | None = None
+    """For the person behind ``backend: human`` to answer; after that the work is incomplete. Unset: it waits."""
 
 
 class Retry(_Strict, frozen=True, kw_only=True):
@@ -347,7 +349,7 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     model: str = ""
     """``provider/name``, or an alias (``opus``, ``sonnet``, ``haiku``). Required unless the backend is mock."""
     backend: Backend = "sdk"
-    """What runs it: ``sdk`` calls the model itself, ``mock`` plays a script without one."""
+    """What runs it: ``sdk`` calls the model itself, ``mock`` plays a script without one, ``human`` asks you."""
     provider: str | Endpoint | None = None
     """Whose endpoint and key to use: a name (of the project file or a known one), or an endpoint."""
     prompt: Prompt = Prompt()

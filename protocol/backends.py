@@ -235,6 +235,17 @@ _ROWS: Final = (
         bare=True,
         notes=("each of these is as good as the program makes it (docs/worker-protocol.md)",),
     ),
+    BackendSpec(
+        name="human",
+        title="a person, who is asked by awk needs and says it with awk answer",
+        bare=True,
+        steps="no",
+        permission_prompt="no",
+        budget="no",
+        system_prompt="no",
+        daemon_check="no",
+        notes=("nothing runs: what a person is asked waits without a process, for as long as timeouts.answer says",),
+    ),
     BackendSpec(name="mock", title="a script, without a model", bare=True),
 )
 
@@ -242,5 +253,7 @@ BACKENDS: Final[Mapping[str, BackendSpec]] = MappingProxyType({row.name: row for
 
 EXEC: Final = "exec"
 """The one whose program the agent's own file names."""
+HUMAN: Final = "human"
+"""The one that is a person: nothing of it is ever started."""
 CLIS: Final = frozenset(row.name for row in _ROWS if row.binaries)
 """Those that are another program's command line."""

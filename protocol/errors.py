@@ -112,6 +112,7 @@ EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
         "credentials": 4,
         "quota": 4,
         "approval": 7,
+        "person": 7,
         "budget": 6,
         "hops": 6,
         "answer": 1,

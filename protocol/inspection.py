@@ -108,3 +108,20 @@ class Complaint(_Document, frozen=True, kw_only=True):
     hint: str | None
     exit_code: int
     errors: tuple[FileError, ...] = ()
+
+
+class WorkerCheckRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a program has to do to be a worker. ``fix`` is empty where it is ``ok``."""
+
+    check: str
+    ok: bool
+    detail: str
+    fix: str = ""
+
+
+class WorkerCheckReport(msgspec.Struct, frozen=True, kw_only=True):
+    """``awk worker check``: all that was checked, in order."""
+
+    schema: Literal["awk/worker-check/1"] = "awk/worker-check/1"
+    command: tuple[str, ...]
+    checks: tuple[WorkerCheckRow, ...]

@@ -215,6 +215,10 @@ def asked_line(event: "events.Event", program: str, *, can_approve: bool) -> str
     if event.type == "proposal.opened" and can_approve:
         name = one_line(typed_name(str(event.data.get("id")), str(event.space)))
         return f"note: you may vote too: {program} proposal vote {name} CHOICE"
+    if event.type == "instruction.queued" and event.data.get("waits_for") == "person":
+        who, name = one_line(str(event.agent)), one_line(str(event.instruction))
+        how = f": {program} show --prompt {name}, {program} answer {name} TEXT" if can_approve else ""
+        return f"note: {who} is asked, and is a person{how}"
     if event.type != "approval.requested":
         return None
     who, what, name = (one_line(str(part)) for part in (event.agent, event.data.get("tool"), event.data.get("id")))

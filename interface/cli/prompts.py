@@ -32,10 +32,14 @@ def agrees(context: Context, question: str) -> bool:
 
 def _asked(context: Context, question: str) -> str:
     """The answer to a question that could be read: a line that was typed before it stood there is forgotten."""
-    with suppress(OSError, ValueError, termios.error):  # it is no terminal
-        termios.tcflush(context.stdin.fileno(), termios.TCIFLUSH)
+    _forget_typed(context)
     context.out.ask(question)
     return context.stdin.readline().strip().lower()
+
+
+def _forget_typed(context: Context) -> None:
+    with suppress(OSError, ValueError, termios.error):  # it is no terminal
+        termios.tcflush(context.stdin.fileno(), termios.TCIFLUSH)
 
 
 SHOWN_ROWS: Final = 40
@@ -84,6 +88,34 @@ def decide_in_place(context: Context, approval: str) -> None:
                 return
     except (Failure, Unreachable) as error:
         context.out.note(one_line(f"note: {approval}: {error}"))
+
+
+def is_question(event: Mapping[str, Any]) -> bool:
+    """Return whether an event tells of an instruction that a person has to answer."""
+    return event.get("type") == "instruction.queued" and event.get("data", {}).get("waits_for") == "person"
+
+
+def answer_in_place(context: Context, instruction: str) -> None:
+    """Show what a person is asked who is an agent, and take the answer: lines up to an empty one. No line: later."""
+    try:
+        with closing(context.find_kernel()) as client:
+            asked = json.loads(client.get(f"/instructions/{quoted(instruction)}"))
+            if asked["status"] != "waiting" or asked.get("waits_for") != "person":
+                return
+            context.out.note(one_line(f"{asked['agent']} in {asked['space']} is asked ({instruction}):"))
+            told = json.loads(client.get(f"/instructions/{quoted(instruction)}/prompt"))["messages"][-1]["text"]
+            context.out.notes(quoted_rows(context, str(told).split("\n")))
+            _forget_typed(context)
+            context.out.ask(f"Answer for {asked['agent']} [an empty line ends it, and at once: later] ")
+            lines: list[str] = []
+            while line := context.stdin.readline().rstrip("\n"):
+                lines.append(line)
+            if not lines:
+                context.out.note(f"note: {instruction} is left open: {context.program} answer {instruction} TEXT")
+                return
+            client.post(f"/instructions/{quoted(instruction)}/answer", {"text": "\n".join(lines)}, key=new_key())
+    except (Failure, Unreachable) as error:
+        context.out.note(one_line(f"note: {instruction}: {error}"))
 
 
 NOT_ALWAYS: Final = "its input has a *, which would stand for any text"

@@ -1,11 +1,15 @@
 """The catalog of a project's agents, as its files have them now: an edit counts from the next lease.
 
+Agents of the user, in ``~/.agents``, are in every project, unless the project has one of that name. They are asked for
+trust as its own are, for what their words lead to are the project's files.
+
 A stale definition costs trust: a file is read again unless it is certain that it is what was read before. An agent made
 at run time (``awk new``, POST /agents) is checked by the rules of the agent file.
 """
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -30,6 +34,8 @@ from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
 SUFFIX: Final = ".yaml"
+HOME: Final = "~/"
+"""Begins the path of a file of the user's, as it is shown; all others are seen from the project's root."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
@@ -64,10 +70,13 @@ class _CachedAgent(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    """The definitions of the project at ``root`` defines. Reads block for microseconds."""
+    """The definitions of the project at ``root`` and of the user, whose home is ``home``. Reads block for
+    microseconds."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, home: Path | None = None) -> None:
         self.root = root
+        self._home = Path(os.path.expanduser("~")) if home is None else home
+        self._has_home = os.path.realpath(self._home) != os.path.realpath(root)
         self._glances = StatCache()
         self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)
         self._project_seen: tuple[FileStat, ...] = ()
@@ -95,7 +104,15 @@ class Catalog:
     def defines(self, name: str) -> bool:
         """Return whether there is an agent ``name``, sound or not, without looking at the others."""
         declared = name in self.kept_project().agents or name in self._project[1].broken
-        return _is_name(name) and (declared or os.path.lexists(f"{self.root}/{AGENTS}/{name}{SUFFIX}"))
+        return _is_name(name) and (declared or os.path.lexists(self.place(self.file_of(name))))
+
+    def place(self, path: str) -> str:
+        """The place of a file that is shown as ``path``, links not followed."""
+        return f"{self._home}/{path.removeprefix(HOME)}" if path.startswith(HOME) else f"{self.root}/{path}"
+
+    def users_folder(self) -> Path | None:
+        """The folder of the agents that are the user's in every project; None where it is the project's own."""
+        return self._home / AGENTS if self._has_home else None
 
     def kept_project(self) -> ProjectDefinition:
         """As ``project``; where the file is wrong now, what it said when it was right last."""
@@ -127,13 +144,15 @@ class Catalog:
         if isinstance(inline, AgentDefinition):
             self.system_text(inline, path)
             return LoadedAgent(inline, path)
-        seen, kept = self._glances.at(f"{self.root}/{path}"), self._agents.get(name)
-        if kept is not None and kept.project is not project:
+        seen, kept = self._glances.at(self.place(path)), self._agents.get(name)
+        if kept is not None and (kept.project is not project or kept.loaded.path != path):
             kept = None
         if kept is not None and seen.settled and kept.seen == seen and self._prompt_settled(kept):
             return kept.loaded
         try:
-            data = read_bytes(inside(self.root, path, path), path)
+            users = path.startswith(HOME)
+            file = inside(self._home if users else self.root, path.removeprefix(HOME), path)
+            data = read_bytes(file, path)
         except FileMissing:
             self._agents.pop(name, None)
             if inline is not None:
@@ -146,9 +165,9 @@ class Catalog:
                 loaded = kept.loaded
         if loaded is None:
             loaded = LoadedAgent(self.parse(name, path, data, project), path)
-        file = loaded.definition.prompt.system_file
+        prompt_file = loaded.definition.prompt.system_file
         # A stat from after the reading will do: it has settled only if the file looked the same long before.
-        prompt = None if file is None else self._glances.at(f"{self.root}/{file}")
+        prompt = None if prompt_file is None else self._glances.at(f"{self.root}/{prompt_file}")
         self._agents[name] = _CachedAgent(seen, prompt, data, project, loaded)
         return loaded
 
@@ -254,7 +273,7 @@ class Catalog:
                     raise fail(one.path, message, "give each its own", where="context.dir")
                 loaded.append(one)
             except NameRejected as error:
-                path = f"{AGENTS}/{stem}{SUFFIX}"
+                path = self._path(stem, project)
                 broken[stem] = fail(path, str(error), "rename the file").errors
             except BadDefinition as error:
                 broken[stem] = error.errors
@@ -273,9 +292,10 @@ class Catalog:
         with suppress(OSError), os.scandir(self.root / AGENTS) as entries:
             files += [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(SUFFIX)]
         declared = (path for path in self._project[1].definition.agents.values() if isinstance(path, str))
-        for path in (*PROJECT_FILES, *declared, *self.prompt_files()):
+        users = (f"{HOME}{AGENTS}/{stem}{SUFFIX}" for stem in self._users_stems())
+        for path in (*PROJECT_FILES, *declared, *users, *self.prompt_files()):
             with suppress(OSError):
-                files.append((path, os.stat(f"{self.root}/{path}")))
+                files.append((path, os.stat(self.place(path))))
         return frozenset((name, found.st_mtime_ns, found.st_size) for name, found in files)
 
     def prompt_files(self) -> frozenset[str]:
@@ -287,7 +307,11 @@ class Catalog:
         entry = project.agents.get(name)
         if isinstance(entry, AgentDefinition) or name in self._project[1].broken:
             return self._project_file()
-        return f"{AGENTS}/{name}{SUFFIX}" if entry is None else entry
+        if entry is not None:
+            return entry
+        own = f"{AGENTS}/{name}{SUFFIX}"
+        users = self._has_home and not os.path.lexists(f"{self.root}/{own}") and os.path.lexists(f"{self._home}/{own}")
+        return f"{HOME}{own}" if users else own
 
     def _project_file(self) -> str:
         return PROJECT_FILES[0] if self._project[0] is None else self._project[0].name
@@ -300,17 +324,22 @@ class Catalog:
         return BadDefinition(problems.errors)
 
     def _stems(self) -> tuple[str, ...]:
-        try:
-            found = os.listdir(self.root / AGENTS)
-        except OSError:
-            return ()
-        return tuple(sorted(name.removesuffix(SUFFIX) for name in found if name.endswith(SUFFIX)))
+        return tuple(sorted({*_stems_in(self.root / AGENTS), *self._users_stems()}))
+
+    def _users_stems(self) -> Iterator[str]:
+        folder = self.users_folder()
+        return iter(()) if folder is None else _stems_in(folder)
 
     def _unknown(self, name: str) -> Refused:
         hint = f"{suggest(name, self.names(), what='agents here')} (each has a file {AGENTS}/<name>{SUFFIX})"
         if _is_name(name) and (self.root / AGENTS / f"{name}.yml").exists():
             hint = f"rename {AGENTS}/{name}.yml to {name}{SUFFIX}"
         return Refused("unknown_agent", f"there is no agent {name[:60]!r}", hint)
+
+
+def _stems_in(folder: Path) -> Iterator[str]:
+    with suppress(OSError):
+        yield from (name.removesuffix(SUFFIX) for name in os.listdir(folder) if name.endswith(SUFFIX))
 
 
 def context_dir(definition: AgentDefinition) -> str:

@@ -55,8 +55,8 @@ TAKEN: Final[Mapping[tuple[Backend, str], frozenset[str]]] = MappingProxyType(
     }
 )
 """Backend and dialect -> what can be told there."""
-_TAKES_ALL: Final = frozenset({"exec", "mock"})
-"""Backends that get them in their start frame, or stand for any other; so does a model that is a mock's."""
+_TAKES_ALL: Final = frozenset({"exec", "human", "mock"})
+"""Backends that get them in their start frame, stand for any other, or are none; so does a model that is a mock's."""
 _MOCK: Final = "mock"
 _WARMEST: Final[Mapping[str, float]] = MappingProxyType({"anthropic": 1.0})
 """The highest temperature of a dialect, where that is not 2."""

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kernel.agents.catalog import AGENTS
+from kernel.agents.catalog import AGENTS, HOME
 from kernel.agents.project import PROJECT_FILES
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree
@@ -43,7 +43,7 @@ def kind_of(root: Path, name: str) -> Kind:
 
 def place_kind(name: str) -> Kind | None:
     """The kind of a file at this place of a project; None where its place does not say."""
-    folder, file = os.path.split(name)
+    folder, file = os.path.split(name.removeprefix(HOME))
     if not folder and file in PROJECT_FILES:
         return "project"
     if folder.startswith(f"{AGENTS}/") and folder.endswith(f"/{MEMORY}") and file.endswith(SUFFIXES):

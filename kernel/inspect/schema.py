@@ -256,7 +256,7 @@ _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
             "else": {
                 "if": _backend("exec"),
                 "then": {"required": ["command"]},
-                "else": {"required": ["model"]},
+                "else": {"if": {"not": _backend("human")}, "then": {"required": ["model"]}},
             },
         }
     }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
+from kernel.agents.catalog import AGENTS, HOME, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
 from kernel.agents.mcp_servers import Servers, left_out
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
@@ -122,12 +122,12 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
             yield from _unreplaced({f"agents.{member.name}.prompt.append": member.ref.prompt.append})
 
 
-def located(root: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple[FileError, ...]:
+def located(file: Path, path: str, warnings: Iterable[tuple[str, str]]) -> tuple[FileError, ...]:
     """``warnings`` at their places in the file ``path``, which is sound."""
     noted = tuple(warnings)
     if not noted:
         return ()
-    node, problems = read_tree(Path(os.path.join(root, path)), path)
+    node, problems = read_tree(file, path)
     for where, message in noted:
         problems.add(place_at(node, where), where, message)
     return problems.errors
@@ -147,23 +147,26 @@ def validate(
     checking = _Checking(root, environ, kept)
     if asked:
         for path in asked:
-            checking.file(_found(root, cwd, path))
+            checking.file(_found(Catalog(root), cwd, path))
     else:
         checking.everything()
     return Validation(files=tuple(checking.files()))
 
 
-def _found(root: Path, cwd: Path, asked: str) -> str:
+def _found(catalog: Catalog, cwd: Path, asked: str) -> str:
     """The file that is meant, as it is shown: a path, or the name of an agent or a workflow.
 
     Raises Refused (bad_request) for one that is elsewhere.
     """
+    root = catalog.root
     if is_remote(asked):
-        load_workflow(Catalog(root), asked)
+        load_workflow(catalog, asked)
     if not is_path(asked) and not (cwd / asked).exists():
         for folder in (AGENTS, WORKFLOWS):
             if (root / folder / f"{asked}{SUFFIX}").exists():
                 return f"{folder}/{asked}{SUFFIX}"
+        if catalog.defines(asked) and catalog.file_of(asked).startswith(HOME):
+            return catalog.file_of(asked)
     return shown(root, cwd / asked)
 
 
@@ -218,7 +221,7 @@ class _Checking:
                 *schedule_warnings(one, self._kept),
             )
         )
-        return located(self._root, path, (*own, *agents))
+        return located(Path(self._catalog.place(path)), path, (*own, *agents))
 
     def file(self, name: str) -> None:
         """Look at one file."""

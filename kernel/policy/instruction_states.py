@@ -9,10 +9,10 @@ from protocol.instruction import STATUSES, DeliveryState, Status
 
 Step = Literal[
     "lease", "entry", "retry", "yield", "wait", "pause", "resume",
-    "done", "incomplete", "fail", "bury", "cancel", "revive",
+    "answer", "done", "incomplete", "fail", "bury", "cancel", "revive",
 ]  # fmt: skip
 """wait: its attempt ends, and it waits. pause: a person, a limit or a question keeps back what nobody holds.
-bury: given up after retries. revive: ``awk retry`` of what was given up."""
+answer: a person says what comes of it. bury: given up after retries. revive: ``awk retry`` of what was given up."""
 
 DeliveryStep = Literal["lease", "inject", "ack", "die", "revive"]
 """lease: an attempt holds its instruction. inject: a model was shown it, and the reply is durable. die: the work was
@@ -44,7 +44,7 @@ TRANSITIONS: Final[Mapping[Status, Mapping[Step, Status]]] = MappingProxyType(
     {
         "queued": _READY,
         "yielded": _READY,
-        "waiting": MappingProxyType({"resume": "queued", **_FREE}),
+        "waiting": MappingProxyType({"resume": "queued", "answer": "done", **_FREE}),
         "leased": _LIVE,
         "running": _LIVE,
         "done": _NOTHING,

@@ -48,6 +48,12 @@ class Request(OpenItem, frozen=True, kw_only=True):
     tool: str
 
 
+class Question(OpenItem, frozen=True, kw_only=True):
+    """An instruction that waits for the person ``name`` to answer; ``asked`` is the beginning of what it says."""
+
+    asked: str
+
+
 class Elector(msgspec.Struct, frozen=True, kw_only=True):
     """A member that may vote. ``held``: its agent is given no work until a person does something.
 
@@ -171,6 +177,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
 
     requests: tuple[Request, ...] = ()
+    questions: tuple[Question, ...] = ()
     votes: tuple[PendingProposal, ...] = ()
     errors: tuple[ErrorAgent, ...] = ()
     blocked: tuple[BlockedWork, ...] = ()
@@ -201,6 +208,7 @@ Make = Callable[[], Need]
 def _found(state: Snapshot) -> Iterator[Make]:
     """A maker of each need, so that who only counts them makes none."""
     yield from (partial(_request, request) for request in state.requests)
+    yield from (partial(_question, question) for question in state.questions)
     yield from (partial(_vote, vote) for vote in state.votes if needs_person(vote))
     yield from (partial(_agent_error, agent) for agent in state.errors)
     waiting: dict[tuple[NeedKind, str], list[BlockedWork]] = {}
@@ -234,6 +242,23 @@ def _request(one: Request) -> Need:
         blocks=(instruction_id(one.instruction),),
         text=_line(f"{one.name} wants to call {one.tool}"),
         actions=(_action("approve", f"approve {one.id}"), _action("deny", f"deny {one.id}")),
+    )
+
+
+def _question(one: Question) -> Need:
+    return Need(
+        kind="answer",
+        id=one.id,
+        agent=one.name,
+        space=one.space,
+        run=_run(one.run),
+        since=one.since,
+        blocks=(one.id,),
+        text=_line(f"{one.name} is asked: {one.asked}"),
+        actions=(
+            _action("answer it, in your own words for these", f"answer {one.id} done"),
+            _action("take it back", f"cancel {one.id}"),
+        ),
     )
 
 

@@ -86,6 +86,11 @@ BY_REASON: Final[Mapping[Reason | None, RunCompletion]] = MappingProxyType(
             "an approval is needed, and nobody is here to give it: run it on a terminal, with --detach, "
             "or with --approve auto or deny; or awk start it",
         ),
+        "person": RunCompletion(
+            "incomplete",
+            7,
+            "a person has to answer, and nobody is here to: run it on a terminal, or with --detach; or awk start it",
+        ),
         "budget": _BUDGET,
         "hops": _LIMITED,
         "provider": _TIMEOUT,
@@ -122,6 +127,8 @@ def run_completion(progress: RunProgress, now_ms: int) -> RunCompletion | int:
     next_ms = min((*in_time, *(() if _in_vain(progress, waits) else waits.votes)), default=None)
     if next_ms is not None:
         return _until(next_ms if deadline_ms is None else min(next_ms, deadline_ms), deadline_ms, now_ms)
+    if progress.options.attended and "person" in waits.persons:  # who is there may answer at any time
+        return _until(deadline_ms, deadline_ms, now_ms)
     worst = _worst((*_failed(progress), *_waiting((*waits.persons, *(reason for _, reason in waits.timed)))))
     if worst is not None:
         return worst

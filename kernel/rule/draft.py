@@ -38,6 +38,10 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
     key: AgentKey
     origin: Origin
     definition: bytes | None = None
+    runs_as: str | None = None
+    """The backend that runs it here, where that is not what the agent's own file says; so too ``answer_ms``, 0 for no
+    limit."""
+    answer_ms: int | None = None
 
 
 class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):

@@ -217,4 +217,6 @@ class Reload:
         project = self._catalog.kept_project()
         files = (*(one for one in project.agents.values() if isinstance(one, str)), *project.workflows.values())
         yield from (root, root / AGENTS, root / WORKFLOWS)
+        users = self._catalog.users_folder()
+        yield from () if users is None else (users,)
         yield from {root / os.path.dirname(file) for file in (*files, *self._catalog.prompt_files())}

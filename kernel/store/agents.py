@@ -14,7 +14,7 @@ import msgspec
 from kernel.policy.agent_status import AgentState, AgentWork, agent_status
 from kernel.policy.restart import AT_ONCE, Backoff, CrashRecord, after_crash
 from kernel.rule.draft import Origin
-from kernel.store import circuit_breakers, rows, task_views
+from kernel.store import circuit_breakers, rows, task_views, waits
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.transaction import Transaction, optional_rfc3339
 from protocol.agent import Restart
@@ -316,9 +316,14 @@ class _Limits(msgspec.Struct, frozen=True):
     queue: int | None = None
 
 
+class _Timeouts(msgspec.Struct, frozen=True):
+    answer: float | None = None
+
+
 class _Shown(msgspec.Struct, frozen=True):
     backend: str = "sdk"
     model: str = ""
+    timeouts: _Timeouts = _Timeouts()
     provider: str | _Named | None = None
     limits: _Limits = _Limits()
     restart: Restart = AT_ONCE
@@ -361,11 +366,13 @@ def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
 
 UPSERT: Final = """
 INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, provider, queue_limit,
-  state)
-VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, :queue_limit, 'active')
+  answer_ms, state)
+VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, :queue_limit,
+  :answer_ms, 'active')
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
-  backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, resume_at_ms = 0
+  backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, answer_ms = :answer_ms,
+  resume_at_ms = 0
 -- only where something changed, so that nobody is told of nothing
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
@@ -390,6 +397,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         "model": shown.model,
         "provider": shown.provider_name,
         "queue_limit": shown.limits.queue,
+        "answer_ms": round((shown.timeouts.answer or 0) * 1000),
     }
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:
@@ -399,6 +407,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
             release_agent(tx, spec.key)
         over_budget = cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall())
         circuit_breakers.wake(tx, (number for (number,) in over_budget))
+        waits.follow_backend(tx, spec.key)
 
 
 OPEN: Final = """

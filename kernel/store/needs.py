@@ -8,12 +8,14 @@ import msgspec
 
 from kernel.policy.agent_status import AgentState, Kind, readiness
 from kernel.policy.needs import (
+    TEXT_CHARACTERS,
     BlockedWork,
     DeadInstruction,
     Elector,
     ErrorAgent,
     LimitedRun,
     PendingProposal,
+    Question,
     Request,
     Snapshot,
     StuckTask,
@@ -24,6 +26,7 @@ from kernel.store.circuit_breakers import breakers
 from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
 from kernel.store.rows import Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
+from kernel.store.waits import PERSONS
 from protocol.instruction import WaitReason
 from protocol.names import approval_id, instruction_id, place_of
 
@@ -34,6 +37,12 @@ def snapshot(conn: apsw.Connection, now_ms: int, untrusted: Iterable[Untrusted] 
         requests=tuple(
             rows.each(
                 conn.execute(REQUESTS), REQUESTS, Request, id=approval_id, space=place_of, since=rfc3339
+            )
+        ),
+        questions=tuple(
+            rows.each(
+                conn.execute(QUESTIONS, (PERSONS, TEXT_CHARACTERS)),
+                QUESTIONS, Question, id=instruction_id, space=place_of, since=rfc3339,
             )
         ),
         votes=tuple(_vote(conn, one, now_ms) for one in voting.open_everywhere(conn)),
@@ -57,6 +66,13 @@ REQUESTS: Final = """
 SELECT a.id, a.name, a.space, i.run, a.instruction, a.tool, a.requested_ms AS since
 FROM approvals AS a INDEXED BY approvals_open JOIN instructions AS i ON i.id = a.instruction
 WHERE a.state = 'open' ORDER BY a.id
+"""
+
+# What was asked of people, by what it waits for.
+QUESTIONS: Final = """
+SELECT i.id, i.name, i.space, i.run, max(i.enqueued_ms, i.parked_ms) AS since, substr(m.text, 1, ?2) AS asked
+FROM instructions AS i JOIN messages AS m ON m.seq = i.message
+WHERE i.state = 'waiting' AND i.wait_key = ?1 ORDER BY i.id
 """
 
 # As in PS: those that are shown there, and no others.

@@ -2,12 +2,15 @@
 
 An instruction that cannot go on now is ``waiting`` for a reason; a key names what wakes it (a circuit breaker, an
 approval, the instruction that answers), a time lets it go on by itself. An agent that is held by a key has nothing
-leased. Circuit breakers, approvals, questions, pauses, budgets and limits know their own tables and call this one; all
-of it is part of a commit, never a job of its own.
+leased. Where an agent is a person, all that it is asked waits for an answer. Circuit breakers, approvals, questions,
+pauses, budgets and limits know their own tables and call this one; all of it is part of a commit, never a job of its
+own.
 """
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple, cast
+
+import apsw
 
 from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transition_sql import instruction_sql
@@ -53,6 +56,65 @@ def wait_if_paused(tx: Transaction, number: int) -> bool:
         return False
     _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), "paused")
     return True
+
+
+# A workflow may have somebody else in the place of what an agent's file says.
+PERSON: Final = """
+SELECT coalesce(m.answer_ms, a.answer_ms) FROM agents AS a
+LEFT JOIN members AS m ON m.space = :space AND m.name = :name AND m.agent = a.key
+WHERE a.key = :agent AND coalesce(m.backend, a.backend) = 'human'
+"""
+PERSONS: Final = "person"
+"""The key of all that waits for the person behind its agent: what wakes it is an answer."""
+
+
+def person(conn: apsw.Connection, agent: str, name: str, space: str) -> int | None:
+    """Return how long the person behind ``agent`` may take to answer in ``space``, 0 for as long as he likes; None: no
+    person is behind it.
+    """
+    row = conn.execute(PERSON, {"agent": agent, "name": name, "space": space}).fetchone()
+    return None if row is None else int(row[0])
+
+
+WHOSE: Final = "SELECT agent, name, space FROM instructions WHERE id = ?"
+WAIT_FOR_PERSON: Final = instruction_sql("""
+UPDATE instructions SET state = {pause}, waits_for = 'person', wait_key = 'person', not_before_ms = 0,
+  parked_ms = :now, answer_by_ms = CASE :within WHEN 0 THEN 0 ELSE :now + :within END
+WHERE id = :id AND state {before pause} RETURNING name, space, lane
+""")
+
+
+def wait_for_person(tx: Transaction, number: int) -> bool:
+    """Have an instruction wait for its agent's answer, where that is a person. Returns whether it does."""
+    whose = tx.conn.execute(WHOSE, (number,)).fetchone()
+    within = None if whose is None else person(tx.conn, *cast("tuple[str, str, str]", whose))
+    if within is None:
+        return False
+    row = tx.conn.execute(WAIT_FOR_PERSON, {"id": number, "now": tx.now_ms, "within": within}).fetchone()
+    if row is None:
+        return False
+    _emit_waiting(tx, number, *cast("tuple[str, str, int]", row), "person")
+    return True
+
+
+# Each part by its index: that of queues, and that of waits.
+TO_MOVE: Final = """
+SELECT id, state FROM instructions WHERE agent = ? AND state IN ('queued', 'yielded')
+UNION ALL
+SELECT id, state FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for = 'person'
+ORDER BY id
+"""
+
+
+def follow_backend(tx: Transaction, agent: AgentKey) -> None:
+    """The file of ``agent`` has changed: what waits for a person that is none any more goes into its lane, and back."""
+    for number, state in cast("list[tuple[int, str]]", tx.conn.execute(TO_MOVE, (agent, agent)).fetchall()):
+        if state != "waiting":
+            wait_for_person(tx, number)
+            continue
+        whose = tx.conn.execute(WHOSE, (number,)).fetchone()
+        if person(tx.conn, *cast("tuple[str, str, str]", whose)) is None:
+            wake(tx, (number,))
 
 
 WAIT_WHERE_PAUSED: Final = instruction_sql("""
@@ -114,6 +176,8 @@ def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
             continue
         if wait_if_paused(tx, number):
             kept.append(number)
+            continue
+        if wait_for_person(tx, number):
             continue
         name, space, lane = row
         data = {"status": "queued", "lane": LANES[lane], "not_before": None}

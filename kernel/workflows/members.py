@@ -51,7 +51,16 @@ def specs(members: tuple[Member, ...], space: str) -> tuple[MemberSpec, ...]:
     for one in members:
         if one.ref is not None:
             own = None if one.base is None else msgspec.json.encode(one.base)
-            found.append(MemberSpec(name=one.name, key=AgentKey(one.ref.ref), origin="file", definition=own))
+            found.append(
+                MemberSpec(
+                    name=one.name,
+                    key=AgentKey(one.ref.ref),
+                    origin="file",
+                    definition=own,
+                    runs_as=one.ref.backend,
+                    answer_ms=None if one.ref.timeouts is None else round((one.ref.timeouts.answer or 0) * 1000),
+                )
+            )
         else:
             own, key = msgspec.json.encode(one.definition), inline_key(one.name, space)
             found.append(MemberSpec(name=one.name, key=key, origin="inline", definition=own))

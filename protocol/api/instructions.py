@@ -15,6 +15,12 @@ class RetryRequest(Ask, frozen=True, kw_only=True):
     fresh: bool = False
 
 
+class AnswerRequest(Ask, frozen=True, kw_only=True):
+    """POST /instructions/:id/answer: what the person whom it asks says. It is the instruction's reply."""
+
+    text: str
+
+
 class AttemptInfo(Body, frozen=True, kw_only=True):
     """One attempt of an instruction. ``exit`` is a code or a signal's name."""
 

@@ -70,7 +70,7 @@ def run_create(context: Context) -> int:
     if client is not None and source.ephemeral != name:
         check_name_is_free(client, name)
     keys = completed(name, merged(source.keys, keys_of_flags(context)))
-    if "model" not in keys and keys.get("backend") != "mock":
+    if "model" not in keys and keys.get("backend") not in (_MOCK, _HUMAN):
         raise Failure("usage", "the model is missing", "name one: -m provider/name")
     text = header(agent_file(name)) + agent_text(keys)
     faults = offline.check_text(root, name, text, new=True)
@@ -155,6 +155,7 @@ def replace_ephemeral(client: Client, ephemeral: str, name: str) -> tuple[str, .
 
 _ORDER: Final = ("model", "backend", "provider", "prompt", "soul")
 _MOCK: Final = "mock"
+_HUMAN: Final = "human"
 
 
 def agent_text(keys: Mapping[str, Value]) -> str:
@@ -169,7 +170,7 @@ def completed(name: str, keys: Mapping[str, Value]) -> dict[str, Value]:
     plays = keys.get("backend") == _MOCK or model.startswith(f"{_MOCK}/")
     if plays and "mock" not in keys:
         return {**keys, "mock": [{"text": f"I am {name}. Write what I do into .agents/{name}.yaml, under mock."}]}
-    if not plays and "prompt" not in keys:
+    if not plays and "prompt" not in keys and keys.get("backend") != _HUMAN:
         soul = keys.get("soul")
         role = soul.get("role") if isinstance(soul, Mapping) else None
         what = f", {role}" if isinstance(role, str) and role else ""

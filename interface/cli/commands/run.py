@@ -23,7 +23,7 @@ from interface.cli.parsing import (
     trust_flag,
     update_flag,
 )
-from interface.cli.prompts import can_ask, decide_in_place
+from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question
 from interface.cli.run_stream import Run
 from interface.cli.transcript_view import StepReader, entry_lines, who_of
 from interface.client import ServerEvent, quoted
@@ -165,6 +165,8 @@ def _show_event(context: Context, event: ServerEvent, told: dict[str, Any], step
     wanted = asked_line(decoded, context.program, can_approve=_can_be_approved(context))
     if decoded.type == "approval.requested" and can_ask(context):
         decide_in_place(context, str(decoded.data["id"]))
+    elif is_question(told) and can_ask(context):
+        answer_in_place(context, str(decoded.instruction))
     elif wanted is not None:
         context.out.note(wanted)
     context.out.notes(retry_notes(event))

@@ -18,7 +18,7 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit, of_failure, worst
 from interface.cli.output import Screen, escape, one_line
 from interface.cli.parsing import json_flag, jsonl_flag, message_argument, target_argument
-from interface.cli.prompts import can_ask, decide_in_place, with_trust
+from interface.cli.prompts import answer_in_place, can_ask, decide_in_place, is_question, with_trust
 from interface.cli.targets import target
 from interface.client import REQUEST_SECONDS, SILENCE_SECONDS, Client, ServerEvent, Stream, new_key
 from interface.event_follow import Expired, Follower
@@ -32,6 +32,7 @@ _WAITS: Final = MappingProxyType(
         "credentials": "its provider refused the key; set another one, then restart --kernel from that shell",
         "quota": "its provider's quota is used up; resume the agent once there is more",
         "approval": "you have to approve what it wants to do; pending lists it",
+        "person": "a person has to answer; needs lists what is asked, answer says it",
         "budget": "its budget is used up; continue grants it once more",
         "hops": "a limit of its workflow was reached; continue grants it once more",
         "paused": "it is paused; resume lets it go on",
@@ -311,6 +312,9 @@ class _Answer:
             if event.type == "approval.requested" and can_ask(self._context):
                 self._stream.end_line()
                 decide_in_place(self._context, str(json.loads(event.data)["data"]["id"]))
+            if is_question(told := json.loads(event.data)) and can_ask(self._context):
+                self._stream.end_line()
+                answer_in_place(self._context, str(told["instruction"]))
         if self._context.args.jsonl:
             self._context.out.document(as_line(event, self._context.clock.wall()))
         elif self._plain and self.receipt and len(self.receipt["instruction_ids"]) == 1:

@@ -150,6 +150,8 @@ def wait_text(info: "InstructionInfo") -> str:
     if info.approval and info.waits_for == "approval":
         name = info.approval
         return f"approval {name} until {info.approval_expires}: awk pending {name}, awk approve {name}"
+    if info.waits_for == "person":
+        return f"an answer: awk show --prompt {info.id}, awk answer {info.id} TEXT"
     if info.standing not in ("time", "person"):
         return info.waits_for or ""
     if info.unasked:

@@ -1,8 +1,9 @@
 """Commands that steer work: each posts one action for what it names, and prints the state that this led to.
 
-``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` and ``restart`` an agent, ``cancel``,
-``retry`` and ``promote`` instructions. ``stop`` takes any of the former, or the kernel, as ``restart --kernel`` does:
-these wait until its process is gone, not only its port, so that nothing of it runs when they return.
+``pause``, ``resume`` and ``continue`` take an agent or a workflow, ``reset`` and ``restart`` an agent, ``answer``,
+``cancel``, ``retry`` and ``promote`` instructions. ``stop`` takes any of the former, or the kernel, as
+``restart --kernel`` does: these wait until its process is gone, not only its port, so that nothing of it runs when they
+return.
 """
 
 import argparse
@@ -154,6 +155,19 @@ def configure_retry(parser: argparse.ArgumentParser) -> None:
 def run_cancel(context: Context) -> int:
     """End instructions, also those that run."""
     return act(context, "/instructions/{}/cancel", instruction_ids(context), instructions_lines)
+
+
+def configure_answer(parser: argparse.ArgumentParser) -> None:
+    """ID TEXT."""
+    parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
+    parser.add_argument("message", metavar="TEXT", help="what you say; - reads it from standard input")
+    json_flag(parser)
+
+
+def run_answer(context: Context) -> int:
+    """Say what an agent says that is a person: it is the reply to what the agent was asked."""
+    ids = instruction_ids(context)
+    return act(context, "/instructions/{}/answer", ids, instructions_lines, {"text": context.message()})
 
 
 def run_retry(context: Context) -> int:

@@ -16,6 +16,7 @@ from kernel.store.transaction import Transaction, optional_rfc3339
 from kernel.store.transitions import close, steering
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.instructions import (
+    AnswerRequest,
     Dead,
     DeadCleared,
     EntryList,
@@ -132,6 +133,16 @@ async def retry(call: Request[RetryRequest], store: StoreAccess) -> Response:
     return await _change(store, call, change)
 
 
+async def answer(call: Request[AnswerRequest], store: StoreAccess) -> Response:
+    """POST /instructions/:id/answer {text}: what a person says, who is an agent. Once: a second answer is refused."""
+    text = call.body.text
+
+    def change(tx: Transaction, instruction: str) -> None:
+        close.answer_for(tx, instruction, text)
+
+    return await _change(store, call, change)
+
+
 async def clear_dead(call: Request[None], store: StoreAccess) -> Response:
     """POST /dead/clear: leave out of the list all that have failed for good until now."""
 
@@ -147,7 +158,9 @@ async def promote(call: Request[None], store: StoreAccess) -> Response:
 
 
 async def _change(
-    store: StoreAccess, call: Request[None] | Request[RetryRequest], change: Callable[[Transaction, str], None]
+    store: StoreAccess,
+    call: Request[None] | Request[RetryRequest] | Request[AnswerRequest],
+    change: Callable[[Transaction, str], None],
 ) -> Response:
     instruction = call.args["id"]
 

@@ -68,7 +68,7 @@ def require_agent_trust(store: StoreAccess, files: ProjectFiles, name: str, say:
     catalog, root = files.catalog, files.catalog.root
     try:
         own = signature(f"{root}/{AGENTS}/{name}{SUFFIX}")
-        if own is None and catalog.defines(name):  # defined elsewhere: by the project file
+        if own is None and catalog.defines(name):  # defined elsewhere: by the project file, or it is the user's
             return trust.require_trust(_units_of(catalog.agent(name).definition, catalog.project(), root), say)
         if own is None:
             record = store.reader.now(agents.row, name)

@@ -53,6 +53,7 @@ from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, 
 from protocol.api.audit import AuditList
 from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
+    AnswerRequest,
     Dead,
     DeadCleared,
     EntryList,
@@ -217,6 +218,14 @@ ROUTES: Final[tuple[Route, ...]] = (
         InstructionInfo,
         asks=RetryRequest,
         body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/instructions/<id>/answer",
+        instructions.answer,
+        InstructionInfo,
+        asks=AnswerRequest,
         people_only=True,
     ),
     Route("POST", "/instructions/<id>/promote", instructions.promote, InstructionInfo, people_only=True),

@@ -306,11 +306,17 @@ async def _send(call: Request[RunRequest], store: StoreAccess, files: ProjectFil
 def _send_report(store: StoreAccess, appended: Appended, *, attended: bool) -> SendReport | None:
     """The report of a message, or None while something that it woke goes on, or will by itself.
 
-    What waits for an approval goes on by its deadline, if not before: only who is there to give one waits for that.
+    What waits for an approval goes on by its deadline, if not before: only who is there to give one waits for that,
+    or for a person's answer.
     """
     ids = appended.instruction_ids
     stands = store.reader.now(instructions.of, ids, store.now_ms())
-    over = [one.kind in ("ended", "person") or (one.reason == "approval" and not attended) for one in stands.values()]
+    over = [
+        one.kind == "ended"
+        or (one.kind == "person" and not (one.reason == "person" and attended))
+        or (one.reason == "approval" and not attended)
+        for one in stands.values()
+    ]
     if not all(over):
         return None
     keyless = [one for one, how in stands.items() if how.reason == "credentials"]

@@ -55,12 +55,12 @@ CREATE TABLE agents (
   output_tokens INTEGER NOT NULL DEFAULT 0,
   cache_read_tokens INTEGER NOT NULL DEFAULT 0,
   cost_usd REAL
-, crash_streak INTEGER NOT NULL DEFAULT 0, crashed_ms INTEGER NOT NULL DEFAULT 0, stepped INTEGER NOT NULL DEFAULT 0, resume_at_ms INTEGER NOT NULL DEFAULT 0, hold_key TEXT, hold_reason TEXT, hold_until_ms INTEGER NOT NULL DEFAULT 0, provider TEXT NOT NULL DEFAULT '', queue_limit INTEGER, cache_write_tokens INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+, crash_streak INTEGER NOT NULL DEFAULT 0, crashed_ms INTEGER NOT NULL DEFAULT 0, stepped INTEGER NOT NULL DEFAULT 0, resume_at_ms INTEGER NOT NULL DEFAULT 0, hold_key TEXT, hold_reason TEXT, hold_until_ms INTEGER NOT NULL DEFAULT 0, provider TEXT NOT NULL DEFAULT '', queue_limit INTEGER, cache_write_tokens INTEGER NOT NULL DEFAULT 0, answer_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE TABLE members (
   space TEXT NOT NULL,
   name TEXT NOT NULL,
-  agent TEXT NOT NULL,
+  agent TEXT NOT NULL, backend TEXT, answer_ms INTEGER,
   PRIMARY KEY (space, name)
 ) STRICT, WITHOUT ROWID;
 
@@ -122,7 +122,7 @@ CREATE TABLE instructions (
   output_tokens INTEGER NOT NULL DEFAULT 0,
   cache_read_tokens INTEGER NOT NULL DEFAULT 0,
   cost_usd REAL
-, waits_for TEXT, wait_key TEXT, parked_ms INTEGER NOT NULL DEFAULT 0, throttled_ms INTEGER NOT NULL DEFAULT 0, kernel_deaths INTEGER NOT NULL DEFAULT 0, progress_mark INTEGER NOT NULL DEFAULT -1, promoted INTEGER NOT NULL DEFAULT 0, by_mention INTEGER NOT NULL DEFAULT 0, prefix BLOB, continues INTEGER, carried_steps INTEGER NOT NULL DEFAULT 0, compacted INTEGER NOT NULL DEFAULT 0, aside INTEGER NOT NULL DEFAULT 0, asked_by INTEGER, told INTEGER NOT NULL DEFAULT 0, model TEXT, cache_write_tokens INTEGER NOT NULL DEFAULT 0, dismissed INTEGER NOT NULL DEFAULT 0) STRICT;
+, waits_for TEXT, wait_key TEXT, parked_ms INTEGER NOT NULL DEFAULT 0, throttled_ms INTEGER NOT NULL DEFAULT 0, kernel_deaths INTEGER NOT NULL DEFAULT 0, progress_mark INTEGER NOT NULL DEFAULT -1, promoted INTEGER NOT NULL DEFAULT 0, by_mention INTEGER NOT NULL DEFAULT 0, prefix BLOB, continues INTEGER, carried_steps INTEGER NOT NULL DEFAULT 0, compacted INTEGER NOT NULL DEFAULT 0, aside INTEGER NOT NULL DEFAULT 0, asked_by INTEGER, told INTEGER NOT NULL DEFAULT 0, model TEXT, cache_write_tokens INTEGER NOT NULL DEFAULT 0, dismissed INTEGER NOT NULL DEFAULT 0, answer_by_ms INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE UNIQUE INDEX one_live ON instructions (agent) WHERE state IN ('leased', 'running');
 
@@ -684,6 +684,24 @@ CREATE INDEX tray_agent ON tray (agent, id);
 
 CREATE INDEX tray_open ON tray (id) WHERE state = 'open';
 
+CREATE TABLE webhooks (
+  digest TEXT PRIMARY KEY,           -- of its unit of trust: another address, secret or choice of events is another webhook
+  cursor INTEGER NOT NULL,           -- the event that was taken up last
+  disabled INTEGER NOT NULL DEFAULT 0 CHECK (disabled IN (0, 1))
+) STRICT;
+
+CREATE TABLE webhook_retries (
+  digest TEXT NOT NULL REFERENCES webhooks ON DELETE CASCADE,
+  event INTEGER NOT NULL,
+  tries INTEGER NOT NULL,
+  due_ms INTEGER NOT NULL,
+  PRIMARY KEY (digest, event)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX webhook_retries_due ON webhook_retries (digest, due_ms);
+
+CREATE INDEX instructions_answer_by ON instructions (answer_by_ms) WHERE state = 'waiting' AND answer_by_ms > 0;
+
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 18;
+PRAGMA user_version = 20;

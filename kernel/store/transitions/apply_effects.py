@@ -23,7 +23,7 @@ from kernel.rule.effects import (
     WriteRow,
 )
 from kernel.rule.evaluate import CORE_TABLE, evaluate
-from kernel.store import workflows
+from kernel.store import waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.resources import Source, by_reference
@@ -157,6 +157,9 @@ class EffectWriter:
 
     def _insert(self, seq: int, fact: Fact, run: _Run, assign: Assign, waits_for: WaitReason | None) -> int:
         tx = self._tx
+        within_ms = waits.person(tx.conn, assign.agent, assign.name, fact.draft.space) if waits_for is None else None
+        if within_ms is not None:
+            waits_for = "person"
         status = "waiting" if waits_for else "queued"
         row = (
             assign.agent,
@@ -166,6 +169,8 @@ class EffectWriter:
             LANES.index(assign.lane),
             status,
             waits_for,
+            None if within_ms is None else waits.PERSONS,
+            tx.now_ms + within_ms if within_ms else 0,
             seq,
             assign.hops,
             tx.now_ms,
@@ -205,7 +210,9 @@ class EffectWriter:
                             definition=member.definition,
                         ),
                     )
-                    tx.conn.execute(INSERT_MEMBER, (row.space, member.name, member.key))
+                    tx.conn.execute(
+                        INSERT_MEMBER, (row.space, member.name, member.key, member.runs_as, member.answer_ms)
+                    )
                 names = [member.name for member in row.members]
                 tx.emit("workflow.started", space=row.space, data={"run": place_of(row.space), "members": names})
             case EndRun():
@@ -247,8 +254,9 @@ INSERT INTO deliveries (message, agent, name, space, state, instruction) VALUES 
 
 INSERT_INSTRUCTION: Final = """
 INSERT INTO instructions
-  (agent, name, space, run, lane, state, waits_for, message, hops, enqueued_ms, vouched, by_mention, asked_by)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  (agent, name, space, run, lane, state, waits_for, wait_key, answer_by_ms, message, hops, enqueued_ms, vouched,
+  by_mention, asked_by)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 
 JOIN: Final = """
@@ -291,7 +299,7 @@ LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY i
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 
-INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent) VALUES (?, ?, ?)"
+INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent, backend, answer_ms) VALUES (?, ?, ?, ?, ?)"
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'

@@ -22,6 +22,10 @@ WAITS: Final = """
 UPDATE instructions SET not_before_ms = :now + max(not_before_ms - parked_ms, 0), parked_ms = :now
 WHERE state IN ('queued', 'yielded', 'waiting') AND not_before_ms > 0 AND parked_ms > :now
 """
+ANSWERS: Final = """
+UPDATE instructions SET answer_by_ms = :now + (answer_by_ms - max(enqueued_ms, parked_ms))
+WHERE state = 'waiting' AND answer_by_ms > 0 AND max(enqueued_ms, parked_ms) > :now
+"""
 AGES: Final = """
 UPDATE instructions SET enqueued_ms = :now
 WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND enqueued_ms > :now
@@ -55,7 +59,7 @@ BALLOTS: Final = """
 UPDATE ballots SET expires_ms = :now + (expires_ms - created_ms), created_ms = :now
 WHERE state = 'open' AND created_ms > :now
 """
-ALL: Final = (WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS, BALLOTS)
+ALL: Final = (ANSWERS, WAITS, AGES, BREAKERS, HOLDS, CRASHES, DEADLINES, INTERVALS, APPROVALS, BALLOTS)
 
 
 class HostClock(msgspec.Struct, frozen=True):
@@ -74,7 +78,8 @@ MOVED: Final = (
     """
 UPDATE instructions SET not_before_ms = CASE WHEN not_before_ms > 0 THEN not_before_ms + :by ELSE 0 END,
   parked_ms = CASE WHEN parked_ms > 0 THEN parked_ms + :by ELSE 0 END, enqueued_ms = enqueued_ms + :by,
-  throttled_ms = CASE WHEN throttled_ms > 0 THEN throttled_ms + :by ELSE 0 END
+  throttled_ms = CASE WHEN throttled_ms > 0 THEN throttled_ms + :by ELSE 0 END,
+  answer_by_ms = CASE WHEN answer_by_ms > 0 THEN answer_by_ms + :by ELSE 0 END
 WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
 """,
     """

@@ -2,8 +2,9 @@
 
 The attempt of one that ends well is ended by another one, behind it: whoever waits for the reply has it by then.
 
-It is closed by its attempt, cancelled by a person, given up at a limit, or ended with an agent made at run time when
-the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is free.
+It is closed by its attempt, answered or cancelled by a person, given up at a limit, or ended with an agent made at run
+time when the kernel stops cleanly. What a worker spent before it heard of a cancellation is booked late: nothing is
+free.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,11 +31,12 @@ from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
 from kernel.store.transitions.threads import answer
 from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
-from protocol.instruction import LARGEST, Usage
+from protocol.instruction import ENDED, LARGEST, Usage
 from protocol.ipc import Entry
-from protocol.message import MessageKind
+from protocol.message import TEXT_LIMIT_BYTES, MessageKind
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of
 
+IncompleteCause = Literal["budget", "limit", "total_timeout"]
 EndStatus = Literal["done", "incomplete", "failed", "dead", "cancelled"]
 _NO_USAGE: Final = Usage()
 
@@ -124,13 +126,49 @@ def reply(
 def close_cancelled(tx: Transaction, number: int, epoch: int) -> Closed | None:
     """End an instruction that has not ended, whether an attempt holds it or not. None: it moved meanwhile."""
     conclusion = Closing(status="cancelled", cause="cancelled")
-    return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), any_open=True)
+    return _conclude(tx, number, epoch, conclusion, Ending("cancelled"), step="cancel")
 
 
-def close_incomplete(tx: Transaction, number: int, epoch: int, cause: Literal["budget", "limit"]) -> Closed | None:
-    """End an instruction that money, or another limit, holds back; thread kept. None: it moved meanwhile."""
+def close_incomplete(tx: Transaction, number: int, epoch: int, cause: IncompleteCause) -> Closed | None:
+    """End an instruction that money, another limit or a person holds back; thread kept. None: it moved meanwhile."""
     conclusion = Closing(status="incomplete", cause=cause)
-    return _conclude(tx, number, epoch, conclusion, Ending(cause), any_open=True)
+    return _conclude(tx, number, epoch, conclusion, Ending(cause), step="cancel")
+
+
+WAITS_FOR_PERSON: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'waiting' AND waits_for = 'person'"
+
+
+def answer_for(tx: Transaction, instruction: str, text: str) -> Closed:
+    """End an instruction that waits for the person behind its agent with ``text``, which is its reply.
+
+    Raises Refused: too_large; not_found; conflict where it waits for no person, or has been answered.
+    """
+    if len(text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
+        hint = "put the text into a file and name that"
+        raise Refused("too_large", f"an answer can have at most {TEXT_LIMIT_BYTES} bytes", hint)
+    found = find(tx.conn, instruction)
+    see = f"see it: awk show {instruction}"
+    if found.state in ENDED:
+        why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
+        raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", see)
+    if tx.conn.execute(WAITS_FOR_PERSON, (found.number,)).fetchone() is None:
+        raise Refused("conflict", f"{instruction} of {found.name} waits for no answer of a person", see)
+    conclusion = Closing(status="done", text=text)
+    closed = _conclude(tx, found.number, found.epoch, conclusion, Ending("done"), step="answer")
+    assert closed is not None, "it waits in this transaction"
+    return closed
+
+
+OVERDUE: Final = """
+SELECT id, epoch FROM instructions INDEXED BY instructions_answer_by
+WHERE state = 'waiting' AND answer_by_ms > 0 AND answer_by_ms <= ? AND waits_for = 'person' ORDER BY answer_by_ms, id
+"""
+
+
+def expire_answers(tx: Transaction) -> None:
+    """End as incomplete what no person has answered in time."""
+    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OVERDUE, (tx.now_ms,)).fetchall()):
+        close_incomplete(tx, number, epoch, "total_timeout")
 
 
 END: Final = instruction_sql("""
@@ -141,8 +179,9 @@ UPDATE instructions SET state = :status, result_text = :text, cause = :cause, er
   cache_write_tokens = min(cache_write_tokens + :cached, :largest),
   cost_usd = CASE WHEN :cost IS NULL THEN cost_usd ELSE min(coalesce(cost_usd, 0.0) + :cost, :largest) END
 WHERE id = :id AND epoch = :epoch
-  -- its attempt may end what it holds; a person or a limit whatever has not ended
-  AND (state {before done} OR (:any_open AND state {before cancel}))
+  -- its attempt may end what it holds, a person or a limit whatever has not ended, an answer what waits for it
+  AND CASE :step WHEN 'done' THEN state {before done} WHEN 'answer' THEN state {before answer}
+    ELSE state {before cancel} END
 RETURNING agent, name, space, run, hops, asked_by, attempts + crashes AS tried,
   input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd
 """)
@@ -175,9 +214,15 @@ class _Ended(SpentColumns, frozen=True):
 
 
 def _conclude(
-    tx: Transaction, number: int, epoch: int, conclusion: Closing, ending: Ending | None, *, any_open: bool = False
+    tx: Transaction,
+    number: int,
+    epoch: int,
+    conclusion: Closing,
+    ending: Ending | None,
+    *,
+    step: Literal["done", "answer", "cancel"] = "done",
 ) -> Closed | None:
-    """Write the end of the work; with ``ending`` that of its attempt too."""
+    """Write the end of the work; with ``ending`` that of its attempt too. ``step`` says who may end it."""
     error_class = None if conclusion.cause is None else CLASS_OF_CAUSE[conclusion.cause]
     values = {
         "id": number,
@@ -187,7 +232,7 @@ def _conclude(
         "cause": conclusion.cause,
         "class": error_class,
         "now": tx.now_ms,
-        "any_open": any_open,
+        "step": step,
         **amounts_of(conclusion.usage),
     }
     row = rows.one(tx.conn.execute(END, values), END, _Ended)

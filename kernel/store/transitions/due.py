@@ -9,6 +9,7 @@ from kernel.store import circuit_breakers
 from kernel.store.circuit_breakers import probe, release_probe
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.approvals import expire
+from kernel.store.transitions.close import expire_answers
 from kernel.store.transitions.voting import expire_proposals
 
 AGED: Final = 500
@@ -76,6 +77,7 @@ def apply_due(tx: Transaction, starvation_ms: int) -> None:
         probe(tx, str(key))
     expire(tx)
     expire_proposals(tx)
+    expire_answers(tx)
 
 
 NEXT: Final = """
@@ -89,7 +91,10 @@ SELECT min(
     AND NOT EXISTS (SELECT 1 FROM breakers AS a
       WHERE a.state <> 'closed' AND a.key || '/' = substr(b.key, 1, length(a.key) + 1))), :never),
   coalesce((SELECT min(p.expires_ms) FROM approvals AS p WHERE p.state = 'open'), :never),
-  coalesce((SELECT min(v.expires_ms) FROM ballots AS v WHERE v.state = 'open'), :never))
+  coalesce((SELECT min(v.expires_ms) FROM ballots AS v WHERE v.state = 'open'), :never),
+  -- or the time in which a person was to answer
+  coalesce((SELECT min(i.answer_by_ms) FROM instructions AS i INDEXED BY instructions_answer_by
+    WHERE i.state = 'waiting' AND i.answer_by_ms > 0 AND i.waits_for = 'person'), :never))
 """
 NEVER: Final = 2**62
 

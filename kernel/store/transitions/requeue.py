@@ -142,6 +142,8 @@ def requeue(tx: Transaction, instruction: str, epoch: int, parking: Requeue) -> 
         tries = None if retry.left is None else retry.n + retry.left
         data |= {"n": retry.n, "tries": tries, "cause": parking.cause, "text": retry.text[:TOLD_CHARACTERS]}
     tx.emit("instruction.queued", space=space, agent=name, instruction=number, data=data)
+    if parking.status != "waiting":
+        waits.wait_for_person(tx, number)  # its file may say so by now
 
 
 def _with_wait(tx: Transaction, number: int, parking: Requeue) -> Requeue:

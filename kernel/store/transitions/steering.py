@@ -137,9 +137,11 @@ def continue_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...
 
 
 def _kept(tx: Transaction, granted: tuple[InstructionId, ...]) -> tuple[InstructionId, ...]:
-    """Have what a limit let go wait again where its workflow is paused."""
+    """Have what a limit let go wait again where its workflow is paused, or for the person who is to do it."""
     for one in granted:
-        waits.wait_if_paused(tx, number_of(one, "i") or 0)
+        number = number_of(one, "i") or 0
+        if not waits.wait_if_paused(tx, number):
+            waits.wait_for_person(tx, number)
     return granted
 
 
@@ -258,7 +260,11 @@ def retry(tx: Transaction, instruction: str, *, fresh: bool = False) -> None:
         tx.conn.execute(FORGET_HANDOVER, (found.number,))
         tx.conn.execute(START_AFRESH, (found.number,))
         forget_questions(tx, found.number)
-    if not wait_for_answers(tx, found.number) and not waits.wait_if_paused(tx, found.number):
+    if not (
+        wait_for_answers(tx, found.number)
+        or waits.wait_if_paused(tx, found.number)
+        or waits.wait_for_person(tx, found.number)
+    ):
         data = {"status": "queued", "lane": LANES[found.lane], "not_before": None}
         tx.emit("instruction.queued", space=found.space, agent=found.name, instruction=found.number, data=data)
 

@@ -19,6 +19,7 @@ def test_values_of_the_file_name_their_line_and_the_others_are_defaults(tmp_path
         "tool": "30m",
         "total": "1h",
         "approval": "1h",
+        "answer": None,
     }
     assert found.origins["timeouts.idle"] == ".agents/alice.yaml:3"
     assert found.origins["timeouts.tool"] == "default"
@@ -47,6 +48,7 @@ def test_a_member_is_its_file_with_what_the_workflow_overrides(tmp_path: Path) -
         "tool": "1m",
         "total": "2h",
         "approval": "1h",
+        "answer": None,
     }
     assert found.origins["timeouts.tool"] == ".workflows/review.yaml:5 (override)"
     assert found.origins["timeouts.idle"] == "default"

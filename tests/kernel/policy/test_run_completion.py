@@ -34,6 +34,13 @@ def progress(**changes: object) -> RunProgress:
         ({"waits": None, "deadline_ms": NOW_MS, "failed": 1}, "timeout", 124),
         ({"waits": RunWaits(persons=("hops", "credentials"))}, "incomplete", 4),
         ({"waits": RunWaits(persons=("budget", "approval")), "incomplete": 1}, "incomplete", 7),
+        ({"waits": RunWaits(persons=("person", "hops")), "incomplete": 1}, "incomplete", 7),
+        ({"waits": RunWaits(persons=("person", "credentials"))}, "incomplete", 4),
+        (
+            {"waits": RunWaits(persons=("person",)), "options": RunOptions(attended=True), "deadline_ms": NOW_MS},
+            "timeout",
+            124,
+        ),
         ({"waits": RunWaits(persons=("credentials", "error"))}, "failed", 1),
         ({"waits": RunWaits(persons=("paused",))}, "failed", 1),
         ({"waits": RunWaits(persons=("quota",)), "failed": 1}, "failed", 1),
@@ -108,3 +115,10 @@ def test_a_run_with_work_that_can_go_on_lasts_until_its_time_is_up(
     assert isinstance(over, RunCompletion) == (now_ms >= 500_000)
     if isinstance(over, int):
         assert over == max(1, (500_000 if waits is None else 2000) - now_ms)
+
+
+@pytest.mark.promise("P55")
+def test_a_run_that_somebody_watches_waits_for_a_persons_answer() -> None:
+    """As long as its time is not up, also where something else has failed: the answer may set it right."""
+    watched = progress(waits=RunWaits(persons=("person",)), failed=1, options=RunOptions(attended=True))
+    assert isinstance(run_completion(watched, NOW_MS), int)

@@ -1,0 +1,67 @@
+"""``awk worker check``: whether a program speaks the worker protocol, before a file names it. Needs no kernel."""
+
+import argparse
+import os
+import shlex
+from typing import Final
+
+from interface.cli.command_parser import Subcommand, Subcommands, duration
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.output import Screen, decode, one_line, table
+from interface.failure import Failure
+
+VERBS: Final = Subcommands(
+    "worker", (Subcommand("check", "run a program as a kernel would, and say what it does wrong"),)
+)
+DEFAULT_SECONDS: Final = 60.0
+MESSAGE: Final = "Say hello."
+
+
+def configure_worker(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_worker(context: Context) -> int:
+    """Do it."""
+    return VERBS.run(context)
+
+
+def configure_check(parser: argparse.ArgumentParser) -> None:
+    """CMD [ARG...], and what it is to do."""
+    what = "the program and its arguments, as command: has them; in quotes, or after --, where an option is among them"
+    parser.add_argument("command", metavar="CMD", nargs="*", help=what)
+    parser.add_argument("--message", metavar="TEXT", default=MESSAGE, help=f"what it is asked (default: {MESSAGE})")
+    parser.add_argument(
+        "--timeout", type=duration, metavar="D", default=DEFAULT_SECONDS, help="for each of four runs (default: 60s)"
+    )
+
+
+def run_check(context: Context) -> int:
+    """Print what was found. Returns 0 where all is well, else 1."""
+    import msgspec  # noqa: PLC0415  (as above)
+
+    from interface.worker_check import WorkerCheck  # noqa: PLC0415  (threads and http.server, for this alone)
+    from protocol.inspection import WorkerCheckReport  # noqa: PLC0415  (as above)
+
+    words: list[str] = [*context.args.command, *context.params]
+    command = tuple(shlex.split(words[0])) if len(words) == 1 else tuple(words)
+    if not command:
+        raise Failure("usage", "name the program to check", f"{context.program} worker check python3 tools/mine.py")
+    root = context.project.root
+    program = os.path.join(root, command[0]) if os.sep in command[0] else command[0]
+    rows = WorkerCheck((program, *command[1:]), root, context.args.message, context.args.timeout).rows()
+    report = WorkerCheckReport(command=command, checks=rows)
+    context.answer(msgspec.json.encode(report), check_lines)
+    return Exit.OK if all(row.ok for row in rows) else Exit.FAILED
+
+
+def check_lines(body: bytes, screen: Screen) -> list[str]:
+    """A line for each check, and below what fails what to do about it."""
+    from protocol.inspection import WorkerCheckReport  # noqa: PLC0415  (JSON needs no types)
+
+    checks = decode(body, WorkerCheckReport).checks
+    rows = [[row.check, "ok" if row.ok else "FAILED", one_line(row.detail)] for row in checks]
+    lines = table(["CHECK", "", "DETAIL"], rows, screen)
+    return [*lines, *(f"fix {row.check}: {row.fix}" for row in checks if not row.ok)]

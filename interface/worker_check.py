@@ -1,0 +1,404 @@
+"""Whether a program speaks the worker protocol (contracts 6): it is run as a kernel would run it, and watched.
+
+Four times: to its end; once more with the entries of the first run, as after a crash; with another piece of work that
+is more urgent; and told to stop. A stub stands where the kernel's tools are. Nothing is kept, and no kernel is asked.
+"""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import msgspec
+
+from protocol.inspection import WorkerCheckRow
+from protocol.ipc import (
+    PROTOCOL,
+    Entry,
+    Error,
+    Go,
+    KernelFrame,
+    Limits,
+    McpAddress,
+    Ping,
+    Pong,
+    Ready,
+    Result,
+    Start,
+    Stop,
+    WorkerFrame,
+    Yield,
+)
+
+LINE_BYTES: Final = 1024 * 1024
+LEAVE_SECONDS: Final = 2.0
+STOP_SECONDS: Final = 5.0
+EAGER_SECONDS: Final = 0.2
+"""Time in which a program that does not wait for its answer shows that."""
+TOKEN: Final = "of-a-check"
+_SHOWN: Final = 160
+_KINDS: Final = frozenset({"ready", "entry", "delta", "progress", "log", "pong", "result", "error"})
+
+FIXES: Final = MappingProxyType(
+    {
+        "starts": "name a program that can be executed, with its arguments",
+        "ready": 'say {"t":"ready","pid":PID,"version":"1"} first of all, before you read anything',
+        "frames": "write one JSON object a line to standard output, at most 1 MiB, and all else to standard error",
+        "pong": 'answer {"t":"ping","n":N} with {"t":"pong","n":N} within 30 s, whatever else you do',
+        "entries": "number entries from first_k on, over all attempts and without a gap",
+        "waits": "after an entry read its go or yield before you go on: until then it is not durable",
+        "result": 'end with {"t":"result","status":"done","text":...}, or an error with its cause',
+        "leaves": "leave once the result is said: what runs on is killed",
+        "resumes": "go on behind the entries of the start frame, and write none of them again",
+        "yields": 'after {"t":"yield"} end with {"t":"result","status":"yielded"}',
+        "stops": 'after {"t":"stop"} end within its deadline_seconds',
+    }
+)
+"""What is checked, in order, and what to do where it fails."""
+
+
+class WorkerCheck:
+    """The findings on one program, by what is checked."""
+
+    def __init__(self, argv: Sequence[str], cwd: str, message: str, seconds: float) -> None:
+        self._argv = tuple(argv)
+        self._cwd = cwd
+        self._message = message
+        self._seconds = seconds
+        self._found: dict[str, tuple[bool, str]] = {}
+
+    def rows(self) -> tuple[WorkerCheckRow, ...]:
+        """Run the program, and say what was found. What was not reached has failed, too."""
+        with _Tools() as tools:
+            written = self._whole_run(tools)
+            if written is not None:
+                self._second_run(tools, written)
+                self._urgent_run(tools, written)
+                self._stopped_run(tools)
+        rest = (False, "not reached")
+        return tuple(
+            WorkerCheckRow(check=name, ok=ok, detail=detail, fix="" if ok else fix)
+            for name, fix in FIXES.items()
+            for ok, detail in (self._found.get(name, rest),)
+        )
+
+    def _note(self, name: str, fault: str, fine: str) -> None:
+        """Keep what was found: ``fault``, or "" where it is ``fine``. The first fault of a name stays."""
+        if self._found.get(name, (True, ""))[0]:
+            self._found[name] = (not fault, fault or fine)
+
+    def _whole_run(self, tools: "_Tools") -> list[Entry] | None:
+        """From ready to the end. Returns the entries that were written; None where there was no end."""
+        try:
+            program = _Program(self._argv, self._cwd)
+        except OSError as error:
+            self._note("starts", f"{self._argv[0]}: {error.strerror}", "")
+            return None
+        with program:
+            self._note("starts", "", f"as {' '.join(self._argv)}"[:_SHOWN])
+            first = program.hear(self._seconds)
+            if not isinstance(first, Ready):
+                self._note("ready", f"first came {_named(first, program)}", "")
+                self._note_frames(program)
+                return None
+            other = first.protocol[0] != PROTOCOL[0]
+            self._note("ready", f"it speaks protocol {first.protocol[0]}" if other else "", f"version {first.version}")
+            program.say(Ping(n=7), self._start(tools))
+            ponged: list[int] = []
+            written, ended = self._follow(program, ponged)
+            self._note("pong", "" if 7 in ponged else "no pong came before its end", "answered")
+            self._note("entries", "", f"{len(written)} written" if written else "none written: it cannot resume")
+            self._note("waits", "", "for each answer" if written else "nothing to wait for")
+            if not isinstance(ended, Result | Error):
+                self._note("result", f"instead of an end came {_named(ended, program)}", "")
+            else:
+                failed = f"error {ended.cause}: {ended.text}" if isinstance(ended, Error) else ""
+                self._note("result", failed[:_SHOWN], f"{getattr(ended, 'status', '')}: {ended.text}"[:_SHOWN])
+                left = program.leaves(LEAVE_SECONDS)
+                self._note("leaves", "" if left else f"it still ran {LEAVE_SECONDS:.0f} s after its end", "at once")
+            self._note_frames(program)
+            return written if isinstance(ended, Result) else None
+
+    def _second_run(self, tools: "_Tools", written: list[Entry]) -> None:
+        """As after a crash behind the last entry."""
+        if not written:
+            self._note("resumes", "", "it begins anew: no entries")
+            return
+        with _Program(self._argv, self._cwd) as program:
+            program.hear(self._seconds)
+            program.say(self._start(tools, tuple(written)))
+            _more, ended = self._follow(program, [], first_k=len(written), name="resumes")
+            missing = "" if isinstance(ended, Result) else f"instead of a result came {_named(ended, program)}"
+            self._note("resumes", missing, f"behind {len(written)} entries")
+
+    def _urgent_run(self, tools: "_Tools", written: list[Entry]) -> None:
+        if not written or written[0].last:
+            self._note("yields", "", "it has no entry behind which it could")
+            return
+        with _Program(self._argv, self._cwd) as program:
+            program.hear(self._seconds)
+            program.say(self._start(tools))
+            more, ended = self._follow(program, [], yields=True)
+            stopped = isinstance(ended, Result) and len(more) == 1  # or it was done with that entry
+            came = f"{len(more) - 1} more entries" if len(more) > 1 else _named(ended, program)
+            self._note("yields", "" if stopped else f"after yield came {came}", f"with {_named(ended, program)}")
+
+    def _stopped_run(self, tools: "_Tools") -> None:
+        with _Program(self._argv, self._cwd) as program:
+            program.hear(self._seconds)
+            program.say(self._start(tools), Stop(reason="cancelled", deadline_seconds=STOP_SECONDS))
+            left = program.leaves(STOP_SECONDS)
+            self._note("stops", "" if left else f"it still ran {STOP_SECONDS:.0f} s later", "in time")
+
+    def _follow(
+        self, program: "_Program", ponged: list[int], *, first_k: int = 0, yields: bool = False, name: str = "entries"
+    ) -> tuple[list[Entry], object]:
+        """Answer each entry until the end. Returns the entries, and the frame that came last."""
+        written: list[Entry] = []
+        until = time.monotonic() + self._seconds
+        while isinstance(frame := program.hear(until - time.monotonic()), WorkerFrame):
+            if isinstance(frame, Pong):
+                ponged.append(frame.n)
+            if isinstance(frame, Result | Error):
+                return written, frame
+            if not isinstance(frame, Entry):
+                continue
+            k = first_k + len(written)
+            if frame.k != k:
+                self._note(name, f"entry {frame.k} came where {k} was next", "")
+            written.append(frame)
+            if frame.last:
+                continue
+            early = program.next_durable(EAGER_SECONDS)
+            if early is not None:
+                self._note("waits", f"{_named(early, program)} came before its answer", "")
+            program.say(Yield(k=frame.k) if yields else Go(k=frame.k))
+        return written, frame
+
+    def _note_frames(self, program: "_Program") -> None:
+        self._note("frames", program.wrong, "each line is one")
+
+    def _start(self, tools: "_Tools", entries: tuple[Entry, ...] = ()) -> Start:
+        return Start(
+            instruction="i1",
+            attempt=f"i1-{2 if entries else 1}",
+            epoch=2 if entries else 1,
+            agent="checked",
+            space="dm:checked",
+            backend="exec",
+            model="",
+            provider=None,
+            system="",
+            messages=(),
+            message=self._message,
+            entries=entries,
+            limits=Limits(),
+            mcp=McpAddress(url=tools.url),
+            token=TOKEN,
+            cwd=self._cwd,
+            env={},
+            idempotency_key="check",
+            source_text=self._message,
+            interrupted=bool(entries),
+            attempt_dir=tools.folder,
+        )
+
+
+class _Timeout:
+    """Nothing came in time."""
+
+
+class _Gone:
+    """It has left, or closed its standard output."""
+
+
+def _named(frame: object, program: "_Program") -> str:
+    """What came, in words; with what it complained where it went."""
+    if isinstance(frame, _Timeout):
+        return "nothing in time"
+    if isinstance(frame, _Gone):
+        said = program.complaint()
+        return f"its end (exit code {program.code()}){f', after: {said}' if said else ''}"
+    if isinstance(frame, Result):
+        return f"result {frame.status}"
+    return type(frame).__name__.lower()
+
+
+class _Program:
+    """One run of the program, in a session of its own, whose processes all end with the block."""
+
+    def __init__(self, argv: Sequence[str], cwd: str) -> None:
+        self.wrong = ""
+        """The first line that is no frame, and why."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the program)
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                cwd=cwd,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._errors.close()
+            raise
+        self._frames: queue.Queue[object] = queue.Queue()
+        self._kept: list[object] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        """Nothing more to do."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End all of it."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._reader.join(LEAVE_SECONDS)
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
+
+    def say(self, *frames: KernelFrame) -> None:
+        """Write frames; to who has gone, nothing."""
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.write(b"".join(msgspec.json.encode(frame) + b"\n" for frame in frames))
+            self._process.stdin.flush()
+
+    def hear(self, seconds: float) -> object:
+        """The next frame that it wrote, or what there is in place of one."""
+        if self._kept:
+            return self._kept.pop(0)
+        try:
+            return self._frames.get(timeout=max(seconds, 0.0))
+        except queue.Empty:
+            return _Timeout()
+
+    def next_durable(self, seconds: float) -> object:
+        """What it writes within ``seconds`` that has to wait for an answer; None: nothing. It is heard later."""
+        until = time.monotonic() + seconds
+        while not isinstance(frame := self._later(until), _Timeout):
+            self._kept.append(frame)
+            if isinstance(frame, Entry | Result | Error | _Gone):
+                return frame
+        return None
+
+    def _later(self, until: float) -> object:
+        try:
+            return self._frames.get(timeout=max(until - time.monotonic(), 0.0))
+        except queue.Empty:
+            return _Timeout()
+
+    def leaves(self, seconds: float) -> bool:
+        """Return whether it has left within ``seconds``."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return self._process.returncode is not None
+
+    def code(self) -> int | None:
+        """Its exit code, once it is known."""
+        self.leaves(LEAVE_SECONDS)
+        return self._process.returncode
+
+    def complaint(self) -> str:
+        """The last line of its standard error."""
+        size = self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, size - LINE_BYTES))
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1][:_SHOWN] if lines else ""
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        while line := self._process.stdout.readline(LINE_BYTES + 1):
+            try:
+                if len(line) > LINE_BYTES:
+                    raise ValueError("it is longer than 1 MiB")
+                if not line.strip():
+                    continue
+                if msgspec.json.decode(line, type=_Tagged).t in _KINDS:
+                    self._frames.put(msgspec.json.decode(line, type=WorkerFrame))
+            except ValueError as error:
+                shown = line[:60].decode("utf-8", "replace").strip()
+                self.wrong = self.wrong or f"{shown!r} is no frame: {error}"[:_SHOWN]
+        self._frames.put(_Gone())
+
+
+class _Tagged(msgspec.Struct):
+    t: str
+
+
+class _Tools:
+    """A stub of the kernel's tools: MCP over HTTP on the loopback, which says of every call that it is done."""
+
+    def __init__(self) -> None:
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _ToolsHandler)
+        self._temporary = tempfile.TemporaryDirectory()
+        self.folder = self._temporary.name
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/mcp"
+
+    def __enter__(self) -> Self:
+        """Serve from now on."""
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Serve no more."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._temporary.cleanup()
+
+
+def _answer(request: dict[str, Any]) -> dict[str, Any]:
+    match request.get("method"):
+        case "initialize":
+            version = request.get("params", {}).get("protocolVersion", "2025-06-18")
+            server = {"name": "agent-worker", "version": "check"}
+            return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
+        case "tools/list":
+            names: Iterable[str] = ("channel_send", "channel_read", "ask_agent")
+            return {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in names]}
+        case "tools/call":
+            return {"content": [{"type": "text", "text": "{}"}], "structuredContent": {}, "isError": False}
+        case _:
+            return {}
+
+
+class _ToolsHandler(BaseHTTPRequestHandler):
+    """Answers POST with the token that the start frame has; nothing else."""
+
+    def do_POST(self) -> None:
+        """Answer one message."""
+        size = min(int(self.headers.get("content-length") or 0), LINE_BYTES)
+        body = self.rfile.read(size)
+        status, answer = 401, b"{}"
+        if self.headers.get("authorization") == f"Bearer {TOKEN}":
+            try:
+                request = json.loads(body)
+            except ValueError:
+                request = {}
+            asked = isinstance(request, dict) and request.get("id") is not None
+            status = 200 if asked else 202
+            document = {"jsonrpc": "2.0", "id": request["id"], "result": _answer(request)} if asked else {}
+            answer = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: standard error is the user's."""

@@ -1,0 +1,41 @@
+"""Agents of the user: files in ``~/.agents`` are agents of every project, unless it has one of that name."""
+
+import json
+
+from tests.project import Project
+
+CAROL = "backend: mock\nmock: [{ text: %s }]\n"
+
+
+def test_an_agent_of_the_user_is_in_every_project_that_has_none_of_its_name(project: Project) -> None:
+    """ls, info and validate name its file, with a kernel and without; an edit counts, and the project's file wins."""
+    users = project.home / ".agents"
+    users.mkdir(parents=True)
+    (users / "carol.yaml").write_text(CAROL % "from home")
+    (users / "dave.yaml").write_text("backend: mock\nmockery: []\n")
+    project.agent("bob", "text: from here")
+    for _ in ("without a kernel", "with one"):
+        rows = {one["name"]: one["file"] for one in json.loads(project.awk("agent", "list", "--json").out)["agents"]}
+        files = {"bob": ".agents/bob.yaml", "carol": "~/.agents/carol.yaml", "dave": "~/.agents/dave.yaml"}
+        assert rows.items() <= files.items() and rows.keys() >= {"bob", "carol"}
+        assert json.loads(project.awk("agent", "info", "carol", "--json").out)["file"] == "~/.agents/carol.yaml"
+        assert project.awk("send", "carol", "hi", "--wait").out == "from home\n"
+    checked = project.awk("validate")
+    assert (checked.code, "~/.agents/dave.yaml" in checked.out) == (78, True)
+    assert "mockery" in checked.out + checked.err
+    assert project.awk("validate", "carol").out.split() == ["ok", "~/.agents/carol.yaml"]
+    assert json.loads(project.awk("config", "carol", "--json").out)["path"] == "~/.agents/carol.yaml"
+    (users / "carol.yaml").write_text(CAROL % "from home again")
+    assert project.awk("send", "carol", "hi", "--wait").out == "from home again\n"
+    project.agent("carol", "text: from the project")
+    assert project.awk("send", "carol", "hi", "--wait").out == "from the project\n"
+    (project.root / ".agents/carol.yaml").unlink()
+    assert project.awk("send", "carol", "hi", "--wait").out == "from home again\n"
+
+
+def test_what_an_agent_of_the_user_runs_is_asked_about_in_each_project(project: Project) -> None:
+    """Its words may lead to files of the project, which somebody else wrote."""
+    (project.home / ".agents").mkdir(parents=True)
+    (project.home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ shell: ./build.sh }, { text: built }]\n")
+    refused = project.awk("send", "carol", "go", "--wait")
+    assert (refused.code, "carol runs: ./build.sh" in refused.err) == (7, True)

@@ -1,0 +1,186 @@
+"""People as agents: what they are asked waits without a process, and what they say is the reply, once."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kernel.rule.draft import Author, Draft, MemberSpec
+from kernel.store import instructions
+from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.needs import snapshot
+from kernel.store.transitions.append import append
+from kernel.store.transitions.clock_correction import HostClock, correct_clock
+from kernel.store.transitions.close import answer_for
+from kernel.store.transitions.due import apply_due, next_due_ms
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.recovery import recover
+from kernel.store.transitions.requeue import Requeue, requeue
+from kernel.store.transitions.steering import pause_workflow, resume_workflow
+from protocol.errors import Refused
+from protocol.message import TEXT_LIMIT_BYTES
+from protocol.names import AgentKey, InstructionId
+from tests.kernel.store.running_store import Store, open_store, token_hash
+
+DAY_MS = 86_400_000
+PATIENCE_MS = 10**12
+"""No queue is starved in these tests."""
+
+
+def file(name: str, backend: str = "human", answer_seconds: float | None = None) -> AgentSpec:
+    definition = {"name": name, "backend": backend, "timeouts": {"answer": answer_seconds}}
+    return AgentSpec(key=AgentKey(name), origin="file", definition=msgspec.json.encode(definition))
+
+
+def as_member(name: str, backend: str | None = None) -> MemberSpec:
+    return MemberSpec(name=name, key=AgentKey(name), origin="file", runs_as=backend)
+
+
+def questions(store: Store) -> list[str]:
+    return [one.id for one in store.reader.now(snapshot, store.clock.now_ms).questions]
+
+
+def status(store: Store, instruction: str) -> tuple[str, str | None]:
+    found = store.reader.now(instructions.standing, int(instruction[1:]))
+    assert found is not None
+    return found.state, found.waits_for
+
+
+@pytest.mark.promise("P55")
+async def test_a_person_answers_after_a_day_and_two_restarts_and_nobody_held_a_process(tmp_path: Path) -> None:
+    """What waits is a row. There never is an attempt, so nothing can have been running for it."""
+    place = str(tmp_path / "store.db")
+    async with open_store(place) as store:
+        await store.writer.commit(put_agents, [file("carol"), file("bob", "mock")])
+        await store.workflow(as_member("carol"), as_member("bob"), kickoff="@carol may we ship?")
+        assert status(store, "i1") == ("waiting", "person")
+        begun = store.clock.now_ms
+    for days in (0.5, 1):
+        async with open_store(place) as store:
+            store.clock.now_ms = begun + int(days * DAY_MS)
+            await store.writer.commit(recover)
+            await store.writer.commit(apply_due, PATIENCE_MS)
+            assert questions(store) == ["i1"]
+            assert store.reader.now(instructions.ready, store.clock.now_ms, 10) == ()
+            assert await store.writer.commit(lease, "i1", token_hash("i1", 1)) is None
+            if days == 1:
+                await store.writer.commit(answer_for, "i1", "Yes. @bob ship it")
+                assert status(store, "i1") == ("done", None)
+                assert questions(store) == []
+                assert (await store.take("i2")).text.endswith("@bob ship it")  # a reply as any other: it is routed
+                assert store.reader.now(lambda conn: conn.execute("SELECT count(*) FROM attempts").get) == 1
+
+
+@pytest.mark.promise("P55")
+@pytest.mark.parametrize(
+    ("instruction", "text", "code", "words"),
+    [
+        ("i1", "again", "conflict", "i1 has ended: done"),
+        ("i2", "I do it for her", "conflict", "i2 of alice waits for no answer of a person"),
+        ("i9", "hello", "not_found", "there is no instruction 'i9'"),
+        ("i3", "x" * (TEXT_LIMIT_BYTES + 1), "too_large", "an answer can have at most"),
+    ],
+)
+async def test_an_answer_is_taken_once_and_only_where_a_person_is_asked(
+    store: Store, instruction: str, text: str, code: str, words: str
+) -> None:
+    """Nobody speaks for a model, and nobody twice."""
+    await store.agents("alice")
+    await store.writer.commit(put_agents, [file("carol")])
+    for name in ("carol", "alice", "carol"):
+        await store.said(f"dm:{name}", "may we ship?")
+    await store.writer.commit(answer_for, "i1", "yes")
+    with pytest.raises(Refused) as refused:
+        await store.writer.commit(answer_for, instruction, text)
+    assert refused.value.code == code
+    assert words in refused.value.text
+    assert questions(store) == ["i3"]
+
+
+@pytest.mark.promise("P55")
+async def test_whoever_asked_a_person_goes_on_with_the_answer(store: Store) -> None:
+    """``ask_agent`` waits for a colleague, whatever that is made of."""
+    await store.agents("alice")
+    await store.writer.commit(put_agents, [file("carol")])
+    space = await store.workflow(as_member("alice"), as_member("carol"), kickoff="@alice ask carol")
+    await store.take("i1")
+    question = Draft(
+        kind="said",
+        space=space,
+        sender="alice",
+        text="may we ship?",
+        to=("carol",),
+        author=Author(InstructionId("i1"), 1),
+        asks=True,
+    )
+    await store.writer.commit(append, question)
+    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+    stands = store.reader.now(instructions.of, ["i1"], store.clock.now_ms)[InstructionId("i1")]
+    assert (stands.kind, stands.reason) == ("person", "person")
+    await store.writer.commit(answer_for, "i2", "not today")
+    assert status(store, "i1") == ("queued", None)
+
+
+@pytest.mark.promise("P55")
+async def test_what_a_person_has_not_answered_in_time_is_incomplete(store: Store) -> None:
+    """At its time and not before, also where the machine's clock was set while nobody looked."""
+    await store.writer.commit(put_agents, [file("carol", answer_seconds=60)])
+    machine = HostClock("boot", 0)
+    await store.writer.commit(recover, machine=machine)
+    await store.said("dm:carol", "may we ship?")
+    assert store.reader.now(next_due_ms, PATIENCE_MS) == store.clock.now_ms + 60_000
+    store.clock.now_ms += DAY_MS
+    await store.writer.commit(correct_clock, HostClock("boot", DAY_MS))
+    await store.writer.commit(apply_due, PATIENCE_MS)
+    assert status(store, "i1") == ("waiting", "person")
+    store.clock.now_ms += 60_000
+    await store.writer.commit(apply_due, PATIENCE_MS)
+    assert status(store, "i1") == ("incomplete", None)
+    assert store.reader.now(next_due_ms, PATIENCE_MS) is None
+    with pytest.raises(Refused, match=r"i1 has ended: incomplete \(total_timeout\)"):
+        await store.writer.commit(answer_for, "i1", "too late")
+
+
+@pytest.mark.parametrize(
+    ("file_says", "workflow_says", "waits"),
+    [
+        ("human", None, True),
+        ("human", "mock", False),
+        ("mock", "human", True),
+    ],
+)
+async def test_a_workflow_may_have_a_script_in_a_persons_place_or_a_person_in_a_scripts(
+    store: Store, file_says: str, workflow_says: str | None, waits: bool
+) -> None:
+    """What a member is there decides, and what its file says elsewhere."""
+    await store.writer.commit(put_agents, [file("carol", file_says)])
+    await store.workflow(as_member("carol", workflow_says), kickoff="@carol may we ship?")
+    await store.said("dm:carol", "may we ship?")
+    expected = {True: ("waiting", "person"), False: ("queued", None)}
+    assert status(store, "i1") == expected[waits]
+    assert status(store, "i2") == expected[file_says == "human"]
+
+
+async def test_what_waits_follows_the_file_when_a_person_takes_over_or_leaves(store: Store) -> None:
+    """An edit counts for what is there already."""
+    await store.writer.commit(put_agents, [file("carol", "mock")])
+    await store.said("dm:carol", "may we ship?")
+    await store.writer.commit(put_agents, [file("carol")])
+    assert status(store, "i1") == ("waiting", "person")
+    await store.writer.commit(put_agents, [file("carol", "mock")])
+    assert status(store, "i1") == ("queued", None)
+    await store.take("i1")
+    await store.writer.commit(put_agents, [file("carol")])
+    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+    assert questions(store) == ["i1"]
+
+
+async def test_a_person_in_a_paused_workflow_is_asked_once_it_goes_on(store: Store) -> None:
+    """The pause comes first, the person after it."""
+    await store.writer.commit(put_agents, [file("carol")])
+    space = await store.workflow(as_member("carol"))
+    await store.writer.commit(pause_workflow, space)
+    await store.said(space, "@carol may we ship?")
+    assert status(store, "i1") == ("waiting", "paused")
+    await store.writer.commit(resume_workflow, space)
+    assert status(store, "i1") == ("waiting", "person")
