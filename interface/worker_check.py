@@ -1,4 +1,4 @@
-"""Whether a program speaks the worker protocol (contracts 6): it is run as a kernel would run it, and watched.
+"""Checks that a program speaks the worker protocol (contracts 6): it is run as a kernel would run it, and watched.
 
 Four times: to its end; once more with the entries of the first run, as after a crash; with another piece of work that
 is more urgent; and told to stop. A stub stands where the kernel's tools are. Nothing is kept, and no kernel is asked.
@@ -222,7 +222,7 @@ class _Gone:
 
 
 def _named(frame: object, program: "_Program") -> str:
-    """What came, in words; with what it complained where it went."""
+    """The frame that came, in words; with what it complained where it went."""
     if isinstance(frame, _Timeout):
         return "nothing in time"
     if isinstance(frame, _Gone):
@@ -289,7 +289,7 @@ class _Program:
             return _Timeout()
 
     def next_durable(self, seconds: float) -> object:
-        """What it writes within ``seconds`` that has to wait for an answer; None: nothing. It is heard later."""
+        """The frame that it writes within ``seconds`` that has to wait for an answer; None: none. It comes later."""
         until = time.monotonic() + seconds
         while not isinstance(frame := self._later(until), _Timeout):
             self._kept.append(frame)

@@ -1,4 +1,4 @@
-"""What an agent keeps, ranked for a query, as tools and routes answer it; and the bounds of such questions."""
+"""The entries that an agent keeps, ranked for a query, as tools and routes answer; and the bounds of such questions."""
 
 from collections.abc import Callable
 from typing import Final

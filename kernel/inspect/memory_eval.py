@@ -1,5 +1,6 @@
-"""What is found in conversations that a file of questions brings along: by the index and the ranking that agents
-search with."""
+"""Measures what is found in conversations that a file of questions brings along.
+
+By the index and the ranking that agents search with."""
 
 import msgspec
 

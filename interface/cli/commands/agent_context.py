@@ -244,7 +244,7 @@ def run_reindex(context: Context) -> int:
 
 
 def reindexed_lines(body: bytes, screen: Screen) -> list[str]:
-    """How much is in it."""
+    """The size of the index, a line an agent."""
     del screen
     done = msgspec.json.decode(body, type=Reindexed)
     whose = f"of {done.agents} agents" if done.agent is None else f"of {one_line(done.agent)}"

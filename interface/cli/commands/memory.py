@@ -57,7 +57,7 @@ def run_eval(context: Context) -> int:
 
 
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
-    """What the agent finds in its history, by the running kernel."""
+    """The report of what the agent finds in its history, asked of the running kernel."""
     client = context.kernel()
     outcomes: list[Outcome] = []
     for question in asked.questions:

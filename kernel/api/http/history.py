@@ -1,4 +1,4 @@
-"""What an agent said, was told, did and keeps, as people search and read it; and the index of it made anew."""
+"""An agent's history and memory as people search and read them; and the index of it made anew."""
 
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
