@@ -32,7 +32,7 @@ def test_a_signed_request_is_worked_on_and_its_end_is_told(project: Project) -> 
             self.end_headers()
             told.set()
 
-        def log_message(self, *_args: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             """Say nothing."""
 
     server = HTTPServer(("127.0.0.1", 0), Receiver)

@@ -143,6 +143,11 @@ PROJECT: Final[Special] = {
         [{}, {"mine": {"base_url": "https://example.invalid/v1", "api_key": "$KEY", "dialect": "anthropic"}}]
     ),
     ("ProjectDefinition", "tools"): st.sampled_from([{}, {"lint": {"description": "Lints.", "command": ["lint"]}}]),
+    ("IncomingHook", "to"): st.sampled_from(["alice", "@review:pr-1", "alice@review"]),
+    ("IncomingHook", "secret"): st.just("$HOOK_SECRET"),
+    ("ProjectDefinition", "webhooks"): st.sampled_from(
+        [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
+    ),
     ("ProjectWorkspace", "base"): st.just("out/"),
     ("ProjectLimits", "per_provider"): st.one_of(st.integers(1, 9), st.just({"openai": 2})),
 }
