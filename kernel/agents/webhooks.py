@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from kernel.agents.definition import place_at
-from kernel.policy.webhooks import SECRET_PREFIX, key_of
+from kernel.policy.webhooks import LEAST_KEY_BYTES, SECRET_PREFIX, key_of
 from kernel.source.diagnostics import Diagnostics, suggest
 from kernel.source.yaml_tree import MapNode
 from protocol.events import DURABLE
@@ -50,7 +50,10 @@ def signing_key(secret: str, environ: Mapping[str, str]) -> bytes | str:
     value = environ.get(secret[1:])
     if value is None:
         return f"{secret} is not in the environment of the kernel"
-    return key_of(value) or f"{secret} is no secret of Standard Webhooks: {SECRET_PREFIX} and base64, 24 bytes or more"
+    return (
+        key_of(value)
+        or f"{secret} is no secret of Standard Webhooks: {SECRET_PREFIX} and base64, {LEAST_KEY_BYTES} bytes or more"
+    )
 
 
 def check_hooks(definition: ProjectDefinition, node: MapNode, problems: Diagnostics) -> None:

@@ -20,6 +20,8 @@ from protocol.names import message_id
 TOLERANCE_SECONDS: Final = 300
 """A request that was signed longer ago, or so far ahead, does not count: who recorded it cannot send it again."""
 SECRET_PREFIX: Final = "whsec_"
+LEAST_KEY_BYTES: Final = 24
+"""As Standard Webhooks has it: a shorter one could be guessed from one request that somebody recorded."""
 _VERSION: Final = "v1,"
 _MOST_SIGNATURES: Final = 16
 _ID: Final = re.compile(r"[\x21-\x7e]{1,200}", re.ASCII)
@@ -41,7 +43,7 @@ def key_of(secret: str) -> bytes | None:
         key = base64.b64decode(secret.strip().removeprefix(SECRET_PREFIX), validate=True)
     except (binascii.Error, ValueError):
         return None
-    return key or None
+    return key if len(key) >= LEAST_KEY_BYTES else None
 
 
 def signature_of(key: bytes, id: str, timestamp: str, body: bytes) -> str:

@@ -39,7 +39,10 @@ def test_a_secret_is_base64_with_or_without_its_prefix() -> None:
     """What is not is no secret, and least of all an empty one."""
     assert key_of(SECRET) == key_of(SECRET.removeprefix("whsec_")) == key_of(f"{SECRET}\n")
     assert len(KEY) == 24
-    assert [key_of(one) for one in ("", "whsec_", "hunter2", "whsec_not base64!", "ünsinn")] == [None] * 5
+    short = f"whsec_{base64.b64encode(bytes(23)).decode()}"
+    assert [key_of(one) for one in ("", "whsec_", "hunter2", "whsec_not base64!", "ünsinn", "abcd", short)] == [
+        None
+    ] * 7
 
 
 @pytest.mark.promise("P59")
