@@ -22,6 +22,7 @@ from protocol.agent import (
 )
 from protocol.budget import AgentBudget, RunBudget
 from protocol.project import WorkspaceProvider
+from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 
@@ -229,6 +230,10 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
     tasks: tuple[TaskSpec, ...] = ()
     """What is to be done, as a graph: the same list that an agent plans with ``team_task_plan``. A task with ``for``
     becomes work of that agent once all that it needs is done. In titles, texts and checks nothing is replaced."""
+
+    rules: tuple[RuleSpec, ...] = ()
+    """What follows from what: ``when`` a message comes or work ends, ``then`` assign, say, ask, vote or invoke. In
+    their texts ``${{ message.text }}`` and the like are replaced then, and no variable of the workflow."""
 
     deliver: Deliver | None = None
     """With ``workspace: {git: worktree}``: merge what the agents did once a run has ended."""

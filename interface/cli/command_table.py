@@ -55,6 +55,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("approve", "let a tool be called that waits for your approval", "Steer", file="approvals"),
     Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="approvals"),
     Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer"),
+    Command("rule", "see what follows from what, define rules, and try them on runs", "Steer"),
     Command("task", "see what is to be done, add to it, and say what is done", "Steer"),
     Command("doc", "read and write the documents that agents share", "Steer"),
     Command("cancel", "take instructions back", "Steer", file="steer"),

@@ -36,7 +36,7 @@ from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow, wor
 from kernel.workflows.members import Member, effective
 from kernel.workflows.output_schema import check_output
 from kernel.workflows.variables import check_params, check_texts, text_defaults
-from kernel.workflows.workspace import check_deliver, check_tasks, check_workspace
+from kernel.workflows.workspace import check_deliver, check_rules, check_tasks, check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
 from protocol.errors import Refused
@@ -232,6 +232,7 @@ class _Reading:
             check_verdict(definition, node, self._problems)
             check_deliver(definition, node, self._problems)
             check_tasks(definition, node, self._problems)
+            check_rules(definition, node, self._problems)
 
     def _name(self, node: Node) -> str:
         own = node.get("name") if isinstance(node, MapNode) else None

@@ -168,6 +168,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "choice": _choices,
     "resource": _ids("/resources", "resources"),
     "task": _tasks,
+    "rule": _in_workspaces("rules", "name"),
     "document": _in_workspaces("documents", "file"),
     "suggestion": _in_workspaces("suggestions?state=open", "id"),
     "run": _runs,

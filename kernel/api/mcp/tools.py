@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from kernel.api.mcp import approvals, documents, messaging, resources, tasks, trees, voting
+from kernel.api.mcp import approvals, documents, messaging, resources, rules, tasks, trees, voting
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
 from kernel.store.transitions.threads import ASK_AGENT
@@ -251,6 +251,31 @@ _ROWS: Final = (
         asks=tasks.TaskSplitArguments,
         gives=tasks.TaskPlanResult,
         handler=tasks.team_task_split,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="proposal_list",
+        description="List the rules of your workspace: what follows from what, by whom, and whether it is on.",
+        asks=rules.ProposalListArguments,
+        gives=rules.ProposalListResult,
+        handler=rules.proposal_list,
+    ),
+    Tool(
+        name="proposal_define",
+        description="Define a rule of your workspace, or your rule anew: when this comes, then do that. Never code.",
+        asks=rules.ProposalDefineArguments,
+        gives=rules.ProposalDefineResult,
+        handler=rules.proposal_define,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="proposal_invoke",
+        description="Have a rule of your workspace do what it says, with parameters.",
+        asks=rules.ProposalInvokeArguments,
+        gives=rules.ProposalInvokeResult,
+        handler=rules.proposal_invoke,
         mutating=True,
         idempotent=False,
     ),
