@@ -68,7 +68,7 @@ def evaluate(first: Fact, rules: Table, view: View, sink: Sink) -> None:
             # What a rule of the workspace asks for in vain must not undo what somebody else said.
             text = f"[RULE:{fact.draft.chain.rule}] not done: {refused.text}"
             note = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
-            waiting.append((Fact(note, hops=fact.hops, at_ms=fact.at_ms), depth + 1))
+            sink.record(Fact(note, hops=fact.hops, at_ms=fact.at_ms), ())
 
 
 def _following(draft: Draft, fact: Fact) -> Fact:

@@ -47,7 +47,7 @@ from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 _REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
 
-_WORKFLOW_KEYS: Final = ("rules", "guard")
+_WORKFLOW_KEYS: Final = ("guard",)
 _REF_OWN: Final = (
     "soul",
     "context",

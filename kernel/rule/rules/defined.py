@@ -88,17 +88,17 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
     effects: list[Effect] = (
         [WriteRow(CountFirings(rules=tuple(one.number for one in done.fired)))] if done.fired else []
     )
-    notes = [(one.rule, one.why) for one in done.notes]
+    notes = {one.rule: one.why for one in done.notes}
     for step in done.steps:
         rule = step.rule
         why = may(step, view.member(fact.draft.space, rule.author) == rule.author_key)
         if why is not None:
-            notes.append((rule.spec.name, why))
+            notes.setdefault(rule.spec.name, why)
             continue
         speaker = None if rule.author_key is None else AgentKey(rule.author_key)
         link = RuleChain(rule=rule.spec.name, depth=depth + 1, fuel=max(share, 0), speaker=speaker)
         effects += _done(fact, step, link, view)
-    return (*effects, *(_note(fact, name, why) for name, why in dict(reversed(notes)).items()))
+    return (*effects, *(_note(fact, name, why) for name, why in notes.items()))
 
 
 def _note(fact: Fact, rule: str, why: str) -> Effect:

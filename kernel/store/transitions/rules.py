@@ -121,6 +121,8 @@ def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: C
     wrong = rule_fault(spec, members, scopes)
     if wrong is not None:
         raise Refused("bad_request", *wrong)
+    if who.held is not None and any(who.name in (one.assign, one.ask) for one in spec.then):
+        raise Refused("forbidden", f"{who.name} cannot give itself work", "go on with it now, or ask a colleague")
     owner = rules.author_of(tx.conn, space, spec.name)
     if owner is None and rules.count(tx.conn, space) >= RULES_LIMIT:
         raise Refused("conflict", f"{place_of(space)} has {RULES_LIMIT} rules already", "define one of them anew")

@@ -80,6 +80,7 @@ def table() -> Iterator[Table]:
 
 
 def test_what_is_said_is_answered_with_work_that_quotes_it(table: Table) -> None:
+    """From whom, what is in it, and its groups; whom it names by a variable is not woken."""
     when = {"said": {"from": "alice", "matches": r"CHANGES (\w+)"}}
     table.define(
         name="fix", when=when, then=[{"assign": "bob", "message": "${{ match.1 }}: ${{ message.text }} @carol"}]
@@ -91,6 +92,7 @@ def test_what_is_said_is_answered_with_work_that_quotes_it(table: Table) -> None
 
 
 def test_what_a_variable_brings_in_wakes_nobody(table: Table) -> None:
+    """Only the rule itself mentions."""
     table.define(name="echo", when={"said": {"from": "user"}}, then=[{"say": "@bob heard: ${{ message.text }}"}])
     assert table.given("wake carol and everybody") == ["bob"]
     table.define(name="echo", when={"said": {"from": "alice"}}, then=[{"say": "heard: ${{ message.text }}"}])
@@ -98,6 +100,7 @@ def test_what_a_variable_brings_in_wakes_nobody(table: Table) -> None:
 
 
 def test_the_end_of_work_hands_over_in_the_short_form(table: Table) -> None:
+    """`on: done` stands for `when:` and `then:`."""
     made = table.define(**{"on": "done", "from": "alice", "assign": "carol"})
     assert (made.name, made.version) == ("alice-done-carol", 1)
     before = int(table.conn.execute(NEWEST_WORK).get)
@@ -106,6 +109,7 @@ def test_the_end_of_work_hands_over_in_the_short_form(table: Table) -> None:
 
 
 def test_a_definition_is_in_force_from_the_next_message_on(table: Table) -> None:
+    """Versions count, and a rule that is switched off does nothing."""
     rule: dict[str, Any] = {"name": "greet", "when": {"said": {"from": "user"}}}
     assert table.define(**rule, then=[{"say": "one"}]).version == 1
     assert table.texts("hello") == ["one"]
@@ -117,6 +121,7 @@ def test_a_definition_is_in_force_from_the_next_message_on(table: Table) -> None
 
 
 def test_only_its_author_or_a_person_defines_a_rule_anew(table: Table) -> None:
+    """By its name."""
     table.define("alice", name="mine", then=[{"say": "hi"}])
     with pytest.raises(Refused, match="alice's") as refused:
         table.define("bob", name="mine", then=[{"say": "ho"}])
@@ -126,6 +131,7 @@ def test_only_its_author_or_a_person_defines_a_rule_anew(table: Table) -> None:
 
 
 def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
+    """One hop further than what it answers."""
     table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi @bob"}])
     ((kind, sender, text, hops),) = table.say("hello")
     assert (kind, sender, text, hops) == ("said", "alice", "hi @bob", 1)
@@ -142,6 +148,7 @@ def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
     ],
 )
 def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action: dict[str, Any], scope: str) -> None:
+    """Each action has a scope."""
     author = table.workspace.author("alice")
     rule = spec(name="more", then=[action])
     with pytest.raises(Refused, match=scope):
@@ -151,6 +158,7 @@ def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action
 
 @pytest.mark.promise("P54")
 def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
+    """It is asked for at each use, and told."""
     table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi"}])
     table.conn.execute("DELETE FROM members WHERE name = 'alice'")
     (told,) = table.texts("hello")
@@ -169,6 +177,7 @@ def test_rules_that_answer_each_other_end(table: Table) -> None:
 
 
 def test_a_rule_that_invokes_itself_ends(table: Table) -> None:
+    """Depth bounds it, and it is told once."""
     table.define(name="again", when={"said": {"from": "user"}}, then=[{"say": "x"}, {"invoke": "again"}])
     said = table.texts("go")
     assert said.count("x") == DEPTH
@@ -176,6 +185,7 @@ def test_a_rule_that_invokes_itself_ends(table: Table) -> None:
 
 
 def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
+    """By another rule, or by somebody."""
     table.define(
         name="sub",
         params={"who": "string", "count": "integer?"},
@@ -197,6 +207,7 @@ def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
 
 
 def test_a_rule_that_requires_a_grant_waits_for_it_in_needs(table: Table) -> None:
+    """With what it would do, and commands that settle it."""
     when = {"said": {"from": "alice", "matches": "deploy"}}
     table.define(
         name="deploy", when=when, requires={"grants": 1, "from": ["user"]}, then=[{"assign": "bob", "message": "go"}]
@@ -213,6 +224,7 @@ def test_a_rule_that_requires_a_grant_waits_for_it_in_needs(table: Table) -> Non
 
 @pytest.mark.parametrize("switched_off", [True, False])
 def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Table, *, switched_off: bool) -> None:
+    """And the channel is told."""
     table.define(
         name="deploy",
         when={"said": {"from": "alice"}},
@@ -230,6 +242,7 @@ def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Tabl
 
 
 def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
+    """`awk clear` removes them."""
     table.define(name="secret", then=[{"say": "the words"}])
     table.workspace.commit(stop_workflow, SPACE, "done", 0)
     table.workspace.commit(clear, SPACE)
