@@ -121,8 +121,9 @@ def configure_add(parser: argparse.ArgumentParser) -> None:
 
 def run_add(context: Context) -> int:
     """Define each of its rules, in their order."""
+    wanted = rules_of(context.args.file)
     client, path = context.kernel(), _path(context)
-    made = [json.loads(client.post(path, {"rule": rule}, key=new_key())) for rule in rules_of(context.args.file)]
+    made = [json.loads(client.post(path, {"rule": rule}, key=new_key())) for rule in wanted]
     return context.answer(_document(made), _changed_lines)
 
 
@@ -176,7 +177,7 @@ def trial_lines(body: bytes, screen: Screen) -> list[str]:
     lines: list[str] = []
     for one in trial.firings:
         lines.append(screen.style(one_line(f"m{one.seq} {one.kind} from {one.sender}: {one.text}"), "bold"))
-        lines += [one_line(f"  would {would}") for would in one.would]
+        lines += ["  " + one_line(f"would {would}") for would in one.would]
     if trial.total > len(trial.firings):
         lines.append(f"… and {trial.total - len(trial.firings)} more messages")
     lines.append(one_line(f"{trial.rule}: set off by {trial.total} of {trial.messages} messages; nothing was done"))
