@@ -121,7 +121,7 @@ class RuleVote(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Most votes win (``plurality``), more than half of them (``majority``), or all are alike (``unanimous``)."""
     quorum: Annotated[int, msgspec.Meta(ge=1, le=256)] | None = None
     """So many members have to vote; all of them unless given."""
-    timeout_seconds: Seconds | None = None
+    open_seconds: Seconds | None = None
     """It ends then in any case."""
 
 

@@ -11,7 +11,8 @@ import msgspec
 
 from kernel.agents.definition import place_at
 from kernel.policy.documents import check_file
-from kernel.policy.rules import normal, rule_fault
+from kernel.policy.rule_check import rule_fault
+from kernel.policy.rules import normal
 from kernel.policy.tasks import find_cycle, plan_fault
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path

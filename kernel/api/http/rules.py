@@ -7,7 +7,8 @@ from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_asked
 from kernel.api.http.spaces import known_space
 from kernel.api.responses import Response
-from kernel.policy.rules import normal, rule_fault
+from kernel.policy.rule_check import rule_fault
+from kernel.policy.rules import normal
 from kernel.store import agents, rules
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import rules as transitions

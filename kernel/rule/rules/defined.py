@@ -10,7 +10,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from kernel.policy import rules as policy
-from kernel.policy.rules import FUEL, Done, Occasion, Step, Trigger, described, may, terms_of, trigger_of
+from kernel.policy.rules import (
+    FUEL,
+    NEEDED,
+    VERBS,
+    Done,
+    Occasion,
+    Step,
+    Trigger,
+    described,
+    terms_of,
+    trigger_of,
+)
 from kernel.policy.voting import ProposalOpened, with_defaults
 from kernel.rule.draft import (
     Draft,
@@ -99,6 +110,18 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
         link = RuleChain(rule=rule.spec.name, depth=depth + 1, fuel=max(share, 0), speaker=speaker)
         effects += _done(fact, step, link, view)
     return (*effects, *(_note(fact, name, why) for name, why in notes.items()))
+
+
+def may(step: Step, author_is_member: bool) -> str | None:
+    """Return why the author of the rule may not do ``step`` any more; None where it may."""
+    rule = step.rule
+    if rule.author_key is None:
+        return None
+    if not author_is_member:
+        return f"{rule.author}, who defined it, is no member any more"
+    verb = None if step.action is None else next(one for one in VERBS if getattr(step.action, one) is not None)
+    needed = None if verb is None else NEEDED[verb]
+    return None if needed is None or needed in rule.scopes else f"{rule.author} may not do that itself (scope {needed})"
 
 
 def _note(fact: Fact, rule: str, why: str) -> Effect:

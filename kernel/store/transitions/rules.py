@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from kernel.policy.rules import normal, params_fault, rule_fault
+from kernel.policy.rule_check import rule_fault
+from kernel.policy.rules import normal, params_fault
 from kernel.rule.assignment import no_channel, not_running
 from kernel.rule.draft import Author, Draft, RuleDefined, RuleInvoked
 from kernel.store import rules

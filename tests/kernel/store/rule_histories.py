@@ -385,9 +385,8 @@ def trial(seed: int) -> int:
                 one.switch_off,
                 one.restart,
             )
-            steps = (*steps, one.leave)
             for _ in range(STEPS):
-                one.chance.choice((*steps, *((one.finish,) if "alice" in one.plain.members else ())))()
+                one.chance.choice((*steps, one.leave, *((one.finish,) if "alice" in one.plain.members else ())))()
             return one.made
         finally:
             one.workspace.database.close()
