@@ -2,8 +2,8 @@
 
 A rule is data that a file or a member wrote: hostile until kernel.policy.rule_check has read it, bounded when it is
 done. One message and all that rules make of it in its commit may do ``FUEL`` things and go ``DEPTH`` rules deep; so it
-always ends, whatever the rules say of each other. What reaches over a commit, work that answers work, is bounded by the hops
-of its messages. Patterns are for google-re2, whose time grows with the text alone.
+always ends, whatever the rules say of each other. What reaches over a commit, work that answers work, is bounded by the
+hops of its messages. Patterns are for google-re2, whose time grows with the text alone.
 """
 
 import re
