@@ -38,7 +38,7 @@ FUEL: Final = 32
 """Things that rules do about one message, and about what follows from it in the same commit."""
 DEPTH: Final = 8
 """So many rules may answer each other within one commit, or invoke each other."""
-MATCHED_CHARACTERS: Final = 64 * 1024
+MATCHED_CHARACTERS: Final = 16 * 1024
 """Of a text so much is looked at."""
 VALUE_CHARACTERS: Final = 16_000
 """Of what a variable stands for."""
