@@ -109,7 +109,9 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
         speaker = None if rule.author_key is None else AgentKey(rule.author_key)
         link = RuleChain(rule=rule.spec.name, depth=depth + 1, fuel=max(share, 0), speaker=speaker)
         effects += _done(fact, step, link, view)
-    return (*effects, *(_note(fact, name, why) for name, why in notes.items()))
+    # One note, whatever was left out: a note for each rule would make more messages than one commit may have.
+    more = f" (and {len(notes) - 1} more rules)" if len(notes) > 1 else ""
+    return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
 
 
 def may(step: Step, author_is_member: bool) -> str | None:
