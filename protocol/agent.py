@@ -27,9 +27,11 @@ Scope = Literal[
     "memory",
     "ask",
     "feedback",
+    "rules",
 ]
 """Tools of Daemon MCP that an agent is given or not, as a group."""
-SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
+_NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules"})
+SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - _NAMED_ONLY
 """All that ``default`` stands for."""
 ScopeWords = tuple[Literal["default", Scope], ...]
 

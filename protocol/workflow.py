@@ -23,6 +23,7 @@ from protocol.agent import (
 from protocol.budget import AgentBudget, RunBudget
 from protocol.guard import GuardSettings
 from protocol.project import WorkspaceProvider
+from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, Method, TieBreaker
 
@@ -233,6 +234,9 @@ class WorkflowDefinition(_Strict, frozen=True, kw_only=True):
 
     guard: GuardSettings | None = None
     """What looks after the knowledge and the identity of its agents; unset: as the project file says."""
+    rules: tuple[RuleSpec, ...] = ()
+    """What follows from what: ``when`` a message comes or work ends, ``then`` assign, say, ask, vote or invoke. In
+    their texts ``${{ message.text }}`` and the like are replaced then, and no variable of the workflow."""
 
     deliver: Deliver | None = None
     """With ``workspace: {git: worktree}``: merge what the agents did once a run has ended."""

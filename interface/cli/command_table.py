@@ -56,6 +56,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="approvals"),
     Command("answer", "say what an agent says that is a person", "Steer", file="steer"),
     Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer"),
+    Command("rule", "see what follows from what, define rules, and try them on runs", "Steer"),
     Command("task", "see what is to be done, add to it, and say what is done", "Steer"),
     Command("doc", "read and write the documents that agents share", "Steer"),
     Command("cancel", "take instructions back", "Steer", file="steer"),

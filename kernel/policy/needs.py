@@ -271,7 +271,7 @@ def needs_person(one: PendingProposal) -> bool:
     counting = one.counting
     if USER in counting.electors and USER not in one.votes:
         return True
-    if not one.binding:
+    if not one.binding and not counting.grants:
         return False
     stands = tally(counting, one.votes, one.opened_ms)
     missing = counting.electors - one.votes.keys()

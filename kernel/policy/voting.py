@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from protocol.message import USER
 from protocol.names import NameRejected, check_name
 from protocol.text import encode_json
 from protocol.voting import (
@@ -52,6 +53,8 @@ class ProposalState(msgspec.Struct, frozen=True):
     seed: str = ""
     strict: bool = False
     """Nobody wins without the quorum, also once its time is up."""
+    grants: int = 0
+    """Set where a rule of the workspace asks for it: so many have to say yes, and nothing else counts."""
 
 
 class Undecided(msgspec.Struct, frozen=True):
@@ -73,6 +76,8 @@ def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undec
 
     Votes of others than electors count, but nobody waits for them.
     """
+    if ballot.grants:
+        return _granted(ballot, votes, now_ms)
     left = max(ballot.quorum - len(ballot.electors & votes.keys()), 0)
     over = now_ms >= ballot.deadline_ms
     counts = counted(ballot.options, votes)
@@ -89,6 +94,16 @@ def tally(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undec
     if len(ahead) > 1 and ballot.tie_breaker == "creator-decides":
         return Undecided(ahead)
     return _decided(ballot, ahead, "quorum")
+
+
+def _granted(ballot: ProposalState, votes: Mapping[str, str], now_ms: int) -> Undecided | Decided:
+    """As tally, where so many have to agree: a person counts as one of them, and a person's no is the end of it."""
+    agreed = sum(1 for choice in votes.values() if choice == YES)
+    if agreed >= ballot.grants:
+        return Decided(YES, "settled")
+    if votes.get(USER) == NO or agreed + len(ballot.electors - votes.keys()) < ballot.grants:
+        return Decided(NO, "settled")
+    return Decided(None, "deadline") if now_ms >= ballot.deadline_ms else Undecided()
 
 
 def counted(options: tuple[str, ...], votes: Mapping[str, str]) -> dict[str, int]:
@@ -210,6 +225,8 @@ class ProposalOpened(msgspec.Struct, frozen=True, kw_only=True):
     """None: all members."""
     strict: bool = False
     """It decides over the run: nobody wins it without its quorum."""
+    grants: int = 0
+    """A rule waits for so many who say yes."""
 
     @property
     def quorum(self) -> int:

@@ -4,17 +4,19 @@ A draft is a message as someone wants it appended; a fact is a draft whose autho
 what a rule is asked about.
 """
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from kernel.policy.approvals import Decision
 from kernel.policy.voting import ProposalOpened
+from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.errors import Cause, ErrorClass
 from protocol.instruction import Status
 from protocol.message import MessageKind
 from protocol.names import AgentKey, InstructionId
+from protocol.rules import RuleSpec
 from protocol.voting import BallotState, Why
 
 Origin = Literal["file", "inline", "ephemeral"]
@@ -181,6 +183,32 @@ class ProposalEnded(_Payload, frozen=True, kw_only=True, tag="BallotEnded"):
     reason: str = ""
 
 
+class RuleDefined(_Payload, frozen=True, kw_only=True):
+    """Of ``status``: the fact's sender defines ``spec``, which was checked. ``scopes`` are those of an agent."""
+
+    spec: RuleSpec
+    scopes: tuple[Scope, ...] = ()
+
+
+class RuleInvoked(_Payload, frozen=True, kw_only=True):
+    """Of ``status``: the fact's sender invokes the rule ``name`` with ``params``, which fit it."""
+
+    name: str
+    params: dict[str, Any] = {}
+
+
+class RuleChain(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of a message that ``rule`` made, among those that rules make of one message (kernel.policy.rules).
+
+    ``speaker`` is the agent that defined the rule; None: a person, or a file.
+    """
+
+    rule: str
+    depth: int
+    fuel: int
+    speaker: AgentKey | None = None
+
+
 Payload = (
     RunSpec
     | WorkflowStopped
@@ -195,6 +223,8 @@ Payload = (
     | ProposalDue
     | ProposalCancelled
     | ProposalEnded
+    | RuleDefined
+    | RuleInvoked
 )
 
 
@@ -218,15 +248,19 @@ class Draft(msgspec.Struct, frozen=True):
     hops: int | None = None
     payload: Payload | None = None
     asks: bool = False
+    chain: RuleChain | None = None
+    """Set where a rule of the workspace made it, or made what it follows from."""
 
 
 class Fact(msgspec.Struct, frozen=True):
     """A message under evaluation: its draft, whose author and chain of causes are known.
 
-    ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain.
+    ``cause`` is the instruction it comes from, ``speaker`` the agent behind that, ``hops`` its place in the chain,
+    ``at_ms`` the kernel's time.
     """
 
     draft: Draft
     hops: int = 0
     cause: int | None = None
     speaker: AgentKey | None = None
+    at_ms: int = 0

@@ -6,12 +6,15 @@ from typing import Literal, final
 import msgspec
 
 from kernel.policy.approvals import Decision
+from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
 from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, ProposalEnded, RunSpec
 from kernel.rule.view import View
+from protocol.agent import Scope
 from protocol.instruction import Lane, WaitReason
 from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName
+from protocol.rules import RuleSpec
 from protocol.workflow import RunLimits
 
 
@@ -156,6 +159,31 @@ class EndProposal(msgspec.Struct, frozen=True, kw_only=True):
     ended: ProposalEnded
 
 
+class DefineRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule of ``space``, in place of the one that is called so. ``author_key`` None: a person, or a file."""
+
+    space: str
+    spec: RuleSpec
+    author: str
+    author_key: AgentKey | None
+    scopes: tuple[Scope, ...]
+
+
+class CountFirings(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules, by their numbers, were done once more, or somebody was asked whether they may."""
+
+    rules: tuple[int, ...]
+
+
+class HoldRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``rule`` does about ``occasion`` waits for what comes of ``proposal``."""
+
+    space: str
+    proposal: str
+    rule: ActiveRule
+    occasion: Occasion
+
+
 Row = (
     StartRun
     | EndRun
@@ -168,6 +196,9 @@ Row = (
     | RecordVote
     | RecordTie
     | EndProposal
+    | DefineRule
+    | CountFirings
+    | HoldRule
 )
 
 

@@ -8,15 +8,18 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
+import msgspec
+
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Append, Assign, Deliver, Refuse, Rule, WriteRow
 from kernel.rule.rules.approvals import APPROVAL
+from kernel.rule.rules.defined import RULES
 from kernel.rule.rules.routing import DOCUMENT, FAILURE, REPLY, ROUTING
 from kernel.rule.rules.voting import VOTING
 from kernel.rule.rules.workflows import WAKEUP, WORKFLOW
 from kernel.rule.view import View
 from protocol.errors import Refused
-from protocol.message import MESSAGE_KINDS, MessageKind
+from protocol.message import MESSAGE_KINDS, SYSTEM, MessageKind
 
 MAX_MESSAGES: Final = 256
 MAX_DEPTH: Final = 16
@@ -47,21 +50,38 @@ def evaluate(first: Fact, rules: Table, view: View, sink: Sink) -> None:
         # What is to be recorded with the fact, and what is to be appended after it. Raises Refused.
         effects: list[Deliver | Assign | WriteRow] = []
         drafts: list[Draft] = []
+        refused: Refuse | None = None
         for rule in rules.get(fact.draft.kind, ()):
             for effect in rule.decide(fact, view):
                 if type(effect) is Append:
                     drafts.append(effect.draft)
                 elif type(effect) is Refuse:
-                    raise Refused(effect.code, effect.text, effect.hint)
+                    refused = refused or effect
                 else:
                     effects.append(effect)
-        sink.record(fact, tuple(effects))
-        for draft in drafts:
-            hops = fact.hops if draft.hops is None else draft.hops
-            waiting.append((Fact(draft, hops=hops, cause=fact.cause, speaker=fact.speaker), depth + 1))
+        if refused is None:
+            sink.record(fact, tuple(effects))
+            waiting += ((_following(draft, fact), depth + 1) for draft in drafts)
+        elif fact.draft.chain is None:
+            raise Refused(refused.code, refused.text, refused.hint)
+        else:
+            # What a rule of the workspace asks for in vain must not undo what somebody else said.
+            text = f"[RULE:{fact.draft.chain.rule}] not done: {refused.text}"
+            note = Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text)
+            sink.record(Fact(note, hops=fact.hops, at_ms=fact.at_ms), ())
 
 
-CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING, DOCUMENT)
+def _following(draft: Draft, fact: Fact) -> Fact:
+    """``draft`` as it follows from ``fact``; one that a rule of the workspace makes is that rule's author's."""
+    hops = fact.hops if draft.hops is None else draft.hops
+    if draft.chain is not None:
+        return Fact(draft, hops=hops, speaker=draft.chain.speaker, at_ms=fact.at_ms)
+    if fact.draft.chain is not None:
+        draft = msgspec.structs.replace(draft, chain=fact.draft.chain)
+    return Fact(draft, hops=hops, cause=fact.cause, speaker=fact.speaker, at_ms=fact.at_ms)
+
+
+CORE: Final = (WORKFLOW, ROUTING, REPLY, FAILURE, WAKEUP, APPROVAL, VOTING, DOCUMENT, RULES)
 
 
 def by_kind(rules: Iterable[Rule]) -> Table:

@@ -6,6 +6,7 @@ from typing import Protocol
 import msgspec
 
 from kernel.policy.approvals import Rule, State
+from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalState
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
@@ -77,6 +78,14 @@ class ProposalView(msgspec.Struct, frozen=True):
     winner: str | None = None
 
 
+class HeldRule(msgspec.Struct, frozen=True):
+    """What a rule does about ``occasion`` once it is agreed to. ``enabled``: it is still switched on."""
+
+    rule: ActiveRule
+    occasion: Occasion
+    enabled: bool
+
+
 class View(Protocol):
     """Questions a proposal may ask; each is answered from an index and bounded."""
 
@@ -141,4 +150,12 @@ class View(Protocol):
 
     def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
         """Ballots of the newest run of ``space``, or the open ones: the newest first, at most 64."""
+        ...
+
+    def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
+        """Return the rules of ``space`` that are switched on: the oldest first, at most 64."""
+        ...
+
+    def held_rule(self, space: str, proposal: str) -> HeldRule | None:
+        """Return what waits for what comes of ``proposal``."""
         ...

@@ -106,11 +106,12 @@ def model_of(struct: type[msgspec.Struct]) -> StructModel:
 def field_texts(struct: type[msgspec.Struct]) -> Mapping[str, str]:
     """The docstrings below the fields of ``struct`` by the field's name, each on one line; they are read from source.
 
-    A field that has none is left out.
+    A field that has none is left out; one that is inherited has that of the base.
     """
     (node,) = ast.parse(inspect.getsource(struct)).body
     assert isinstance(node, ast.ClassDef)
-    texts: dict[str, str] = {}
+    bases = (base for base in struct.__bases__ if issubclass(base, msgspec.Struct) and base.__struct_fields__)
+    texts: dict[str, str] = {name: text for base in bases for name, text in field_texts(base).items()}
     for before, after in zip(node.body, node.body[1:], strict=False):
         constant = after.value if isinstance(after, ast.Expr) else None
         text = constant.value if isinstance(constant, ast.Constant) else None

@@ -181,7 +181,7 @@ def _vote(conn: apsw.Connection, one: PendingProposal, now_ms: int) -> PendingPr
     """Look at who could still vote, where that matters."""
     electors: dict[str, Elector] = {}
     working = False
-    if one.binding:
+    if one.binding or one.counting.grants:
         work: dict[str, set[Kind]] = {}
         for name, kind in _work_in(conn, one.space, now_ms):
             work.setdefault(name, set()).add(kind)

@@ -5,8 +5,9 @@ from typing import Final
 import apsw
 
 from kernel.policy.approvals import Rule
-from kernel.rule.view import EndedInstruction, Membership, PendingApproval, ProposalView, Workspace
-from kernel.store import voting, workflows
+from kernel.policy.rules import ActiveRule
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from kernel.store import rules, voting, workflows
 from protocol.names import DEFAULT_TAG, AgentKey
 
 
@@ -81,6 +82,14 @@ class TransactionView:
     def ballot(self, space: str, name: str) -> ProposalView | None:
         """See View."""
         return voting.open_proposals(self._conn, space, name)
+
+    def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
+        """See View."""
+        return rules.active(self._conn, space)
+
+    def held_rule(self, space: str, proposal: str) -> HeldRule | None:
+        """See View."""
+        return rules.held(self._conn, space, proposal)
 
     def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
         """See View."""

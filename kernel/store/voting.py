@@ -64,6 +64,7 @@ def _row(
     rule: Method, quorum: int, tie_breaker: TieBreaker | None, binding: int, creator: str, creator_key: AgentKey | None,
     hops: int, created_ms: int, expires_ms: int, state: BallotState, tie_told: int, winner: str | None, why: Why | None,
     reason: str, ended_ms: int | None, ended_by: str | None, salt: str, strict: int,
+    grants: int,
 ) -> ProposalRow:  # fmt: skip
     """Make it of the columns of a row."""
     terms = ProposalTerms(
@@ -76,7 +77,9 @@ def _row(
         timeout_seconds=(expires_ms - created_ms) / 1000,
         id=name,
     )
-    opened = ProposalOpened(name=name, terms=terms, expires_ms=expires_ms, salt=salt, strict=bool(strict))
+    opened = ProposalOpened(
+        name=name, terms=terms, expires_ms=expires_ms, salt=salt, strict=bool(strict), grants=grants
+    )
     return ProposalRow(
         number=number,
         space=space,
@@ -96,13 +99,15 @@ def _row(
 
 ONE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
+  grants
 FROM ballots
 WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
 """
 OF_SPACE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
+  grants
 FROM ballots
 WHERE run = coalesce(:run, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
   AND (state = 'open' OR NOT :open) AND id > :after
@@ -114,7 +119,8 @@ WHERE run = coalesce(:run, (SELECT w.id FROM workflows AS w WHERE w.space = :spa
 """
 EVERYWHERE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
+  grants
 FROM ballots WHERE (state = 'open' OR NOT :open) AND (:before IS NULL OR id < :before) ORDER BY id DESC LIMIT :limit
 """
 COUNT: Final = "SELECT count(*) FROM ballots WHERE state = 'open' OR NOT :open"
@@ -186,7 +192,8 @@ def open_deadlines(conn: apsw.Connection, space: str) -> tuple[int, ...]:
 
 OPEN: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict
+  creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
+  grants
 FROM ballots INDEXED BY ballots_open WHERE state = 'open' ORDER BY id
 """
 
@@ -250,6 +257,7 @@ def _counting(conn: apsw.Connection, row: ProposalRow) -> ProposalState:
         tie_breaker=terms.resolution.tie_breaker,
         seed=f"{row.opened.salt}/{row.space}/{row.run}/{row.opened.name}",
         strict=row.opened.strict,
+        grants=row.opened.grants,
     )
 
 
@@ -347,6 +355,7 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
                 "expires_ms": opened.expires_ms,
                 "salt": opened.salt,
                 "strict": opened.strict,
+                "grants": opened.grants,
                 "binds": None if terms.binds is None else _encode(terms.binds),
             }
             tx.conn.execute(INSERT, values)
@@ -374,10 +383,10 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
 
 INSERT: Final = """
 INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
-  creator_key, hops, created_ms, expires_ms, state, salt, strict, binds)
+  creator_key, hops, created_ms, expires_ms, state, salt, strict, binds, grants)
 VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :name, :kind,
   :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
-  :expires_ms, 'open', :salt, :strict, :binds)
+  :expires_ms, 'open', :salt, :strict, :binds, :grants)
 """
 ELECTOR: Final = "INSERT INTO electors (ballot, name) VALUES (?, ?)"
 

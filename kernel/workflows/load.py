@@ -18,7 +18,6 @@ import msgspec
 from kernel.agents.catalog import AGENTS, AgentScan, Catalog
 from kernel.agents.definition import (
     AGENT_SHAPES,
-    NOT_YET,
     NameSource,
     check_agent,
     check_partial,
@@ -36,7 +35,7 @@ from kernel.workflows.find import SUFFIXES, WORKFLOWS, Found, find_workflow, wor
 from kernel.workflows.members import Member, effective
 from kernel.workflows.output_schema import check_output
 from kernel.workflows.variables import check_params, check_texts, text_defaults
-from kernel.workflows.workspace import check_deliver, check_tasks, check_workspace
+from kernel.workflows.workspace import check_deliver, check_rules, check_tasks, check_workspace
 from protocol.agent import AgentDefinition
 from protocol.api.document import FileError
 from protocol.errors import Refused
@@ -45,10 +44,8 @@ from protocol.names import NAME, RESERVED, NameRejected, check_name, check_workf
 from protocol.project import ProjectDefinition
 from protocol.workflow import Ref, RefPrompt, WorkflowDefinition, Workspace
 
-_REMOVE: Final = "remove it: nothing would act on it"
 _OWN: Final = "it is the agent's own: change its file, or write an inline agent"
 
-_WORKFLOW_KEYS: Final = ("rules",)
 _REF_OWN: Final = (
     "soul",
     "context",
@@ -66,7 +63,6 @@ _REF_OWN: Final = (
 )
 _REFUSED: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
-        **{(WorkflowDefinition, key): (f"{key} {NOT_YET}", _REMOVE) for key in _WORKFLOW_KEYS},
         (WorkflowDefinition, "context"): ("unknown key 'context'", "it is called workspace"),
         **{(Ref, key): (f"a ref cannot override {key}", _OWN) for key in _REF_OWN},
         (RefPrompt, "system"): ("a ref cannot override prompt.system", "write append: to add to the agent's prompt"),
@@ -234,6 +230,7 @@ class _Reading:
             check_verdict(definition, node, self._problems)
             check_deliver(definition, node, self._problems)
             check_tasks(definition, node, self._problems)
+            check_rules(definition, node, self._problems)
 
     def _name(self, node: Node) -> str:
         own = node.get("name") if isinstance(node, MapNode) else None

@@ -11,6 +11,8 @@ import msgspec
 
 from kernel.agents.definition import place_at
 from kernel.policy.documents import check_file
+from kernel.policy.rule_check import rule_fault
+from kernel.policy.rules import normal
 from kernel.policy.tasks import find_cycle, plan_fault
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
@@ -20,6 +22,7 @@ from protocol.documents import ENTRY
 from protocol.errors import Refused
 from protocol.names import DEFAULT_TAG, branch_fault
 from protocol.project import ProjectDefinition
+from protocol.rules import RULES_LIMIT
 from protocol.workflow import ELECT, WorkflowDefinition, Workspace, WorktreeStep
 
 
@@ -100,6 +103,26 @@ def check_tasks(definition: WorkflowDefinition, node: Node, problems: Diagnostic
     cycle = find_cycle({one.key or "": one.needs for one in definition.tasks})
     if cycle:
         problems.add(place, "tasks", f"these would wait for each other: {' -> '.join(cycle)}")
+
+
+def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostics) -> None:
+    """Add what is wrong with the ``rules`` of ``definition``."""
+    specs = tuple(map(normal, definition.rules))
+    names = [one.name for one in specs]
+    for index, one in enumerate(specs):
+        where = f"rules[{index}]"
+        fault = rule_fault(one, tuple(definition.agents))
+        if definition.workspace is False:
+            fault = "with workspace: false its agents have no rules together", "remove workspace: false, or rules:"
+        elif fault is None and names.index(one.name) < index:
+            fault = f"there are two rules called {one.name}", "give one of them another name"
+        elif fault is None:
+            unknown = next((action.invoke for action in one.then if action.invoke not in (None, *names)), None)
+            fault = None if unknown is None else (f"there is no rule {unknown[:40]!r} to invoke", "give its name")
+        if fault is not None:
+            problems.add(place_at(node, where), where, *fault)
+    if len(specs) > RULES_LIMIT:
+        problems.add(place_at(node, "rules"), "rules", f"a workflow has at most {RULES_LIMIT} rules")
 
 
 Keeping = Literal["kept", "memory", "none"]

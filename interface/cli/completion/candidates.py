@@ -175,6 +175,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "soul": _needed("soul"),
     "tray": _needed("memory"),
     "task": _tasks,
+    "rule": _in_workspaces("rules", "name"),
     "document": _in_workspaces("documents", "file"),
     "suggestion": _in_workspaces("suggestions?state=open", "id"),
     "run": _runs,

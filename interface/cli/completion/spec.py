@@ -51,6 +51,8 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "APPROVAL": Values(live="approval"),
         "PROPOSAL": Values(live="proposal"),
         "TASK": Values(live="task"),
+        "RULE": Values(live="rule"),
+        "RULE|FILE": Values(live="rule", files=True),
         "DOCUMENT": Values(live="document"),
         "SUGGESTION": Values(live="suggestion"),
         "CHOICE": Values(live="choice"),

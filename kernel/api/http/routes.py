@@ -18,6 +18,7 @@ from kernel.api.http import (
     needs,
     proposals,
     resources,
+    rules,
     runs,
     souls,
     spaces,
@@ -107,6 +108,7 @@ from protocol.documents import (
     SuggestionMade,
     SuggestionVerdict,
 )
+from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
 from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
@@ -293,6 +295,19 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
+    Route("GET", "/spaces/<space>/rules", rules.list_rules, RuleList),
+    Route(
+        "POST",
+        "/spaces/<space>/rules",
+        rules.define_rule,
+        RuleDocument,
+        asks=RuleRequest,
+        status=201,
+        people_only=True,
+    ),
+    Route("GET", "/spaces/<space>/rules/<name>", rules.show_rule, RuleDocument),
+    Route("DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True),
+    Route("POST", "/runs/<run>/rules/test", rules.try_rule, RuleTrial, asks=RuleTrialRequest, people_only=True),
     Route("GET", "/spaces/<space>/tasks", tasks.list_tasks, TaskList),
     Route(
         "POST",

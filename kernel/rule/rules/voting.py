@@ -84,11 +84,14 @@ _WHYS: Final[Mapping[Why, str]] = MappingProxyType(
 def announced(opened: ProposalOpened) -> str:
     """Something is put to the vote, and how to vote."""
     terms = [_TYPES[opened.terms.type]]
-    if opened.terms.type != "assignment":
+    if opened.grants:
+        terms.append(f"{opened.grants} of {', '.join(opened.electors or ())} have to say yes; a person may too")
+    elif opened.terms.type != "assignment":
         terms.append(_METHODS[opened.terms.resolution.type])
     if opened.terms.resolution.tie_breaker is not None:
         terms.append(_TIES[opened.terms.resolution.tie_breaker])
-    terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
+    if not opened.grants:
+        terms.append(f"{opened.quorum} {'member has' if opened.quorum == 1 else 'members have'} to vote")
     if opened.terms.binding and opened.terms.type == "assignment":
         terms.append("each option is a task, which is given to the first member who chooses it")
     if opened.strict:
@@ -220,13 +223,13 @@ def _open(fact: Fact, opened: ProposalOpened, view: View) -> tuple[Effect, ...]:
         return (_no_place(fact.draft.space, workspace),)
     members = view.roster(fact.draft.space)
     electors = members if opened.electors is None else tuple(one for one in members if one[1] in opened.electors)
-    if (refused := _refusal(fact.draft.space, opened, len(electors), view)) is not None:
+    if (refused := _refusal(fact.draft.space, opened, len(opened.electors or electors), view)) is not None:
         return (refused,)
     row = OpenProposal(
         opened=opened,
         space=fact.draft.space,
         creator=Creator(name=fact.draft.sender, agent=fact.speaker, hops=fact.hops),
-        electors=tuple(name for _, name in electors),
+        electors=(*(name for _, name in electors), *((USER,) if USER in (opened.electors or ()) else ())),
     )
     others = (one for one in electors if one[0] != fact.speaker)
     return (WriteRow(row), *assign_mentioned(fact, workspace, others))

@@ -388,7 +388,7 @@ CREATE TABLE ballots (
   ended_ms INTEGER,
   ended_by TEXT,
   salt TEXT NOT NULL DEFAULT ''      -- by chance: what lots are drawn from, which nobody is told
-, strict INTEGER NOT NULL DEFAULT 0, binds BLOB) STRICT;
+, strict INTEGER NOT NULL DEFAULT 0, binds BLOB, grants INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE UNIQUE INDEX ballots_name ON ballots (run, name);
 
@@ -702,6 +702,41 @@ CREATE INDEX webhook_retries_due ON webhook_retries (digest, due_ms);
 
 CREATE INDEX instructions_answer_by ON instructions (answer_by_ms) WHERE state = 'waiting' AND answer_by_ms > 0;
 
+CREATE TABLE rules (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  space TEXT NOT NULL,
+  name TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  author TEXT NOT NULL,              -- what the agent is called in the space; user; system: the workflow's file
+  author_key TEXT,                   -- the agent's key; null: a person, or a file
+  scopes TEXT NOT NULL,              -- of the agent that defined it, with spaces between
+  enabled INTEGER NOT NULL,
+  message INTEGER NOT NULL DEFAULT 0,        -- that defined it
+  defined_ms INTEGER NOT NULL,
+  fired INTEGER NOT NULL DEFAULT 0,
+  fired_ms INTEGER,
+  spec BLOB NOT NULL                 -- JSON: protocol.rules.RuleSpec
+) STRICT;
+
+CREATE UNIQUE INDEX rules_name ON rules (space, name);
+
+CREATE INDEX rules_enabled ON rules (space, id) WHERE enabled = 1;
+
+CREATE TABLE held_rules (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  space TEXT NOT NULL,
+  proposal TEXT NOT NULL,            -- by which they agree
+  rule INTEGER NOT NULL,
+  version INTEGER NOT NULL,
+  author TEXT NOT NULL,
+  author_key TEXT,
+  scopes TEXT NOT NULL,
+  spec BLOB NOT NULL,
+  occasion BLOB NOT NULL             -- JSON: kernel.policy.rules.Occasion
+) STRICT;
+
+CREATE INDEX held_rules_proposal ON held_rules (space, proposal);
+
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 20;
+PRAGMA user_version = 21;

@@ -10,9 +10,12 @@ from kernel.rule.effects import (
     ApprovalRequest,
     ApprovalRule,
     Assign,
+    CountFirings,
+    DefineRule,
     Deliver,
     EndProposal,
     EndRun,
+    HoldRule,
     LimitRun,
     OpenProposal,
     RecordTie,
@@ -28,6 +31,7 @@ from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.resources import Source, by_reference
 from kernel.store.rule_view import TransactionView
+from kernel.store.rules import write_rule_row
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.threads import continue_thread, inherit_questions
 from kernel.store.voting import write_proposal_row
@@ -133,7 +137,7 @@ class EffectWriter:
         waiting = int(conn.execute(WAITING, values).get)
         if waiting < most:
             return True
-        if fact.draft.kind == "reply":
+        if fact.draft.kind == "reply" or fact.draft.chain is not None:
             return False
         text = f"{waiting:,} instructions wait for {assign.name} already, and no more may (limits.queue: {most:,})"
         hint = "nothing was sent; wait until some are done, or cancel some (awk queue, awk cancel)"
@@ -229,6 +233,8 @@ class EffectWriter:
                 put_decision(self._tx, row)
             case ApprovalRule():
                 put_rule(self._tx, row)
+            case DefineRule() | CountFirings() | HoldRule():
+                write_rule_row(self._tx, row)
             case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
                 write_proposal_row(self._tx, row)
 
@@ -236,6 +242,7 @@ class EffectWriter:
 def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
     """Evaluate ``fact`` with the core proposals and write all that follows. Raises Refused."""
     recorder = EffectWriter(tx)
+    fact = msgspec.structs.replace(fact, at_ms=tx.now_ms)
     evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)
     return recorder
 

@@ -30,6 +30,7 @@ from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.guarding import ask_guard
 from kernel.store.transitions.landings import plan_landing, request_landing
+from kernel.store.transitions.rules import define_of_file
 from kernel.store.transitions.task_plans import plan_of_file
 from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
@@ -49,6 +50,7 @@ from protocol.names import (
     run_space,
     workflow_space,
 )
+from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
 from protocol.workflow import ELECT, Deliver
 
@@ -78,6 +80,7 @@ _decoder: Final = msgspec.json.Decoder(StartedRun)
 
 class _Planning(msgspec.Struct, frozen=True):
     tasks: tuple[TaskSpec, ...] = ()
+    rules: tuple[RuleSpec, ...] = ()
 
 
 _definition: Final = msgspec.json.Decoder(_Planning)
@@ -128,8 +131,10 @@ def start_run(
     members = agents.members(tx.conn, record.space)
     if begins and started.mirror is not None:
         mark_redo(tx, record.space)  # its files hold what was said in earlier runs
-    if begins and (planned := _definition.decode(started.definition).tasks):
-        plan_of_file(tx, record.space, planned)
+    file = _definition.decode(started.definition)
+    define_of_file(tx, record.space, file.rules)
+    if begins and file.tasks:
+        plan_of_file(tx, record.space, file.tasks)
     elif not begins:
         tasks.give_out_again(tx, record.space)
     if trees is not None:

@@ -45,6 +45,8 @@ CONTRACT = {
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote",
     "POST /instructions/<id>/answer", "POST /spaces/<space>/clear",
     "GET /worktrees", "POST /worktrees/remove", "GET /runs/<run>/export", "GET /spaces/<space>/export",
+    "GET /spaces/<space>/rules", "POST /spaces/<space>/rules", "GET /spaces/<space>/rules/<name>",
+    "DELETE /spaces/<space>/rules/<name>", "POST /runs/<run>/rules/test",
     "GET /spaces/<space>/tasks", "POST /spaces/<space>/tasks", "GET /spaces/<space>/tasks/<id>",
     "POST /spaces/<space>/tasks/<id>/claim", "POST /spaces/<space>/tasks/<id>/done",
     "POST /spaces/<space>/tasks/<id>/fail", "POST /spaces/<space>/tasks/<id>/cancel",
@@ -144,6 +146,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "my_status_set", "handover_write", "team_task_plan", "team_task_list", "team_task_claim",
         "team_task_done", "team_task_fail", "team_task_split",
         "team_doc_read", "team_doc_write", "team_doc_append", "team_doc_create", "team_doc_list", "team_doc_delete",
+        "proposal_list", "proposal_define", "proposal_invoke",
         "team_doc_history", "team_doc_suggest", "team_doc_accept", "team_doc_reject",
         "memory_ask", "share_with", "memory_tray", "soul_reflect", "soul_suggest",
         "history_search", "history_read", "memory_recall",
@@ -170,6 +173,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
         known["id"] = (await kernel.ask("POST", "/spaces/review:main/proposals", put)).json["id"]
     if route.path.endswith("/resources/<id>"):
         known["id"] = (await kernel.ask("POST", "/spaces/review:main/resources", {"content": "x"})).json["id"]
+    if route.path.endswith("/rules/<name>"):
+        rule = {"rule": {"name": known["name"], "then": [{"say": "hi"}]}}
+        await kernel.ask("POST", "/spaces/review:main/rules", rule)
     if route.path.endswith("/tasks/<id>"):
         put_tasks = {"tasks": [{"title": "Ship it"}]}
         (known["id"],) = (await kernel.ask("POST", "/spaces/review:main/tasks", put_tasks)).json["tasks"]

@@ -124,5 +124,6 @@ def test_proposals_are_asked_in_the_order_of_the_table() -> None:
         "approval",
         "ballot",
         "document",
+        "rules",
     ]
-    assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure"]
+    assert [one.name for one in CORE_TABLE["done"]] == ["reply", "failure", "rules"]

@@ -3,9 +3,10 @@
 from dataclasses import dataclass, field
 
 from kernel.policy.approvals import Rule
+from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
-from kernel.rule.view import EndedInstruction, Membership, PendingApproval, ProposalView, Workspace
+from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 
@@ -37,6 +38,9 @@ class ViewDouble:
     attended: bool = False
     ballots: tuple[ProposalView, ...] = ()
     """The newest first."""
+    active: tuple[ActiveRule, ...] = ()
+    held: dict[str, HeldRule] = field(default_factory=dict)
+    """What waits for a proposal, by its name."""
     recorded: list[tuple[Fact, tuple[Deliver | Assign | WriteRow, ...]]] = field(default_factory=list)
 
     def agent_exists(self, key: AgentKey) -> bool:
@@ -99,6 +103,12 @@ class ViewDouble:
 
     def ballot_names(self, space: str, *, only_open: bool) -> tuple[str, ...]:
         return tuple(one.name for one in self.ballots if not only_open or one.state == "open")
+
+    def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
+        return self.active if space == SPACE else ()
+
+    def held_rule(self, space: str, proposal: str) -> HeldRule | None:
+        return self.held.get(proposal)
 
     def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
         self.recorded.append((fact, effects))

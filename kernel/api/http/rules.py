@@ -1,0 +1,77 @@
+"""Rules of a space: listed, defined and switched off by people, and tried on what was said in a run."""
+
+import apsw
+
+from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.http.route import Request, once
+from kernel.api.http.runs import run_asked
+from kernel.api.http.spaces import known_space
+from kernel.api.responses import Response
+from kernel.policy.rule_check import rule_fault
+from kernel.policy.rules import normal
+from kernel.store import agents, rules
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import rules as transitions
+from protocol.errors import Refused
+from protocol.names import place_of, run_id
+from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest, document
+
+
+async def list_rules(call: Request[None], store: StoreAccess, files: ProjectFiles) -> RuleList:
+    """GET /spaces/:space/rules: all of them, the oldest first, with those that are switched off."""
+    space = known_space(store, files, call.args["space"])
+    found = await store.reader.read(rules.in_space, space)
+    return RuleList(space=place_of(space), rules=found, total=len(found))
+
+
+async def show_rule(call: Request[None], store: StoreAccess, files: ProjectFiles) -> RuleDocument:
+    """GET /spaces/:space/rules/:name."""
+    space, name = known_space(store, files, call.args["space"]), call.args["name"]
+    found = await store.reader.read(rules.find, space, name)
+    if found is None:
+        raise Refused("not_found", f"{place_of(space)} has no rule {name[:40]!r}", "awk rule list shows them")
+    return document(found)
+
+
+async def define_rule(call: Request[RuleRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /spaces/:space/rules: a person defines a rule, or another version of it, whoever had defined it."""
+    space, spec = known_space(store, files, call.args["space"]), call.body.rule
+
+    def change(tx: Transaction) -> RuleDocument:
+        return document(transitions.define(tx, space, spec).rule)
+
+    return Response(201, await store.writer.commit(once, call.request_key, change, status=201))
+
+
+async def switch_off_rule(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+    """DELETE /spaces/:space/rules/:name: it is kept, and does nothing until it is defined again."""
+    space, name = known_space(store, files, call.args["space"]), call.args["name"]
+
+    def change(tx: Transaction) -> RuleDocument:
+        return document(transitions.switch_off(tx, space, name))
+
+    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
+
+
+async def try_rule(call: Request[RuleTrialRequest], store: StoreAccess) -> RuleTrial:
+    """POST /runs/:run/rules/test: what a rule would have done about each message of the run. Nothing is done."""
+    return await store.reader.read(_trial, call.args["run"], call.body)
+
+
+def _trial(conn: apsw.Connection, asked: str, body: RuleTrialRequest) -> RuleTrial:
+    record = run_asked(conn, asked)
+    if (body.rule is None) == (body.name is None):
+        raise Refused("bad_request", "give either rule or name", "name is one of the workspace's rules")
+    if body.name is not None:
+        known = rules.find(conn, record.space, body.name)
+        if known is None:
+            raise Refused("not_found", f"{record.place} has no rule {body.name[:40]!r}", "awk rule list shows them")
+        spec = known.rule
+    else:
+        assert body.rule is not None
+        spec = normal(body.rule)
+        fault = rule_fault(spec, tuple(one.name for one in agents.members(conn, record.space)))
+        if fault is not None:
+            raise Refused("bad_request", *fault)
+    looked_at, total, firings = rules.trial(conn, record.space, record.id, spec)
+    return RuleTrial(run=run_id(record.id), rule=spec.name, messages=looked_at, total=total, firings=firings)

@@ -1,0 +1,217 @@
+"""The rule of the rules that files and members define: it does what they say (kernel.policy.rules). Pure.
+
+What a rule makes is said by its author: by an agent under its own name, by ``system`` for a person or a file. One that
+requires grants puts it to the vote of those who are asked, and is done once enough of them say yes; what was redefined
+since is done as it was when they were asked, what was switched off is not done at all.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+
+from kernel.policy import rules as policy
+from kernel.policy.rules import (
+    FUEL,
+    NEEDED,
+    VERBS,
+    Done,
+    Occasion,
+    Step,
+    Trigger,
+    described,
+    terms_of,
+    trigger_of,
+)
+from kernel.policy.voting import ProposalOpened, with_defaults
+from kernel.rule.draft import (
+    Draft,
+    Fact,
+    InstructionOutcome,
+    Payload,
+    ProposalEnded,
+    RuleChain,
+    RuleDefined,
+    RuleInvoked,
+)
+from kernel.rule.effects import Append, CountFirings, DefineRule, Effect, HoldRule, Rule, WriteRow
+from kernel.rule.rules.voting import announced
+from kernel.rule.view import View
+from protocol.message import SYSTEM
+from protocol.names import AgentKey, is_personal
+from protocol.text import encode_json, one_line
+from protocol.voting import YES, ProposalTerms
+
+
+def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
+    """Keep a definition, or do what the rules of the fact's space say about it."""
+    space, payload = fact.draft.space, fact.draft.payload
+    if isinstance(payload, RuleDefined):
+        row = DefineRule(
+            space=space,
+            spec=payload.spec,
+            author=fact.draft.sender,
+            author_key=fact.speaker,
+            scopes=payload.scopes,
+        )
+        return (WriteRow(row),)
+    if is_personal(space):
+        return ()
+    known = view.active_rules(space)
+    held = view.held_rule(space, payload.name) if isinstance(payload, ProposalEnded) else None
+    if (not known and held is None) or view.workspace(space) is None:
+        return ()
+    if isinstance(payload, RuleInvoked):
+        rule = next((one for one in known if one.spec.name == payload.name), None)
+        trigger = Trigger(watched="said", sender=fact.draft.sender, text="")
+        occasion = Occasion(trigger=trigger, params=payload.params)
+        return () if rule is None else _effects(fact, policy.invoke(known, rule, occasion), view)
+    effects: tuple[Effect, ...] = ()
+    if held is not None and isinstance(payload, ProposalEnded):
+        if payload.winner == YES and held.enabled:
+            effects = _effects(fact, policy.invoke(known, held.rule, held.occasion, granted=True), view)
+        else:
+            why = "it was switched off meanwhile" if payload.winner == YES else f"{payload.name} was not agreed to"
+            effects = (_note(fact, held.rule.spec.name, why),)
+    trigger_now = _trigger(fact)
+    if trigger_now is None:
+        return effects
+    chain = fact.draft.chain
+    depth, fuel = (0, FUEL) if chain is None else (chain.depth, chain.fuel)
+    return (*effects, *_effects(fact, policy.decide(known, trigger_now, depth=depth, fuel=fuel), view))
+
+
+def _trigger(fact: Fact) -> Trigger | None:
+    """What the message is to rules, as its row in the log has it."""
+    match fact.draft.payload:
+        case InstructionOutcome(text=text):
+            return trigger_of(fact.draft.kind, fact.draft.sender, text)
+        case ProposalEnded(winner=winner):
+            return trigger_of(fact.draft.kind, fact.draft.sender, fact.draft.text, winner)
+        case _:
+            return trigger_of(fact.draft.kind, fact.draft.sender, fact.draft.text)
+
+
+def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
+    """What was decided as effects; what is left of the fuel is shared out to the messages that it makes."""
+    chain = fact.draft.chain
+    depth, fuel = (0, FUEL) if chain is None else (chain.depth, chain.fuel)
+    share = (fuel - done.spent) // max(len(done.steps), 1)
+    effects: list[Effect] = (
+        [WriteRow(CountFirings(rules=tuple(one.number for one in done.fired)))] if done.fired else []
+    )
+    notes = {one.rule: one.why for one in done.notes}
+    for step in done.steps:
+        rule = step.rule
+        why = may(step, view.member(fact.draft.space, rule.author) == rule.author_key)
+        if why is not None:
+            notes.setdefault(rule.spec.name, why)
+            continue
+        speaker = None if rule.author_key is None else AgentKey(rule.author_key)
+        link = RuleChain(rule=rule.spec.name, depth=depth + 1, fuel=max(share, 0), speaker=speaker)
+        effects += _done(fact, step, link, view)
+    # One note, whatever was left out: a note for each rule would make more messages than one commit may have.
+    more = f" (and {len(notes) - 1} more rules)" if len(notes) > 1 else ""
+    return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
+
+
+def may(step: Step, author_is_member: bool) -> str | None:
+    """Return why the author of the rule may not do ``step`` any more; None where it may."""
+    rule = step.rule
+    if rule.author_key is None:
+        return None
+    if not author_is_member:
+        return f"{rule.author}, who defined it, is no member any more"
+    verb = None if step.action is None else next(one for one in VERBS if getattr(step.action, one) is not None)
+    needed = None if verb is None else NEEDED[verb]
+    return None if needed is None or needed in rule.scopes else f"{rule.author} may not do that itself (scope {needed})"
+
+
+def _note(fact: Fact, rule: str, why: str) -> Effect:
+    text = f"[RULE:{rule}] not done: {one_line(why)}"
+    return Append(Draft(kind="system", space=fact.draft.space, sender=SYSTEM, text=text, hops=fact.hops))
+
+
+def _done(fact: Fact, step: Step, link: RuleChain, view: View) -> Iterable[Effect]:
+    """The message that ``step`` makes, one hop further than what it answers."""
+    action, author = step.action, SYSTEM if step.rule.author_key is None else step.rule.author
+    if action is None:
+        opened = _gate(fact, step)
+        if view.ballot(fact.draft.space, opened.name) is None:
+            hold = HoldRule(space=fact.draft.space, proposal=opened.name, rule=step.rule, occasion=step.occasion)
+            yield WriteRow(hold)
+            # Nobody votes for its creator, and nobody needs to be told what comes of it but by the rule.
+            yield _say(fact, SYSTEM, announced(opened), link, payload=opened)
+    elif action.vote is not None:
+        members = tuple(name for _, name in view.roster(fact.draft.space))
+        name = _unique(fact, step, "vote")
+        opened = with_defaults(terms_of(action.vote), name, members, fact.at_ms)
+        yield _say(fact, author, announced(opened), link, payload=opened)
+    elif action.say is not None:
+        yield _say(fact, author, step.text, link, mentions=step.mentions)
+    elif action.ask is not None:
+        yield _say(fact, author, step.text, link, mentions=(action.ask,))
+    elif action.assign is not None:
+        yield _say(fact, author, step.text, link, to=(action.assign,), mentions=())
+
+
+def _say(
+    fact: Fact,
+    sender: str,
+    text: str,
+    link: RuleChain,
+    *,
+    to: tuple[str, ...] = (),
+    mentions: tuple[str, ...] | None = None,
+    payload: Payload | None = None,
+) -> Effect:
+    draft = Draft(
+        kind="said" if payload is None else "proposal",
+        space=fact.draft.space,
+        sender=sender,
+        text=text,
+        to=to,
+        mentions=mentions,
+        hops=fact.hops + 1,
+        payload=payload,
+        chain=link,
+    )
+    return Append(draft)
+
+
+def _gate(fact: Fact, step: Step) -> ProposalOpened:
+    """What those are asked who have to agree: whether the rule may do what it would do now."""
+    rule, requires = step.rule, step.rule.spec.requires
+    assert requires is not None, rule.spec.name
+    electors = tuple(dict.fromkeys(requires.from_))
+    would = policy.invoke((rule,), rule, step.occasion, granted=True).steps
+    terms = ProposalTerms(
+        type="approval",
+        title=f"May the rule {rule.spec.name} of {rule.author} do this?",
+        description="\n".join(f"- {described(one)[:400]}" for one in would)[:3900],
+        timeout_seconds=requires.timeout_seconds,
+    )
+    opened = with_defaults(terms, _unique(fact, step, "grant"), electors, fact.at_ms)
+    return ProposalOpened(
+        name=opened.name,
+        terms=opened.terms,
+        expires_ms=opened.expires_ms,
+        electors=electors,
+        grants=requires.grants,
+    )
+
+
+def _unique(fact: Fact, step: Step, what: str) -> str:
+    """A name for a proposal: the same occasion of the same rule has one, another one another."""
+    trigger, rule = step.occasion.trigger, step.rule
+    words = (
+        rule.number, rule.version, rule.fired, fact.hops, trigger.watched, trigger.sender, trigger.text,
+        "" if step.action is None else encode_json(step.action).decode(), encode_json(step.occasion.params).decode(),
+    )  # fmt: skip
+    return f"{what}-{hashlib.sha256(repr(words).encode('utf-8', 'backslashreplace')).hexdigest()[:10]}"
+
+
+RULES: Final = Rule(
+    name="rules",
+    kinds=frozenset({"said", "reply", "done", "failed", "due", "resolved", "document", "status"}),
+    decide=decide,
+)

@@ -1,0 +1,213 @@
+"""Rules of workspaces: rows and queries. What a rule does is for kernel.policy.rules."""
+
+from typing import Final, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.rules import ActiveRule, Occasion, decide, described, trigger_of
+from kernel.rule.effects import CountFirings, DefineRule, HoldRule
+from kernel.rule.view import HeldRule
+from kernel.store import rows
+from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
+from protocol.agent import Scope
+from protocol.message import USER
+from protocol.names import message_id, place_of
+from protocol.rules import FIRINGS_LIMIT, RuleFiring, RuleInfo, RuleSpec
+
+_encode: Final = msgspec.json.Encoder().encode
+_spec: Final = msgspec.json.Decoder(RuleSpec)
+_occasion: Final = msgspec.json.Decoder(Occasion)
+
+
+def _scopes(words: str) -> frozenset[Scope]:
+    return cast("frozenset[Scope]", frozenset(words.split()))
+
+
+ACTIVE: Final = """
+SELECT id AS number, version, author, author_key, scopes, fired, spec FROM rules INDEXED BY rules_enabled
+WHERE space = ? AND enabled = 1 ORDER BY id LIMIT 64
+"""
+
+
+def active(conn: apsw.Connection, space: str) -> tuple[ActiveRule, ...]:
+    """Return the rules of ``space`` that are switched on, the oldest first."""
+    cursor = conn.execute(ACTIVE, (space,))
+    return tuple(rows.each(cursor, ACTIVE, ActiveRule, scopes=_scopes, spec=_spec.decode))
+
+
+HELD: Final = """
+SELECT h.rule, h.version, h.author, h.author_key, h.scopes, h.spec, h.occasion, coalesce(r.enabled, 0), r.fired
+FROM held_rules AS h LEFT JOIN rules AS r ON r.id = h.rule
+WHERE h.space = ? AND h.proposal = ? ORDER BY h.id DESC LIMIT 1
+"""
+
+
+def held(conn: apsw.Connection, space: str, proposal: str) -> HeldRule | None:
+    """Return what waits for what comes of ``proposal``."""
+    row = conn.execute(HELD, (space, proposal)).fetchone()
+    if row is None:
+        return None
+    number, version, author, key, scopes, spec, occasion, enabled, fired = row
+    rule = ActiveRule(
+        number=number,
+        version=version,
+        author=author,
+        author_key=key,
+        scopes=_scopes(scopes),
+        fired=fired or 0,
+        spec=_spec.decode(spec),
+    )
+    return HeldRule(rule, _occasion.decode(occasion), bool(enabled))
+
+
+DEFINE: Final = """
+INSERT INTO rules (space, name, version, author, author_key, scopes, enabled, defined_ms, spec)
+VALUES (:space, :name, 1, :author, :key, :scopes, :enabled, :now, :spec)
+ON CONFLICT (space, name) DO UPDATE SET version = version + 1, author = excluded.author,
+  author_key = excluded.author_key, scopes = excluded.scopes, enabled = excluded.enabled,
+  defined_ms = excluded.defined_ms, spec = excluded.spec
+"""
+COUNT_FIRING: Final = "UPDATE rules SET fired = fired + 1, fired_ms = ? WHERE id = ?"
+HOLD: Final = """
+INSERT INTO held_rules (space, proposal, rule, version, author, author_key, scopes, spec, occasion)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def write_rule_row(tx: Transaction, row: DefineRule | CountFirings | HoldRule) -> None:
+    """Write what was decided about rules."""
+    match row:
+        case DefineRule():
+            values = {
+                "space": row.space,
+                "name": row.spec.name,
+                "author": row.author,
+                "key": row.author_key,
+                "scopes": " ".join(sorted(row.scopes)),
+                "enabled": row.spec.enabled,
+                "now": tx.now_ms,
+                "spec": _encode(row.spec),
+            }
+            tx.conn.execute(DEFINE, values)
+        case CountFirings():
+            tx.conn.executemany(COUNT_FIRING, [(tx.now_ms, number) for number in row.rules])
+        case HoldRule(rule=rule):
+            scopes = " ".join(sorted(rule.scopes))
+            kept = (_encode(rule.spec), _encode(row.occasion))
+            tx.conn.execute(
+                HOLD,
+                (row.space, row.proposal, rule.number, rule.version, rule.author, rule.author_key, scopes, *kept),
+            )
+
+
+DEFINED_BY: Final = "UPDATE rules SET message = ? WHERE space = ? AND name = ?"
+
+
+def set_message(tx: Transaction, space: str, name: str, seq: int) -> None:
+    """Keep which message defined a rule."""
+    tx.conn.execute(DEFINED_BY, (seq, space, name))
+
+
+ONE: Final = """
+SELECT name, space, version, author, enabled, defined_ms AS defined_at, message AS message_id, fired,
+  fired_ms AS fired_at, spec AS rule
+FROM rules WHERE space = ? AND name = ?
+"""
+IN_SPACE: Final = """
+SELECT name, space, version, author, enabled, defined_ms AS defined_at, message AS message_id, fired,
+  fired_ms AS fired_at, spec AS rule
+FROM rules WHERE space = ? ORDER BY id
+"""
+COUNT: Final = "SELECT count(*) FROM rules WHERE space = ?"
+AUTHOR: Final = "SELECT author, author_key FROM rules WHERE space = ? AND name = ?"
+
+
+def _info(
+    name: str, space: str, version: int, author: str, enabled: int, defined_at: int, message_id_: int, fired: int,
+    fired_at: int | None, rule: bytes,
+) -> RuleInfo:  # fmt: skip
+    return RuleInfo(
+        name=name,
+        space=place_of(space),
+        version=version,
+        author=author,
+        enabled=bool(enabled),
+        defined_at=rfc3339(defined_at),
+        message_id=message_id(message_id_),
+        fired=fired,
+        fired_at=optional_rfc3339(fired_at),
+        rule=_spec.decode(rule),
+    )
+
+
+def find(conn: apsw.Connection, space: str, name: str) -> RuleInfo | None:
+    """Return the rule of ``space`` that is called ``name``."""
+    row = conn.execute(ONE, (space, name)).fetchone()
+    return None if row is None else _info(*row)
+
+
+def in_space(conn: apsw.Connection, space: str) -> tuple[RuleInfo, ...]:
+    """Return the rules of ``space``, the oldest first, with those that are switched off."""
+    return tuple(_info(*row) for row in conn.execute(IN_SPACE, (space,)))
+
+
+def count(conn: apsw.Connection, space: str) -> int:
+    """Return how many rules ``space`` has, those that are switched off included."""
+    return int(conn.execute(COUNT, (space,)).get)
+
+
+def author_of(conn: apsw.Connection, space: str, name: str) -> tuple[str, str | None] | None:
+    """Return who defined the rule ``name``, by its name and its key; None where there is none."""
+    return cast("tuple[str, str | None] | None", conn.execute(AUTHOR, (space, name)).fetchone())
+
+
+# What a rule sees of a message. The text of what ended is with the work; of a proposal it sees who won.
+REPLAYED: Final = """
+SELECT m.seq, m.kind, m.sender,
+  CASE WHEN m.kind IN ('done', 'failed') THEN coalesce(i.result_text, '') ELSE m.text END, m.run
+FROM messages AS m LEFT JOIN instructions AS i ON i.id = m.cause
+WHERE m.run = ? AND m.kind IN ('said', 'reply', 'done', 'failed', 'due', 'resolved', 'document', 'status')
+ORDER BY m.seq
+"""
+WINNER: Final = "SELECT winner FROM ballots WHERE run = ? AND name = ?"
+
+
+def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[int, int, tuple[RuleFiring, ...]]:
+    """Return how many messages of ``run`` there are, how many would have set ``spec`` off, and what it would have done.
+
+    What it invokes is what ``space`` has now. Of a long text its message has only the beginning. Ask in a thread.
+    """
+    tried = ActiveRule(number=0, version=1, author=USER, author_key=None, scopes=frozenset(), fired=0, spec=spec)
+    others = (
+        msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, when=None))
+        for one in active(conn, space)
+        if one.spec.name != spec.name
+    )
+    known = (tried, *others)
+    looked_at = total = 0
+    firings: list[RuleFiring] = []
+    for seq, kind, sender, text, number in conn.execute(REPLAYED, (run,)):
+        looked_at += 1
+        trigger = trigger_of(kind, sender, text)
+        if trigger is not None and trigger.watched == "resolved":
+            won = conn.execute(WINNER, (number, trigger.subject)).get
+            trigger = trigger_of(kind, sender, text, won)
+        done = None if trigger is None else decide(known, trigger)
+        if done is None or not (done.steps or done.notes):
+            continue
+        total += 1
+        if len(firings) < FIRINGS_LIMIT:
+            asked = next((step.rule.spec.requires for step in done.steps if step.asks), None)
+            would = (*map(described, done.steps), *(f"{note.rule}: not done: {note.why}" for note in done.notes))
+            firings.append(
+                RuleFiring(
+                    seq=seq,
+                    kind=kind,
+                    sender=sender,
+                    text=text[:200],
+                    waits_for=() if asked is None else asked.from_,
+                    would=tuple(one[:400] for one in would),
+                )
+            )
+    return looked_at, total, tuple(firings)

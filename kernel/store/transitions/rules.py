@@ -1,0 +1,162 @@
+"""Rules of a workspace: defined, switched off, invoked. Each is one commit, and a message with its author.
+
+Without an author it is the user who acts. An agent's call is recorded: made again, it is answered the same.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from kernel.policy.rule_check import rule_fault
+from kernel.policy.rules import normal, params_fault
+from kernel.rule.assignment import no_channel, not_running
+from kernel.rule.draft import Author, Draft, RuleDefined, RuleInvoked
+from kernel.store import rules
+from kernel.store.rule_view import TransactionView
+from kernel.store.transaction import Transaction
+from kernel.store.transitions.append import Speaker, speaker
+from protocol.agent import Scope
+from protocol.errors import Refused
+from protocol.message import SYSTEM
+from protocol.names import InstructionId, is_personal, message_id, place_of, split_space
+from protocol.rules import RULES_LIMIT, RuleInfo, RuleSpec
+from protocol.text import encode_json, one_line
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Defined(msgspec.Struct, frozen=True, kw_only=True):
+    """The rule as it is from the next message on."""
+
+    rule: RuleInfo
+
+
+class Invoked(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule was invoked by this message; the work that it gave out."""
+
+    message_id: str
+    instruction_ids: tuple[InstructionId, ...] = ()
+
+
+def define(
+    tx: Transaction,
+    space: str,
+    spec: RuleSpec,
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+    scopes: Collection[Scope] | None = None,
+) -> Defined:
+    """Define a rule, or another version of one's own. Raises Refused: bad_request, forbidden, conflict and others.
+
+    ``scopes`` are those of the agent that defines it: its rule can do no more than it can itself.
+    """
+    who = _speaker(tx, space, author, ("rule_define", spec), call_key)
+    if (before := who.known(Defined)) is not None:
+        return before
+    return who.keep(tx, Defined(rule=_define(tx, space, who, normal(spec), scopes)))
+
+
+def define_of_file(tx: Transaction, space: str, specs: Sequence[RuleSpec]) -> None:
+    """Define the rules of the workflow's file in ``space``; those of an earlier version of it are switched off.
+
+    One that an agent or a person has defined by that name is theirs no longer. Raises Refused (bad_request).
+    """
+    file = Speaker(SYSTEM)
+    wanted = {one.name: one for one in map(normal, specs)}
+    for known in rules.in_space(tx.conn, space):
+        if known.author == SYSTEM and known.enabled and known.name not in wanted:
+            _put(tx, space, file, msgspec.structs.replace(known.rule, enabled=False))
+    for spec in wanted.values():
+        found = rules.find(tx.conn, space, spec.name)
+        if found is None or found.author != SYSTEM or found.rule != spec:
+            _put(tx, space, file, spec)
+
+
+def switch_off(tx: Transaction, space: str, name: str) -> RuleInfo:
+    """Switch a rule off, as the user. Raises Refused (not_found, workflow_not_running)."""
+    who = _speaker(tx, space, None)
+    found = find_rule(tx, space, name)
+    return found if not found.enabled else _put(tx, space, who, msgspec.structs.replace(found.rule, enabled=False))
+
+
+def invoke_rule(
+    tx: Transaction,
+    space: str,
+    name: str,
+    params: Mapping[str, Any],
+    *,
+    author: Author | None = None,
+    call_key: str | None = None,
+) -> Invoked:
+    """Have a rule do what it says, with ``params``. Raises Refused: not_found, conflict, bad_request and others."""
+    who = _speaker(tx, space, author, ("rule_invoke", name, params), call_key)
+    if (before := who.known(Invoked)) is not None:
+        return before
+    found = find_rule(tx, space, name)
+    if not found.enabled:
+        raise Refused("conflict", f"the rule {name} is switched off", "proposal_list shows which are not")
+    wrong = params_fault(found.rule, params)
+    if wrong is not None:
+        raise Refused("bad_request", *wrong)
+    given = f" with {encode_json(params).decode()[:2000]}" if params else ""
+    text = f"[RULE:{found.name}] invoked{given}"
+    payload = RuleInvoked(name=found.name, params=dict(params))
+    said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=(), payload=payload))
+    return who.keep(tx, Invoked(message_id=message_id(said.first_seq), instruction_ids=tuple(said.instructions)))
+
+
+def find_rule(tx: Transaction, space: str, name: str) -> RuleInfo:
+    """Return the rule that is called ``name`` in ``space``. Raises Refused (not_found)."""
+    found = rules.find(tx.conn, space, name)
+    if found is None:
+        raise Refused(
+            "not_found", f"there is no rule {name[:40]!r} in {place_of(space)}", "awk rule list, or proposal_list"
+        )
+    return found
+
+
+def _define(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: Collection[Scope] | None) -> RuleInfo:
+    members = tuple(name for _, name in TransactionView(tx.conn).roster(space))
+    wrong = rule_fault(spec, members, scopes)
+    if wrong is not None:
+        raise Refused("bad_request", *wrong)
+    if who.held is not None and any(who.name in (one.assign, one.ask) for one in spec.then):
+        raise Refused("forbidden", f"{who.name} cannot give itself work", "go on with it now, or ask a colleague")
+    owner = rules.author_of(tx.conn, space, spec.name)
+    if owner is None and rules.count(tx.conn, space) >= RULES_LIMIT:
+        raise Refused("conflict", f"{place_of(space)} has {RULES_LIMIT} rules already", "define one of them anew")
+    key = None if who.held is None else who.held.agent
+    if owner is not None and who.held is not None and owner != (who.name, key):
+        text = f"the rule {spec.name} is {owner[0]}'s, who alone defines it anew"
+        raise Refused("forbidden", text, "give yours another name")
+    return _put(tx, space, who, spec, tuple(scopes or ()))
+
+
+def _put(tx: Transaction, space: str, who: Speaker, spec: RuleSpec, scopes: tuple[Scope, ...] = ()) -> RuleInfo:
+    """Say the definition, which is in force from the next message on."""
+    what = "defined" if spec.enabled else "switched off"
+    text = f"[RULE:{spec.name}] {what} by {who.name}: {one_line(_encode(spec).decode())}"
+    payload = RuleDefined(spec=spec, scopes=scopes)
+    said = who.say(tx, Draft(kind="status", space=space, sender=who.name, text=text, mentions=(), payload=payload))
+    rules.set_message(tx, space, spec.name, said.first_seq)
+    return find_rule(tx, space, spec.name)
+
+
+def _speaker(
+    tx: Transaction,
+    space: str,
+    author: Author | None,
+    words: tuple[object, ...] | None = None,
+    call_key: str | None = None,
+) -> Speaker:
+    """Return who acts in ``space``. Raises Refused where there can be no rules, and stale_attempt."""
+    if is_personal(space):
+        text = f"there are no rules in {space}: it is between {split_space(space)[1]} and the user"
+        raise Refused("not_a_participant", text, "rules are of workspaces")
+    workspace = TransactionView(tx.conn).workspace(space)
+    refuse = not_running(space) if workspace is None else None if workspace.has_channel else no_channel(space)
+    if refuse is not None:
+        raise Refused(refuse.code, refuse.text, refuse.hint)
+    return speaker(tx, space, author, words, call_key)

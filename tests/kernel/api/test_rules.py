@@ -1,0 +1,95 @@
+"""Rules over REST and the Daemon MCP: defined by people and agents, tried on a run, switched off."""
+
+import pytest
+
+from kernel.store.attempts import narrow
+from protocol.agent import SCOPES, Scope
+from tests.builders.api import ServedKernel
+from tests.kernel.api.mcp.rpc import call
+
+HERE = "/spaces/review:main/rules"
+ECHO = {
+    "name": "echo",
+    "when": {"said": {"from": "user", "matches": "ship (\\w+)"}},
+    "then": [{"say": "so: ${{ match.1 }}"}],
+}
+
+
+async def attempt(kernel: ServedKernel, *scopes: Scope) -> None:
+    """An attempt of alice in review whose token opens ``scopes``."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    instruction = await kernel.attempt("alice@review")
+    await kernel.services.store.writer.commit(narrow, instruction, 1, frozenset(scopes))
+
+
+async def texts(kernel: ServedKernel) -> list[tuple[str, str]]:
+    found = (await kernel.ask("GET", "/spaces/review:main/channel")).json["messages"]
+    return [(one["from"], one["text"]) for one in found if one["kind"] == "said"]
+
+
+@pytest.mark.promise("P53")
+async def test_a_person_defines_a_rule_which_is_listed_tried_and_switched_off(kernel: ServedKernel) -> None:
+    """A trial does nothing."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.ask("POST", "/messages", {"to": "@review", "text": "ship it"})
+    trial = (await kernel.ask("POST", "/runs/review:main/rules/test", {"rule": ECHO})).json
+    assert [one["would"] for one in trial["firings"]] == [["say: so: it"]]
+    assert await texts(kernel) == [("user", "ship it")]
+    made = await kernel.ask("POST", HERE, {"rule": ECHO})
+    assert (made.status, made.json["version"], made.json["author"]) == (201, 1, "user")
+    await kernel.ask("POST", "/messages", {"to": "@review", "text": "ship that"})
+    assert (await texts(kernel))[-1] == ("system", "so: that")
+    off = await kernel.ask("DELETE", f"{HERE}/echo")
+    assert (off.json["enabled"], off.json["version"], off.json["fired"]) == (False, 2, 1)
+    await kernel.ask("POST", "/messages", {"to": "@review", "text": "ship more"})
+    assert (await texts(kernel))[-1] == ("user", "ship more")
+    assert [one["name"] for one in (await kernel.ask("GET", HERE)).json["rules"]] == ["echo"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        ({"name": "x", "then": [{"assign": "nobody"}]}, "is no member"),
+        ({"name": "x", "then": [{"say": "${{ env.HOME }}"}]}, "is no variable of a rule"),
+        ({"name": "x", "when": {"said": {"matches": "(?=a)"}}, "then": [{"say": "y"}]}, "RE2"),
+        ({"name": "x", "when": {"said": {}, "done": {}}, "then": [{"say": "y"}]}, "exactly one"),
+        ({"name": "x", "then": [{"say": "y", "assign": "alice"}]}, "exactly one"),
+        ({"name": "x", "then": []}, "from 1 to 16"),
+        ({"name": "X!", "then": [{"say": "y"}]}, "X!"),
+    ],
+)
+async def test_what_can_be_no_rule_is_refused_with_why(kernel: ServedKernel, rule: object, why: str) -> None:
+    """Nothing is kept of it."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    refused = await kernel.ask("POST", HERE, {"rule": rule})
+    assert refused.status == 400
+    assert why in refused.json["detail"]
+
+
+@pytest.mark.promise("P54")
+async def test_an_agent_needs_the_scope_to_define_a_rule_and_may_do_no_more_by_it(kernel: ServedKernel) -> None:
+    """`default` does not open it."""
+    await attempt(kernel, *SCOPES)
+    refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
+    assert refused["structuredContent"]["code"] == "forbidden"
+
+
+@pytest.mark.promise("P54")
+async def test_the_scope_of_what_a_rule_does_is_asked_for_at_its_definition(kernel: ServedKernel) -> None:
+    """A rule is no way around it."""
+    await attempt(kernel, "rules", "channel.read")
+    refused = await call(kernel, "proposal_define", {"rule": {"name": "mine", "then": [{"say": "x"}]}})
+    assert "channel.write" in refused["structuredContent"]["detail"]
+
+
+async def test_an_agent_defines_lists_and_invokes_its_rule(kernel: ServedKernel) -> None:
+    """By the tools of the scope."""
+    await attempt(kernel, *SCOPES, "rules")
+    rule = {"name": "tell", "params": {"what": "string"}, "then": [{"say": "told: ${{ params.what }}"}]}
+    made = (await call(kernel, "proposal_define", {"rule": rule}))["structuredContent"]["rule"]
+    assert (made["author"], made["version"]) == ("alice", 1)
+    invoked = await call(kernel, "proposal_invoke", {"rule": "tell", "params": {"what": "all"}})
+    assert invoked["isError"] is False
+    listed = (await call(kernel, "proposal_list"))["structuredContent"]["rules"]
+    assert [(one["name"], one["fired"]) for one in listed] == [("tell", 1)]
+    assert (await texts(kernel))[-1] == ("alice", "told: all")

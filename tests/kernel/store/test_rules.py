@@ -1,0 +1,249 @@
+"""Rules of a workspace on a real store: defined, redefined, held for grants, and never more than their author could."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from kernel.policy.needs import needs
+from kernel.policy.rules import DEPTH, FUEL
+from kernel.rule.draft import Draft
+from kernel.store import rules as store_rules
+from kernel.store.database import MEMORY
+from kernel.store.needs import snapshot
+from kernel.store.transitions import rules
+from kernel.store.transitions.append import append
+from kernel.store.transitions.clear import clear
+from kernel.store.transitions.close import close
+from kernel.store.transitions.runs import stop_workflow
+from protocol.agent import SCOPES
+from protocol.errors import Refused
+from protocol.message import SYSTEM, USER
+from protocol.rules import RuleInfo, RuleSpec
+from tests.kernel.store.busy_workspace import SPACE, BusyWorkspace
+from tests.kernel.store.migrated import open_migrated
+
+pytestmark = pytest.mark.promise("P53")
+
+SAID = "SELECT kind, sender, text, hops FROM messages WHERE space = ? AND seq > ? ORDER BY seq"
+NEWEST = "SELECT coalesce(max(seq), 0) FROM messages"
+WORK = "SELECT name FROM instructions WHERE id > ? ORDER BY id"
+NEWEST_WORK = "SELECT coalesce(max(id), 0) FROM instructions"
+
+
+def spec(**fields: Any) -> RuleSpec:
+    return msgspec.convert(fields, RuleSpec)
+
+
+class Table:
+    """Who says what in a workspace with rules."""
+
+    def __init__(self, workspace: BusyWorkspace) -> None:
+        self.workspace = workspace
+        self.conn = workspace.database.writer()
+
+    def define(self, who: str = USER, **fields: Any) -> RuleInfo:
+        author = self.workspace.author(who)
+        scopes = None if author is None else SCOPES
+        return self.workspace.commit(rules.define, SPACE, spec(**fields), author=author, scopes=scopes).rule
+
+    def say(self, text: str, who: str = USER) -> list[tuple[str, str, str, int]]:
+        """Everything in the log that follows from it, the message itself left out."""
+        before = int(self.conn.execute(NEWEST).get)
+        draft = Draft(kind="said", space=SPACE, sender=who, text=text, author=self.workspace.author(who))
+        self.workspace.commit(append, draft)
+        return list(self.conn.execute(SAID, (SPACE, before + 1)))
+
+    def texts(self, text: str, who: str = USER) -> list[str]:
+        return [row[2] for row in self.say(text, who)]
+
+    def given(self, text: str, who: str = USER) -> list[str]:
+        """Who is given work by it."""
+        before = int(self.conn.execute(NEWEST_WORK).get)
+        self.say(text, who)
+        return [str(name) for (name,) in self.conn.execute(WORK, (before,))]
+
+    def finish(self, who: str, text: str) -> None:
+        author = self.workspace.author(who)
+        assert author is not None
+        self.workspace.commit(close, author.instruction, author.epoch, status="done", text=text)
+
+
+@pytest.fixture
+def table() -> Iterator[Table]:
+    database = open_migrated(MEMORY)
+    workspace = BusyWorkspace(database)
+    workspace.begin()
+    yield Table(workspace)
+    database.close()
+
+
+def test_what_is_said_is_answered_with_work_that_quotes_it(table: Table) -> None:
+    """From whom, what is in it, and its groups; whom it names by a variable is not woken."""
+    when = {"said": {"from": "alice", "matches": r"CHANGES (\w+)"}}
+    table.define(
+        name="fix", when=when, then=[{"assign": "bob", "message": "${{ match.1 }}: ${{ message.text }} @carol"}]
+    )
+    assert table.texts("CHANGES requested", "bob") == []
+    (answer,) = table.say("CHANGES requested @nobody", "alice")
+    assert answer == ("said", SYSTEM, "requested: CHANGES requested @nobody @carol", 2)
+    assert table.given("CHANGES again", "alice") == ["bob"]
+
+
+def test_what_a_variable_brings_in_wakes_nobody(table: Table) -> None:
+    """Only the rule itself mentions."""
+    table.define(name="echo", when={"said": {"from": "user"}}, then=[{"say": "@bob heard: ${{ message.text }}"}])
+    assert table.given("wake carol and everybody") == ["bob"]
+    table.define(name="echo", when={"said": {"from": "alice"}}, then=[{"say": "heard: ${{ message.text }}"}])
+    assert "bob" not in table.given("x @carol", "alice")[1:]
+
+
+def test_the_end_of_work_hands_over_in_the_short_form(table: Table) -> None:
+    """`on: done` stands for `when:` and `then:`."""
+    made = table.define(**{"on": "done", "from": "alice", "assign": "carol"})
+    assert (made.name, made.version) == ("alice-done-carol", 1)
+    before = int(table.conn.execute(NEWEST_WORK).get)
+    table.finish("alice", "it is built")
+    assert [str(name) for (name,) in table.conn.execute(WORK, (before,))] == ["carol"]
+
+
+def test_a_definition_is_in_force_from_the_next_message_on(table: Table) -> None:
+    """Versions count, and a rule that is switched off does nothing."""
+    rule: dict[str, Any] = {"name": "greet", "when": {"said": {"from": "user"}}}
+    assert table.define(**rule, then=[{"say": "one"}]).version == 1
+    assert table.texts("hello") == ["one"]
+    again = table.define(**rule, then=[{"say": "two"}])
+    assert (again.version, again.author) == (2, USER)
+    assert table.texts("hello") == ["two"]
+    table.workspace.commit(rules.switch_off, SPACE, "greet")
+    assert table.texts("hello") == []
+
+
+def test_only_its_author_or_a_person_defines_a_rule_anew(table: Table) -> None:
+    """By its name."""
+    table.define("alice", name="mine", then=[{"say": "hi"}])
+    with pytest.raises(Refused, match="alice's") as refused:
+        table.define("bob", name="mine", then=[{"say": "ho"}])
+    assert refused.value.code == "forbidden"
+    assert table.define("alice", name="mine", then=[{"say": "hm"}]).version == 2
+    assert table.define(name="mine", then=[{"say": "hu"}]).author == USER
+
+
+def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
+    """One hop further than what it answers."""
+    table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi @bob"}])
+    ((kind, sender, text, hops),) = table.say("hello")
+    assert (kind, sender, text, hops) == ("said", "alice", "hi @bob", 1)
+
+
+@pytest.mark.promise("P54")
+@pytest.mark.parametrize(
+    ("action", "scope"),
+    [
+        ({"assign": "bob"}, "channel.write"),
+        ({"say": "x"}, "channel.write"),
+        ({"ask": "bob"}, "ask"),
+        ({"vote": {"type": "approval", "title": "Now?"}}, "votes"),
+    ],
+)
+def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action: dict[str, Any], scope: str) -> None:
+    """Each action has a scope."""
+    author = table.workspace.author("alice")
+    rule = spec(name="more", then=[action])
+    with pytest.raises(Refused, match=scope):
+        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES - {scope})
+    assert table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES).rule.version == 1
+
+
+@pytest.mark.promise("P54")
+def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
+    """It is asked for at each use, and told."""
+    table.define("alice", name="mine", when={"said": {"from": "user"}}, then=[{"say": "hi"}])
+    table.conn.execute("DELETE FROM members WHERE name = 'alice'")
+    (told,) = table.texts("hello")
+    assert told == "[RULE:mine] not done: alice, who defined it, is no member any more"
+
+
+def test_rules_that_answer_each_other_end(table: Table) -> None:
+    """A message is answered within bounds, and who said it is not harmed."""
+    table.define(name="ping", when={"said": {"matches": "p"}}, then=[{"say": "pong"}] * 16)
+    table.define(name="pong", when={"said": {"matches": "o"}}, then=[{"say": "ping"}] * 16)
+    said = table.say("p")
+    made = [row for row in said if row[0] == "said"]
+    assert 16 <= len(made) <= FUEL
+    assert any("not done" in text for _, _, text, _ in said)
+    assert max(hops for _, _, _, hops in said) <= DEPTH + 1
+
+
+def test_a_rule_that_invokes_itself_ends(table: Table) -> None:
+    """Depth bounds it, and it is told once."""
+    table.define(name="again", when={"said": {"from": "user"}}, then=[{"say": "x"}, {"invoke": "again"}])
+    said = table.texts("go")
+    assert said.count("x") == DEPTH
+    assert said[-1] == f"[RULE:again] not done: rules answer each other more than {DEPTH} deep"
+
+
+def test_a_rule_is_invoked_with_parameters_of_their_types(table: Table) -> None:
+    """By another rule, or by somebody."""
+    table.define(
+        name="sub",
+        params={"who": "string", "count": "integer?"},
+        then=[{"say": "${{ params.who }} ${{ params.count }}"}],
+    )
+    table.define(
+        name="top",
+        when={"said": {"from": "user"}},
+        then=[{"invoke": "sub", "params": {"who": "by ${{ message.from }}"}}],
+    )
+    assert table.texts("go") == ["by user "]
+    table.workspace.commit(
+        rules.invoke_rule, SPACE, "sub", {"who": "me", "count": 3}, author=table.workspace.author("bob")
+    )
+    with pytest.raises(Refused, match="integer"):
+        table.workspace.commit(rules.invoke_rule, SPACE, "sub", {"who": "me", "count": "3"})
+    with pytest.raises(Refused, match="needs the parameter who"):
+        table.workspace.commit(rules.invoke_rule, SPACE, "sub", {})
+
+
+def test_a_rule_that_requires_a_grant_waits_for_it_in_needs(table: Table) -> None:
+    """With what it would do, and commands that settle it."""
+    when = {"said": {"from": "alice", "matches": "deploy"}}
+    table.define(
+        name="deploy", when=when, requires={"grants": 1, "from": ["user"]}, then=[{"assign": "bob", "message": "go"}]
+    )
+    (asked,) = table.say("deploy it", "alice")
+    assert asked[0] == "proposal"
+    assert "assign bob: go" in asked[2]
+    (need,) = (one for one in needs(snapshot(table.conn, table.workspace.now_ms)) if one.kind == "vote")
+    assert [one.label for one in need.actions] == ["vote yes", "vote no", "call it off"]
+    before = int(table.conn.execute(NEWEST_WORK).get)
+    table.workspace.vote(USER, need.id, "yes")
+    assert [str(name) for (name,) in table.conn.execute(WORK, (before,))] == ["bob"]
+
+
+@pytest.mark.parametrize("switched_off", [True, False])
+def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Table, *, switched_off: bool) -> None:
+    """And the channel is told."""
+    table.define(
+        name="deploy",
+        when={"said": {"from": "alice"}},
+        requires={"grants": 2, "from": ["bob", "carol"]},
+        then=[{"say": "gone"}],
+    )
+    ((_, _, text, _),) = table.say("deploy it", "alice")
+    name = text[len("[PROPOSAL:") :].partition("]")[0]
+    if switched_off:
+        table.workspace.commit(rules.switch_off, SPACE, "deploy")
+    table.workspace.vote("bob", name, "yes")
+    table.workspace.vote("carol", name, "yes" if switched_off else "no")
+    last = table.conn.execute("SELECT text FROM messages ORDER BY seq DESC LIMIT 1").get
+    assert str(last).startswith("[RULE:deploy] not done: ")
+
+
+def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
+    """`awk clear` removes them."""
+    table.define(name="secret", then=[{"say": "the words"}])
+    table.workspace.commit(stop_workflow, SPACE, "done", 0)
+    table.workspace.commit(clear, SPACE)
+    assert store_rules.find(table.conn, SPACE, "secret") is None
