@@ -93,6 +93,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a kernel that run."""
 
     services: Services
+    writer: Writer
+    """It runs as long as anything else."""
     run_dir: Path
     in_flight: InFlight
     host_clock: HostClock
@@ -174,6 +176,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
+        writer=writer,
         services=Services(
             store=StoreAccess(
                 writer=writer,

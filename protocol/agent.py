@@ -27,9 +27,12 @@ Scope = Literal[
     "memory",
     "ask",
     "feedback",
+    "auth",
 ]
 """Tools of Daemon MCP that an agent is given or not, as a group."""
-SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
+NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"auth"})
+"""What an agent has only where it is named."""
+SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
 """All that ``default`` stands for."""
 ScopeWords = tuple[Literal["default", Scope], ...]
 

@@ -7,6 +7,7 @@ from typing import Final
 from kernel.api.mcp import (
     approvals,
     documents,
+    grants,
     history,
     mediation,
     memory,
@@ -20,6 +21,7 @@ from kernel.api.mcp import (
 )
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
+from kernel.store.transitions.grants import Granted
 from kernel.store.transitions.sharing import MemoryShared
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.api.history import HistoryFound, HistoryPage
@@ -425,6 +427,23 @@ _ROWS: Final = (
         handler=messaging.feedback_submit,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="auth_grant",
+        description="Give a colleague a scope that you have, within your own bounds; or let a call that waits be made.",
+        asks=grants.AuthGrantArguments,
+        gives=Granted,
+        handler=grants.auth_grant,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="auth_revoke",
+        description="Take back what you gave, and with it all that was handed on from it.",
+        asks=grants.AuthRevokeArguments,
+        gives=Granted,
+        handler=grants.auth_revoke,
+        mutating=True,
     ),
     Tool(
         name=AUTH_REQUEST,
