@@ -54,6 +54,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("continue", "grant a workflow its limits, or an agent its budget, once more", "Steer", file="steer"),
     Command("approve", "let a tool be called that waits for your approval", "Steer", file="approvals"),
     Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="approvals"),
+    Command("grant", "let an agent do more than its file says, for a while or a few calls", "Steer"),
     Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer"),
     Command("task", "see what is to be done, add to it, and say what is done", "Steer"),
     Command("doc", "read and write the documents that agents share", "Steer"),

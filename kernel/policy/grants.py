@@ -25,7 +25,8 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     agent: AgentKey
     """Who has it."""
-    scope: Scope
+    scope: Scope | None
+    """None: it is the answer to one request, and opens nothing."""
     parent: int | None = None
     warrant: int | None = None
     until_ms: int | None = None
@@ -39,14 +40,14 @@ Book = Mapping[int, Grant]
 
 
 class Authority(NamedTuple):
-    """What a call is made by. ``line``: the grant, and those it is handed on from. ``spent``: it is used up."""
+    """Leave to make a call. ``line``: the grant, and those it is handed on from. ``spent``: it is used up."""
 
     line: tuple[int, ...]
     spent: bool
 
 
 class Wanted(NamedTuple):
-    """What somebody is to be given. None: no bound of its own."""
+    """A grant as it is asked for. None: no bound of its own."""
 
     scope: Scope
     until_ms: int | None
@@ -54,7 +55,7 @@ class Wanted(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What a grant derives from, and until when it lasts."""
+    """Bounds of a grant: those above it, and its end."""
 
     parent: int | None
     warrant: int | None
@@ -62,7 +63,7 @@ class Terms(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """Why something may not be given, and what to do."""
+    """The reason for which something may not be given, and a hint what to do."""
 
     text: str
     hint: str
@@ -97,7 +98,10 @@ def uses_left(book: Book, number: int) -> int | None:
 
 
 def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authority | None:
-    """What ``agent`` may use ``scope`` by; None: nothing. Those without a bound come first, then what ends soonest."""
+    """The leave that ``agent`` has to use ``scope``; None: it has none.
+
+    Those without a bound come first, then what ends soonest.
+    """
     found = [
         (left == 0, left is not None, inf if one.until_ms is None else one.until_ms, one.number)
         for one in book.values()
@@ -111,7 +115,7 @@ def authority(book: Book, agent: AgentKey, scope: Scope, now_ms: int) -> Authori
 
 
 def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Wanted, now_ms: int) -> Terms | Refusal:
-    """What a grant by the agent ``giver``, whose file gives it ``own``, derives from.
+    """The terms of a grant by the agent ``giver``, whose file gives it ``own``.
 
     It gives what it has itself: for no longer, and no more often.
     """

@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final, NamedTuple
 
 import apsw
+import msgspec
 
 from kernel.policy.grants import Book, Grant, authority, stands, uses_left
 from kernel.store import rows
@@ -14,13 +15,13 @@ from protocol.agent import Scope
 from protocol.grants import GrantInfo, GrantList, GrantRow, GrantState
 from protocol.names import AgentKey, approval_id, number_of, place_of
 
-LETTER: Final = "g"
+LETTER: Final = "w"
 LIMIT: Final = 1000
 """Grants that stand in one space at a time: whoever may give can give no more."""
 
 
 def grant_id(number: int) -> str:
-    """``g3``."""
+    """``w3``."""
     return f"{LETTER}{number}"
 
 
@@ -40,7 +41,7 @@ FROM line CROSS JOIN grants AS g ON g.id = line.id WHERE g.scope IS NOT NULL
 
 
 def book(conn: apsw.Connection, agent: AgentKey, space: str, run: int | None) -> Book:
-    """What ``agent`` was given in a run, with all that it derives from."""
+    """Grants to ``agent`` in a run, with all that it derives from."""
     found = conn.execute(BOOK, {"agent": agent, "space": space, "run": run})
     return {one.number: one for one in rows.each(found, BOOK, Grant, revoked=bool)}
 
@@ -52,7 +53,7 @@ WHERE i.id = ?
 
 
 class Standing(NamedTuple):
-    """What an attempt has by its agent's file, and the run that it is part of."""
+    """The scopes of an attempt by its agent's file, and the run that it is part of."""
 
     scopes: frozenset[Scope]
     run: int | None
@@ -66,10 +67,10 @@ def standing(conn: apsw.Connection, number: int, epoch: int) -> Standing:
 
 
 def given_to(conn: apsw.Connection, identity: Identity, now_ms: int) -> tuple[frozenset[Scope], frozenset[Scope]]:
-    """The scopes that grants open to an attempt now; and those that they opened, and that are used up."""
+    """Return the scopes that grants open to an attempt now; and those that they opened, and that are used up."""
     found = standing(conn, number_of(identity.instruction, "i") or 0, identity.epoch)
     known = book(conn, identity.agent, identity.space, found.run)
-    held = {one.scope: authority(known, identity.agent, one.scope, now_ms) for one in known.values()}
+    held = {one.scope: authority(known, identity.agent, one.scope, now_ms) for one in known.values() if one.scope}
     usable = frozenset(scope for scope, one in held.items() if one is not None and not one.spent)
     return usable, frozenset(scope for scope, one in held.items() if one is not None) - usable
 
@@ -82,6 +83,21 @@ def count_use(tx: Transaction, line: Collection[int]) -> None:
     tx.conn.executemany(COUNT_USE, [(number,) for number in line])
 
 
+class GrantRecord(Grant, frozen=True, kw_only=True):
+    """A grant as its row has it."""
+
+    space: str
+    run: int | None
+    name: str
+    """Of who has it, in the space."""
+    giver: str
+    giver_key: AgentKey | None
+    approval: int | None = None
+    given_ms: int = 0
+    revoked_ms: int | None = None
+    revoked_by: str | None = None
+
+
 INSERT: Final = """
 INSERT INTO grants (space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used,
   given_ms)
@@ -91,27 +107,9 @@ RETURNING id
 """
 
 
-class NewGrant(NamedTuple):
-    """A grant that is to be kept."""
-
-    space: str
-    run: int | None
-    agent: AgentKey
-    name: str
-    giver: str
-    giver_key: AgentKey | None
-    scope: Scope | None = None
-    approval: int | None = None
-    parent: int | None = None
-    warrant: int | None = None
-    until_ms: int | None = None
-    uses: int | None = None
-    used: int = 0
-
-
-def insert(tx: Transaction, row: NewGrant) -> int:
+def insert(tx: Transaction, row: GrantRecord) -> int:
     """Keep it. Returns its number."""
-    return int(tx.conn.execute(INSERT, {**row._asdict(), "now": tx.now_ms}).get)
+    return int(tx.conn.execute(INSERT, {**msgspec.structs.asdict(row), "now": tx.now_ms}).get)
 
 
 STANDING: Final = "SELECT count(*) FROM grants WHERE space = ? AND revoked_ms IS NULL AND scope IS NOT NULL"
@@ -130,43 +128,21 @@ def revoke(tx: Transaction, number: int, by: str) -> None:
     tx.conn.execute(REVOKE, (tx.now_ms, by, number))
 
 
-class Kept(NamedTuple):
-    """A grant as its row has it."""
-
-    id: int
-    space: str
-    run: int | None
-    agent: AgentKey
-    name: str
-    scope: Scope | None
-    approval: int | None
-    giver: str
-    giver_key: AgentKey | None
-    parent: int | None
-    warrant: int | None
-    until_ms: int | None
-    uses: int | None
-    used: int
-    given_ms: int
-    revoked_ms: int | None
-    revoked_by: str | None
-
-
 ONE: Final = """
-SELECT id, space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used, given_ms,
-  revoked_ms, revoked_by
+SELECT id AS number, space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used,
+  given_ms, revoked_ms, revoked_by, revoked_ms IS NOT NULL AS revoked
 FROM grants WHERE id = ?
 """
 
 
-def find(conn: apsw.Connection, grant: str) -> Kept | None:
+def find(conn: apsw.Connection, grant: str) -> GrantRecord | None:
     """The grant called ``grant``."""
-    return rows.one(conn.execute(ONE, (number_of(grant, LETTER),)), ONE, Kept)
+    return rows.one(conn.execute(ONE, (number_of(grant, LETTER),)), ONE, GrantRecord, revoked=bool)
 
 
 LISTED: Final = """
-SELECT id, space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used, given_ms,
-  revoked_ms, revoked_by
+SELECT id AS number, space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used,
+  given_ms, revoked_ms, revoked_by, revoked_ms IS NOT NULL AS revoked
 FROM grants WHERE (:space IS NULL OR space = :space) AND id > :after ORDER BY id LIMIT :limit
 """
 COUNT: Final = "SELECT count(*) FROM grants WHERE :space IS NULL OR space = :space"
@@ -175,8 +151,8 @@ COUNT: Final = "SELECT count(*) FROM grants WHERE :space IS NULL OR space = :spa
 def listed(conn: apsw.Connection, page: Page, space: str | None, now_ms: int) -> GrantList:
     """All that was given in ``space``, or anywhere, in the order in which it was. Ask in a thread."""
     values = {"space": space, "after": page.after or 0, "limit": page.limit + 1}
-    found = rows.all_(conn.execute(LISTED, values), LISTED, Kept)
-    shown, following = page.cut(found, lambda row: grant_id(row.id))
+    found = rows.all_(conn.execute(LISTED, values), LISTED, GrantRecord, revoked=bool)
+    shown, following = page.cut(found, lambda row: grant_id(row.number))
     total = int(conn.execute(COUNT, {"space": space}).get)
     return GrantList(grants=tuple(GrantRow(**_shown(conn, row, now_ms)) for row in shown), total=total, next=following)
 
@@ -187,9 +163,9 @@ def info(conn: apsw.Connection, grant: str, now_ms: int) -> GrantInfo | None:
     return None if row is None else GrantInfo(**_shown(conn, row, now_ms))
 
 
-def _shown(conn: apsw.Connection, row: Kept, now_ms: int) -> dict[str, Any]:
+def _shown(conn: apsw.Connection, row: GrantRecord, now_ms: int) -> dict[str, Any]:
     return {
-        "id": grant_id(row.id),
+        "id": grant_id(row.number),
         "scope": row.scope,
         "request": None if row.approval is None else approval_id(row.approval),
         "to": row.name,
@@ -210,7 +186,7 @@ def _shown(conn: apsw.Connection, row: Kept, now_ms: int) -> dict[str, Any]:
 RUNNING: Final = "SELECT 1 FROM workflows WHERE id = ? AND state = 'running'"
 
 
-def _state(conn: apsw.Connection, row: Kept, now_ms: int) -> GrantState:
+def _state(conn: apsw.Connection, row: GrantRecord, now_ms: int) -> GrantState:
     if row.revoked_ms is not None:
         return "revoked"
     if row.scope is None:
@@ -218,8 +194,8 @@ def _state(conn: apsw.Connection, row: Kept, now_ms: int) -> GrantState:
     if row.until_ms is not None and row.until_ms <= now_ms:
         return "expired"
     known = book(conn, row.agent, row.space, row.run)
-    if not stands(known, row.id, now_ms) or (
+    if not stands(known, row.number, now_ms) or (
         row.run is not None and conn.execute(RUNNING, (row.run,)).fetchone() is None
     ):
         return "void"
-    return "used" if uses_left(known, row.id) == 0 else "in force"
+    return "used" if uses_left(known, row.number) == 0 else "in force"

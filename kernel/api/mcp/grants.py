@@ -42,7 +42,7 @@ class AuthGrantArguments(ToolArguments, frozen=True, kw_only=True):
 class AuthRevokeArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of auth_revoke."""
 
-    grant: Annotated[Name, msgspec.Meta(description="What you gave: its id (g3).")]
+    grant: Annotated[Name, msgspec.Meta(description="What you gave: its id (w3).")]
 
 
 async def auth_grant(caller: Caller, asked: AuthGrantArguments, store: StoreAccess) -> Granted:

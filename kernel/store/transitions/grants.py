@@ -12,7 +12,7 @@ from kernel.policy.grants import Authority, Refusal, Terms, Wanted, authority, d
 from kernel.rule.draft import ApprovalDecided, Author, Draft
 from kernel.store import agents, grants, workflows
 from kernel.store.attempts import held
-from kernel.store.grants import NewGrant, grant_id
+from kernel.store.grants import GrantRecord, grant_id
 from kernel.store.transaction import Transaction, rfc3339
 from kernel.store.transitions import approvals
 from kernel.store.transitions.append import Speaker, append, speaker
@@ -116,10 +116,8 @@ def give(
         terms = decided
     if grants.is_full(tx.conn, space):
         raise Refused("conflict", f"{grants.LIMIT} grants stand in {place_of(space)}", "revoke some of them")
-    row = _row(who, space, run, receiver)._replace(
-        scope=wanted.scope, parent=terms.parent, warrant=terms.warrant, until_ms=terms.until_ms, uses=wanted.uses
-    )
-    number = grants.insert(tx, row)
+    row = _row(who, space, run, receiver, wanted.scope, terms)
+    number = grants.insert(tx, msgspec.structs.replace(row, uses=wanted.uses))
     until = None if terms.until_ms is None else rfc3339(terms.until_ms)
     bounds = [f"until {until}"] if until else []
     bounds += [f"for {wanted.uses} {'call' if wanted.uses == 1 else 'calls'}"] if wanted.uses is not None else []
@@ -153,10 +151,9 @@ def answer(tx: Transaction, space: str, request: str, *, author: Author, call_ke
     approvals.expire(tx)
     decided = ApprovalDecided(approval=number, decision="granted", by=who.name)
     append(tx, Draft(kind="approval", space=space, sender=who.name, payload=decided))
-    kept = _row(who, space, own.run, receiver)._replace(
-        approval=number, uses=1, used=1, warrant=None if warrant is None else warrant.line[0]
-    )
-    grant = grant_id(grants.insert(tx, kept))
+    terms = Terms(None, None if warrant is None else warrant.line[0], None)
+    kept = _row(who, space, own.run, receiver, None, terms)
+    grant = grant_id(grants.insert(tx, msgspec.structs.replace(kept, approval=number, uses=1, used=1)))
     text = f"[GRANT] {grant}: the call that {receiver.name} asked for with {approval_id(number)} may be made"
     return _said(tx, who, space, text, receiver.name, Granted(id=grant, message_id=""))
 
@@ -174,19 +171,19 @@ def revoke(
     """
     row = grants.find(tx.conn, grant)
     if row is None or (space is not None and row.space != space):
-        raise Refused("not_found", f"there is no grant {grant[:40]!r}", "ids look like g3: awk grant list shows them")
-    who = speaker(tx, row.space, author, ("revoke", row.id), call_key)
+        raise Refused("not_found", f"there is no grant {grant[:40]!r}", "ids look like w3: awk grant list shows them")
+    who = speaker(tx, row.space, author, ("revoke", row.number), call_key)
     if (before := who.known(Granted)) is not None:
         return before
     if who.held is not None and row.giver_key != who.held.agent:
-        raise Refused("forbidden", f"{grant_id(row.id)} was given by {row.giver}", "ask that one, or a person")
+        raise Refused("forbidden", f"{grant_id(row.number)} was given by {row.giver}", "ask that one, or a person")
     if row.scope is None:
-        raise Refused("conflict", f"{grant_id(row.id)} answered one request, and that is decided")
+        raise Refused("conflict", f"{grant_id(row.number)} answered one request, and that is decided")
     if row.revoked_ms is not None:
-        return Granted(id=grant_id(row.id), message_id="")
-    grants.revoke(tx, row.id, who.name)
-    text = f"[GRANT] {grant_id(row.id)} is revoked: {row.name} may not use the scope {row.scope} by it any more"
-    return _said(tx, who, row.space, text, row.name, Granted(id=grant_id(row.id), message_id=""))
+        return Granted(id=grant_id(row.number), message_id="")
+    grants.revoke(tx, row.number, who.name)
+    text = f"[GRANT] {grant_id(row.number)} is revoked: {row.name} may not use the scope {row.scope} by it any more"
+    return _said(tx, who, row.space, text, row.name, Granted(id=grant_id(row.number), message_id=""))
 
 
 def _member(tx: Transaction, space: str, name: str) -> Receiver:
@@ -199,9 +196,22 @@ def _member(tx: Transaction, space: str, name: str) -> Receiver:
     return Receiver(known[name], name)
 
 
-def _row(who: Speaker, space: str, run: int | None, receiver: Receiver) -> NewGrant:
-    giver_key = None if who.held is None else who.held.agent
-    return NewGrant(space, run, receiver.key, receiver.name, who.name, giver_key)
+def _row(
+    who: Speaker, space: str, run: int | None, receiver: Receiver, scope: Scope | None, terms: Terms
+) -> GrantRecord:
+    return GrantRecord(
+        number=0,
+        space=space,
+        run=run,
+        agent=receiver.key,
+        name=receiver.name,
+        scope=scope,
+        giver=who.name,
+        giver_key=None if who.held is None else who.held.agent,
+        parent=terms.parent,
+        warrant=terms.warrant,
+        until_ms=terms.until_ms,
+    )
 
 
 def _said(tx: Transaction, who: Speaker, space: str, text: str, name: str, result: Granted) -> Granted:

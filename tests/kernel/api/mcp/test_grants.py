@@ -9,7 +9,7 @@ from protocol.agent import Scope
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, ENVELOPE, call, call_of, post
 
-pytestmark = pytest.mark.promise("P61")
+pytestmark = pytest.mark.promise("P61", "P62")
 
 LEAD, HAND = "leads-token", "hands-token"
 
@@ -113,7 +113,7 @@ async def test_who_may_not_give_is_not_told_how_and_is_refused(kernel: ServedKer
     mine = await person_gives(kernel, scope="votes")
     taken = await call(kernel, "auth_revoke", {"grant": mine["id"]}, LEAD)
     assert taken["structuredContent"]["code"] == "forbidden"
-    assert (await call(kernel, "auth_revoke", {"grant": "g99"}, LEAD))["structuredContent"]["code"] == "not_found"
+    assert (await call(kernel, "auth_revoke", {"grant": "w99"}, LEAD))["structuredContent"]["code"] == "not_found"
 
 
 async def test_what_is_handed_on_ends_with_what_it_derives_from(kernel: ServedKernel) -> None:
