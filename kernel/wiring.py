@@ -160,8 +160,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     trees, tree_work, checks, attempts = _attempts(base, launcher, budgets, repository)
     queue = _landings(base, launcher, repository, trees)
-    dispatcher = _dispatcher(base, attempts)
-    files_mirror = _mirror(base)
+    dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     found_again = Recall(
         path=str(base.state_dir / recall.FILE), reader=reader, wake=feed.new_wake(recall.WAKING), now_ms=clock.now_ms
     )

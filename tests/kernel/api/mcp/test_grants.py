@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import trio
 
 from kernel.store.attempts import narrow
 from protocol.agent import Scope
@@ -89,6 +90,22 @@ async def test_uses_are_counted_with_what_they_allow_and_a_repeat_is_none(kernel
     assert await says(kernel, "one", **key) is None
     said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
     assert [text for text in said if text in ("one", "two", "three")] == ["one", "two"]
+
+
+async def test_calls_at_the_same_time_have_no_more_uses_than_there_are(kernel: ServedKernel) -> None:
+    """Each looks at what is left in its own commit."""
+    await gives(kernel, scope="channel.write", to="bob", uses=3)
+    refusals: list[str | None] = []
+
+    async def say(text: str) -> None:
+        refusals.append(await says(kernel, text))
+
+    async with trio.open_nursery() as nursery:
+        for number in range(8):
+            nursery.start_soon(say, f"call {number}")
+    assert sorted(map(str, refusals)) == ["None"] * 3 + ["forbidden"] * 5
+    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
+    assert len([text for text in said if text.startswith("call ")]) == 3
 
 
 async def test_reading_by_a_grant_uses_it_up_as_well(kernel: ServedKernel) -> None:
