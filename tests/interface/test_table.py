@@ -53,6 +53,7 @@ ARGUMENTS = {
     "proposal": ["show", "release@review"],
     "task": ["show", "@review", "t3"],
     "doc": ["read", "@review", "notes.md"],
+    "grant": ["list"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
