@@ -131,7 +131,7 @@ def delegation(book: Book, giver: AgentKey, own: Collection[Scope], wanted: Want
         ends = [one.until_ms for one in (source, warrant) if one is not None and one.until_ms is not None]
         left = None if source is None else uses_left(book, source.number)
         depth = 0 if source is None else sum(1 for _ in line(book, source.number))
-        until_ms = min([*ends, *([] if wanted.until_ms is None else [wanted.until_ms])]) if ends else wanted.until_ms
+        until_ms = wanted.until_ms if wanted.until_ms is not None or not ends else min(ends)
         if ends and wanted.until_ms is not None and wanted.until_ms > min(ends):
             most = most or Refusal("you do not have it for so long yourself", "leave until away: it ends with yours")
         elif left is not None and (left == 0 or (wanted.uses or 0) > left):

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 import msgspec
 
-from kernel.policy.grants import Authority, Book, Grant, authority, stands, uses_left
+from kernel.policy.grants import Book, Grant, authority, stands, uses_left
 from kernel.store import rows
 from kernel.store.attempts import Identity, scopes_in
 from kernel.store.rows import Page
@@ -70,14 +70,13 @@ def given_to(conn: apsw.Connection, identity: Identity, now_ms: int) -> tuple[fr
     """Return the scopes that grants open to an attempt now; and those that they opened, and that are used up."""
     found = standing(conn, number_of(identity.instruction, "i") or 0, identity.epoch)
     known = book(conn, identity.agent, identity.space, found.run)
-    held: dict[Scope, Authority | None] = {
-        one.scope: authority(known, identity.agent, one.scope, now_ms) for one in known.values() if one.scope
-    }
-    counting = {scope: one for scope, one in held.items() if one is not None}
-    return (
-        frozenset[Scope](scope for scope, one in counting.items() if not one.spent),
-        frozenset[Scope](scope for scope, one in counting.items() if one.spent),
-    )
+    usable: set[Scope] = set()
+    spent: set[Scope] = set()
+    for one in known.values():
+        may = None if one.scope is None else authority(known, identity.agent, one.scope, now_ms)
+        if one.scope is not None and may is not None:
+            (spent if may.spent else usable).add(one.scope)
+    return frozenset(usable), frozenset(spent)
 
 
 COUNT_USE: Final = "UPDATE grants SET used = used + 1 WHERE id = ?"
