@@ -127,7 +127,8 @@ class Trial:
         until = self.chance.choice((None, None, self.workspace.now_ms + self.chance.randrange(1_000, 60_000)))
         uses = self.chance.choice((None, None, 1, 2, 5))
         author = None if giver == USER else self.author(giver)
-        made = self.tried(grants.give, SPACE, Wanted(scope, until, uses), to, author=author)
+        key = f"give {self.chance.random()}"  # without one a next attempt that says the same repeats it
+        made = self.tried(grants.give, SPACE, Wanted(scope, until, uses), to, author=author, call_key=key)
         if isinstance(made, str):
             assert made == "forbidden"
             assert not self.may_give(giver, scope, until, uses), f"{giver} could give {scope}"
