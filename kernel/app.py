@@ -101,7 +101,7 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
         logger.info("boot.swept %d attempts, survivors: %s", len(swept.attempts), swept.survivors or "none")
     kernel.logins.settle()
     async with trio.open_nursery() as storage:
-        await storage.start(services.store.writer.run)
+        await storage.start(kernel.writer.run)
         recovered = await services.store.writer.commit(
             recover,
             pid=services.kernel.identity.pid,
@@ -121,7 +121,7 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
             await processes.start(kernel.boundary.keep, "launcher", services.processes.launcher.run)
             await _serve_until_stopped(kernel, boot, responder)
             processes.cancel_scope.cancel()
-        services.store.writer.close()
+        kernel.writer.close()
 
 
 async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResponder) -> None:

@@ -95,6 +95,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a kernel that run."""
 
     services: Services
+    writer: Writer
+    """It runs as long as anything else."""
     run_dir: Path
     in_flight: InFlight
     host_clock: HostClock
@@ -156,8 +158,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     trees, tree_work, checks, attempts = _attempts(base, budgets, repository)
     queue = _landings(base, repository, trees)
-    dispatcher = _dispatcher(base, attempts)
-    files_mirror = _mirror(base)
+    dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     found_again = Recall(
         path=str(base.state_dir / recall.FILE), reader=reader, wake=feed.new_wake(recall.WAKING), now_ms=clock.now_ms
     )
@@ -172,6 +173,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
+        writer=writer,
         services=Services(
             store=StoreAccess(
                 writer=writer,

@@ -28,10 +28,12 @@ Scope = Literal[
     "ask",
     "feedback",
     "rules",
+    "auth",
 ]
 """Tools of Daemon MCP that an agent is given or not, as a group."""
-_NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules"})
-SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - _NAMED_ONLY
+NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth"})
+"""What an agent has only where it is named."""
+SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
 """All that ``default`` stands for."""
 ScopeWords = tuple[Literal["default", Scope], ...]
 

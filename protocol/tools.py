@@ -108,6 +108,8 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
         "team_members": "all",
         "resource_read": "all",
         AUTH_REQUEST: "all",
+        "auth_grant": "auth",
+        "auth_revoke": "auth",
         "tree_status": "tree",
         "tree_take": "tree",
         "tree_commit": "tree",

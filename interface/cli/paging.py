@@ -40,6 +40,7 @@ RESOURCES: Final = Listing("resources", "before")
 DOCUMENTS: Final = Listing("documents", "after")
 VERSIONS: Final = Listing("versions", "before")
 SUGGESTIONS: Final = Listing("suggestions", "after")
+GRANTS: Final = Listing("grants", "after")
 AUDIT: Final = Listing("rows", "before")
 MESSAGES: Final = Listing("messages", "before", newest_last=True)
 

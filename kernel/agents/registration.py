@@ -13,7 +13,7 @@ from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import AgentSpec, put_agents, remove_agent
 from kernel.store.reader import Reader
-from kernel.store.writer import Writer
+from kernel.store.writer import CommitWriter
 from protocol.errors import Refused
 from protocol.names import AgentKey
 
@@ -27,7 +27,7 @@ AT_ONCE: Final = 500
 """Agents in one commit: thousands of them must not keep a message from its own for long."""
 
 
-async def register(catalog: Catalog, writer: Writer, reader: Reader, seconds: float | None = None) -> AgentScan:
+async def register(catalog: Catalog, writer: CommitWriter, reader: Reader, seconds: float | None = None) -> AgentScan:
     """Bring the store up to date with the files: new and edited agents in, deleted ones without work out.
 
     A file that is wrong leaves what was known of its agent. After so many seconds it leaves off, and forgets nobody.
@@ -45,7 +45,9 @@ async def made_at_run_time(reader: Reader) -> frozenset[str]:
     return frozenset(one.key for one in await reader.read(agents.all) if one.origin == "ephemeral")
 
 
-async def take_over(survey: AgentScan, writer: Writer, reader: Reader, *, over: Collection[str] = frozenset()) -> None:
+async def take_over(
+    survey: AgentScan, writer: CommitWriter, reader: Reader, *, over: Collection[str] = frozenset()
+) -> None:
     """Store those definitions of ``survey`` that are not what is stored. Nobody is forgotten.
 
     An agent made at run time stays what it is unless it is one of ``over``: whoever writes a file of its name says
@@ -79,13 +81,13 @@ async def settle_contexts(contexts: PersonalContexts, reader: Reader) -> None:
             logger.warning("context.not_moved %s: %s", key, error)
 
 
-async def forget(catalog: Catalog, writer: Writer, reader: Reader) -> None:
+async def forget(catalog: Catalog, writer: CommitWriter, reader: Reader) -> None:
     """Forget the agents whose files are gone and who have no work."""
     for key in await gone(catalog, reader):
         await _forget(key, writer)
 
 
-async def refresh(key: AgentKey, catalog: Catalog, writer: Writer, reader: Reader) -> Known:
+async def refresh(key: AgentKey, catalog: Catalog, writer: CommitWriter, reader: Reader) -> Known:
     """Bring what is known of one agent up to date with its file, if it has one.
 
     Raises BadDefinition where the file is wrong.
@@ -118,7 +120,7 @@ def file_spec(loaded: LoadedAgent) -> AgentSpec:
     )
 
 
-async def _forget(key: AgentKey, writer: Writer) -> None:
+async def _forget(key: AgentKey, writer: CommitWriter) -> None:
     try:
         await writer.commit(remove_agent, key)
     except Refused as refused:

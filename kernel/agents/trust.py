@@ -83,6 +83,11 @@ def demands(definition: AgentDefinition, project: ProjectDefinition, own: AgentR
     if definition.backend == MOCK or definition.model.startswith(f"{MOCK}/"):
         shells = [action.shell for rule in definition.mock for action in rule.do if action.shell is not None]
         found += [f"{definition.name} runs: {shell}" for shell in shells]
+    found += (
+        [f"{definition.name} approves calls of others in your place (scopes: auth)"]
+        if "auth" in definition.scopes
+        else []
+    )
     return (*found, *_unasked_demands(definition, own), *own.demands)
 
 

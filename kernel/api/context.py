@@ -33,7 +33,7 @@ from kernel.store.transitions.runs import StartedRun
 from kernel.store.turn_index import END, TurnFilter
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
-from kernel.store.writer import Writer
+from kernel.store.writer import CommitWriter
 from kernel.workflows.branches import Standing, TakeMode, Tip
 from kernel.workflows.load import Definitions
 from kernel.workflows.remote import Remotes
@@ -113,7 +113,7 @@ class DerivedCopy(Protocol):
 class StoreAccess(msgspec.Struct, frozen=True, kw_only=True):
     """The log: written by one, read by many, followed as it grows; and the copies that follow when words are erased."""
 
-    writer: Writer
+    writer: CommitWriter
     append: Callable[[Draft, RequestKey | None], Awaitable[Appended]]
     """Append a message from outside; an agent that is free begins with it in the same commit. Raises Refused."""
     reader: Reader

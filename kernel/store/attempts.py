@@ -60,13 +60,17 @@ class Identity(AgentInSpace, frozen=True):
     """It works in a git working tree."""
     scopes: frozenset[Scope] = SCOPES
     """Of its agent's file, as the attempt began."""
+    has_grants: bool = False
+    """It was given more than that, which may count no longer."""
 
 
 IDENTIFY: Final = """
 SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
   a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live,
   EXISTS (SELECT 1 FROM worktrees AS t
-    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree, a.scopes
+    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree, a.scopes,
+  EXISTS (SELECT 1 FROM grants AS g WHERE g.agent = i.agent AND g.space = i.space
+    AND g.revoked_ms IS NULL AND g.scope IS NOT NULL) AS has_grants
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?
 """
 
@@ -80,11 +84,13 @@ def identify(conn: apsw.Connection, token_hash: bytes) -> Identity | None:
         instruction=instruction_id,
         live=bool,
         has_tree=bool,
-        scopes=_scopes,
+        scopes=scopes_in,
+        has_grants=bool,
     )
 
 
-def _scopes(stored: str | None) -> frozenset[Scope]:
+def scopes_in(stored: str | None) -> frozenset[Scope]:
+    """The scopes of an attempt, as its row has them."""
     return SCOPES if stored is None else frozenset(cast("list[Scope]", stored.split()))
 
 

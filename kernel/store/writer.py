@@ -15,7 +15,7 @@ from functools import partial
 from itertools import chain
 from math import inf
 from time import monotonic
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 import apsw
 import msgspec
@@ -78,6 +78,18 @@ class _Job(msgspec.Struct, eq=False):
 
 class _JobFailed(Exception):
     """A job raised: its answer is known, what it wrote is not undone yet."""
+
+
+class CommitWriter(Protocol):
+    """The one writer, as handlers use it: Writer says what each raises."""
+
+    async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``job(transaction, ...)``; return what it returned once it is durable."""
+        ...
+
+    async def trouble(self) -> Refused | None:
+        """Return why nothing can be written now."""
+        ...
 
 
 class Writer:

@@ -17,7 +17,7 @@ from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.runs import StartedRun, start_run
 from kernel.store.transitions.worktrees import TreePlan
 from kernel.store.worktrees import SHARED
-from kernel.store.writer import Writer
+from kernel.store.writer import CommitWriter
 from kernel.workflows.prepare import Prepared, kickoff_names
 from kernel.workflows.repository import Base, Repository
 from kernel.workflows.setup import run_setup
@@ -37,7 +37,7 @@ async def start(
     prepared: Prepared,
     *,
     launcher: Launcher,
-    writer: Writer,
+    writer: CommitWriter,
     environ: Mapping[str, str],
     now_ms: Callable[[], int],
     own_bin: frozenset[str] = frozenset(),

@@ -69,6 +69,7 @@ ARGUMENTS = {
     "memory": ["eval"],
     "answer": ["i7", "yes"],
     "worker": ["check", "true"],
+    "grant": ["list"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

@@ -170,6 +170,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "deniable": _all(_approvals, _ids("/approvals/rules", "rules")),
     "proposal": _proposals("/proposals?state=open"),
     "any_proposal": _proposals("/proposals"),
+    "grant": _ids("/grants", "grants"),
     "choice": _choices,
     "resource": _ids("/resources", "resources"),
     "soul": _needed("soul"),

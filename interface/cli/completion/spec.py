@@ -49,6 +49,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "@WORKFLOW[:TAG]": Values(live="channel"),
         "ID": Values(live="instruction"),
         "APPROVAL": Values(live="approval"),
+        "GRANT": Values(live="grant"),
         "PROPOSAL": Values(live="proposal"),
         "TASK": Values(live="task"),
         "RULE": Values(live="rule"),

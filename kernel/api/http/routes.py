@@ -9,6 +9,7 @@ from kernel.api.http import (
     audit,
     documents,
     events,
+    grants,
     history,
     hooks,
     instructions,
@@ -108,6 +109,7 @@ from protocol.documents import (
     SuggestionMade,
     SuggestionVerdict,
 )
+from protocol.grants import GrantInfo, GrantList, GrantRequest
 from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
 from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.trust import TrustList
@@ -395,6 +397,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         body_optional=True,
         people_only=True,
     ),
+    Route(
+        "POST", "/spaces/<space>/grants", grants.give_scope, GrantInfo, asks=GrantRequest, status=201, people_only=True
+    ),
+    Route("GET", "/grants", grants.list_grants, GrantList, people_only=True),
+    Route("GET", "/grants/<id>", grants.show_grant, GrantInfo, people_only=True),
+    Route("DELETE", "/grants/<id>", grants.revoke_grant, GrantInfo, people_only=True),
     Route("GET", "/spaces/<space>/export", archives.of_space, None),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
     Route(

@@ -10,15 +10,21 @@ import msgspec
 import trio
 
 from kernel.api.context import Services
+from kernel.api.mcp.grants import GrantedWriter
 from kernel.api.mcp.tool import Caller, Tool
 from kernel.api.mcp.tools import TOOLS, opened_by
 from kernel.api.responses import refusal_of
 from kernel.fault_injection import fault_point
 from kernel.policy.documents import Clashing
+from kernel.store import grants
+from kernel.store.attempts import Identity
 from kernel.store.quotas import QuotaReached, tell_reached
+from kernel.store.transitions.grants import use
+from protocol.agent import Scope
 from protocol.api.document import DocumentConflict
 from protocol.errors import Refused
 from protocol.text import encode_json
+from protocol.tools import ToolScope
 
 STOPPING: Final = Refused("stopping", "the kernel is stopping; whether this call took effect is not known")
 KEY_LIMIT: Final = 200
@@ -64,10 +70,14 @@ class ToolDispatcher:
             self._running.add(scope)
             try:
                 try:
-                    if tool.scope not in opened_by(caller.identity) and tool.scope != "tree":
-                        raise out_of_scope(tool, caller.identity.name)
+                    may = tool.scope in opened_by(caller.identity) or tool.scope == "tree"
+                    granted = None if may else self._granted(tool, caller)
                     asked = msgspec.convert(arguments, tool.asks)
-                    given = await tool.handler(caller, asked, **self._services.named_by(tool.handler))
+                    if granted is not None and tool.is_paid_first:
+                        await self._services.store.writer.commit(use, caller.author, granted)
+                        granted = None
+                    services = self._services if granted is None else self._under(granted, caller)
+                    given = await tool.handler(caller, asked, **services.named_by(tool.handler))
                     answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
                     fault_point("mcp.answer")
                     return answer
@@ -86,6 +96,30 @@ class ToolDispatcher:
                 self._running.discard(scope)
         return failed(STOPPING)
 
+    def opened(self, identity: Identity) -> frozenset[ToolScope]:
+        """The scopes whose tools ``identity`` may call now: those of its token, and what it was given."""
+        opened = opened_by(identity)
+        if not identity.has_grants:
+            return opened
+        store = self._services.store
+        return opened | store.reader.now(grants.given_to, identity, store.now_ms())[0]
+
+    def _granted(self, tool: Tool, caller: Caller) -> Scope:
+        """The scope of ``tool``, if the caller was given it. Raises Refused (forbidden)."""
+        store, identity = self._services.store, caller.identity
+        if identity.has_grants:
+            usable, spent = store.reader.now(grants.given_to, identity, store.now_ms())
+            for scope in usable | spent:  # what is used up may be called again for what it was answered
+                if scope == tool.scope:
+                    return scope
+        raise out_of_scope(tool, identity.name)
+
+    def _under(self, granted: Scope, caller: Caller) -> Services:
+        """The records for a call that is made by a grant: each of its commits looks at it."""
+        services = self._services
+        writer = GrantedWriter(services.store.writer, caller.author, granted)
+        return msgspec.structs.replace(services, store=msgspec.structs.replace(services.store, writer=writer))
+
     async def fail_after(self, seconds: float) -> None:
         """Answer in place of every call that is still under way after ``seconds``."""
         await trio.sleep(seconds)
@@ -99,8 +133,10 @@ def find(name: str) -> Tool | None:
 
 
 def out_of_scope(tool: Tool, agent: str) -> Refused:
-    """The refusal of a tool that the agent's file does not give it."""
-    text = f"{tool.name} is not among the tools of {agent}: its file does not give it the scope {tool.scope}"
+    """The refusal of a tool that neither the agent's file nor anybody gave it."""
+    text = (
+        f"{tool.name} is not among the tools of {agent}: neither its file nor a grant gives it the scope {tool.scope}"
+    )
     return Refused("forbidden", text, "go on without it; what you may call is listed to you")
 
 

@@ -14,7 +14,6 @@ from kernel.api.mcp.approvals import send_or_stream
 from kernel.api.mcp.calls import ToolDispatcher, failed
 from kernel.api.mcp.fast_path import IDENTITY, DirectCall, reply_to
 from kernel.api.mcp.tool import Caller
-from kernel.api.mcp.tools import opened_by
 from kernel.api.requests import Fields, Message, Receive, Scope, Send, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
 from kernel.store.attempts import Identity
@@ -59,7 +58,7 @@ class Endpoint:
         except Refused as refused:
             plain = problem_reply(refused)
         else:
-            scopes = opened_by(identity)
+            scopes = self._calls.opened(identity)
             plain = fast_path.modern_read(fields, body, scopes) or fast_path.read(fields, body, scopes)
         try:
             reject_duplicate_keys(body)  # of two readers each would see another call

@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS
 from kernel.api.mcp.calls import ToolDispatcher, call_key, find
 from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, NAME, described, listed
 from kernel.api.mcp.tool import Caller
-from kernel.api.mcp.tools import TOOLS, opened_by
+from kernel.api.mcp.tools import TOOLS
 from kernel.store.attempts import Identity
 from protocol.tools import OFFERED_TO
 from protocol.version import VERSION
@@ -36,7 +36,7 @@ def build_server(calls: ToolDispatcher) -> "Server[Any]":
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
-        asked = listed(context.request.headers.get(OFFERED_TO), opened_by(identity))  # type: ignore[union-attr]
+        asked = listed(context.request.headers.get(OFFERED_TO), calls.opened(identity))  # type: ignore[union-attr]
         shown = [tools[tool["name"]] for tool in asked]
         return types.ListToolsResult(tools=shown, ttl_ms=0, cache_scope="private")
 

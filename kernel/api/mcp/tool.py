@@ -50,6 +50,11 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         """The part of the tools that it is of; those of ``tree`` say so to who calls them without one."""
         return CONTEXT_SCOPES[self.name]
 
+    @property
+    def is_paid_first(self) -> bool:
+        """A grant is used before it begins: it reads, or changes files, which no commit takes back."""
+        return not self.mutating or self.scope == "memory"
+
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of ``struct``, an object at its root as MCP wants it."""

@@ -7,6 +7,7 @@ from typing import Final
 from kernel.api.mcp import (
     approvals,
     documents,
+    grants,
     messaging,
     resources,
     rules,
@@ -17,6 +18,7 @@ from kernel.api.mcp import (
 from kernel.api.mcp.memory_tools import KEEPING
 from kernel.api.mcp.tool import Tool
 from kernel.store.attempts import Identity
+from kernel.store.transitions.grants import Granted
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
 from protocol.tools import AUTH_REQUEST, ToolScope
@@ -321,6 +323,23 @@ _ROWS: Final = (
         handler=messaging.feedback_submit,
         mutating=True,
         idempotent=False,
+    ),
+    Tool(
+        name="auth_grant",
+        description="Give a colleague a scope that you have, within your own bounds; or let a call that waits be made.",
+        asks=grants.AuthGrantArguments,
+        gives=Granted,
+        handler=grants.auth_grant,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="auth_revoke",
+        description="Take back what you gave, and with it all that was handed on from it.",
+        asks=grants.AuthRevokeArguments,
+        gives=Granted,
+        handler=grants.auth_revoke,
+        mutating=True,
     ),
     Tool(
         name=AUTH_REQUEST,

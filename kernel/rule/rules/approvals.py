@@ -1,7 +1,8 @@
 """A tool is to be called only if somebody agrees: who asks waits, and who decides lets it go on.
 
 What was agreed to once for all is granted without a person. A request is decided once; the same decision again
-changes nothing. No agent decides: these messages have no author, and only the administrator's API appends them.
+changes nothing. These messages have no author: only the administrator's API appends them, and an agent's grant where it
+may decide (kernel.store.transitions.grants).
 """
 
 from typing import Final

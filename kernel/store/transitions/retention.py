@@ -72,10 +72,11 @@ STATUSES: Final = "DELETE FROM statuses WHERE space = ?"
 VERSIONS: Final = "DELETE FROM document_versions WHERE document IN (SELECT d.id FROM documents AS d WHERE d.space = ?)"
 DOCUMENTS: Final = "DELETE FROM documents WHERE space = ?"
 SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space = ?"
+GRANTS: Final = "DELETE FROM grants WHERE space = ?"
 OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
 OF_RUNS: Final = (
     RESOURCES, STATUSES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES,
-    INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS, OWNERS,
+    INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS, GRANTS, OWNERS,
 )  # fmt: skip
 
 

@@ -103,6 +103,7 @@ EDITS: Final = {
         "{ ref: bob, provider: { name: x, base_url: 'http://127.0.0.1:8/v1' } }",
     ),
     "an agent's command": (ALICE, "make one", "make all"),
+    "an agent that approves calls of others": (ALICE, "[CANARY]", "[CANARY]\nscopes: [default, auth]"),
     "an agent's commands the other way round": (
         ALICE,
         "make one\n  - shell: make two",

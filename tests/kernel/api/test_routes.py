@@ -58,6 +58,7 @@ CONTRACT = {
     "GET /agents/<name>/soul", "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "GET /agents/<name>/tray", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "GET /audit",
+    "POST /spaces/<space>/grants", "GET /grants", "GET /grants/<id>", "DELETE /grants/<id>",
     "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
     "POST /agents/<name>/reindex", "POST /reindex",
     "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
@@ -141,6 +142,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
     assert set(TOOLS) == CONTEXT_TOOLS
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
+        "auth_grant", "auth_revoke",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
         "tree_status", "tree_take", "tree_commit", "resource_create", "resource_read",
         "my_status_set", "handover_write", "team_task_plan", "team_task_list", "team_task_claim",
@@ -176,6 +178,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     if route.path.endswith("/rules/<name>"):
         rule = {"rule": {"name": known["name"], "then": [{"say": "hi"}]}}
         await kernel.ask("POST", "/spaces/review:main/rules", rule)
+    if route.path == "/grants/<id>":
+        put_grant = {"scope": "auth", "to": "bob"}
+        known["id"] = (await kernel.ask("POST", "/spaces/review:main/grants", put_grant)).json["id"]
     if route.path.endswith("/tasks/<id>"):
         put_tasks = {"tasks": [{"title": "Ship it"}]}
         (known["id"],) = (await kernel.ask("POST", "/spaces/review:main/tasks", put_tasks)).json["tasks"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kernel.api.mcp.tools import TOOLS, visible
 from kernel.store.attempts import narrow
-from protocol.agent import SCOPES, Scope, scopes_of
+from protocol.agent import NAMED_ONLY, SCOPES, Scope, scopes_of
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import ENVELOPE, call, call_of, post
 
@@ -57,7 +57,7 @@ async def test_a_writer_without_votes_is_refused_even_with_arguments_that_are_wr
 async def test_a_token_opens_everything_unless_its_agent_says_less(kernel: ServedKernel) -> None:
     """`default` is all but what only its name opens; without any scope there are still the tools that all have."""
     await kernel.attempt(token="whole")
-    everything = {tool.name for tool in TOOLS.values() if tool.scope in (*SCOPES, "all")}
+    everything = {tool.name for tool in TOOLS.values() if tool.scope not in {"tree", *NAMED_ONLY}}
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
     tools = (await post(kernel, body, "whole")).json["result"]["tools"]
     assert {tool["name"] for tool in tools} == everything
@@ -76,4 +76,4 @@ def test_each_scope_opens_its_tools_whatever_the_others_are(scopes: frozenset[Sc
     assert together == {tool.name for scope in scopes for tool in visible(frozenset([scope]))}
     assert scopes_of(tuple(scopes)) == scopes
     assert scopes_of(("default", *scopes)) == SCOPES | scopes
-    assert set(get_args(Scope)) - {"rules"} == SCOPES
+    assert set(get_args(Scope)) == SCOPES | NAMED_ONLY

@@ -1,0 +1,205 @@
+"""Grants: rows of what agents may do beyond their files, by whose leave, and how often it was done."""
+
+from collections.abc import Collection
+from typing import Any, Final, NamedTuple
+
+import apsw
+import msgspec
+
+from kernel.policy.grants import Book, Grant, authority, stands, uses_left
+from kernel.store import rows
+from kernel.store.attempts import Identity, scopes_in
+from kernel.store.rows import Page
+from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
+from protocol.agent import Scope
+from protocol.grants import GrantInfo, GrantList, GrantRow, GrantState
+from protocol.names import AgentKey, approval_id, number_of, place_of
+
+LETTER: Final = "w"
+LIMIT: Final = 1000
+"""Grants that stand in one space at a time: whoever may give can give no more."""
+
+
+def grant_id(number: int) -> str:
+    """``w3``."""
+    return f"{LETTER}{number}"
+
+
+# Those of an agent that nobody revoked, and all that these derive from.
+BOOK: Final = """
+WITH RECURSIVE line (id) AS (
+  SELECT g.id FROM grants AS g INDEXED BY grants_standing
+  WHERE g.agent = :agent AND g.space = :space AND g.run IS :run AND g.revoked_ms IS NULL AND g.scope IS NOT NULL
+  UNION
+  SELECT CASE above.n WHEN 0 THEN g.parent ELSE g.warrant END
+  FROM line CROSS JOIN grants AS g ON g.id = line.id CROSS JOIN (SELECT 0 AS n UNION ALL SELECT 1) AS above
+)
+SELECT g.id AS number, g.agent, g.scope, g.parent, g.warrant, g.until_ms, g.uses, g.used,
+  g.revoked_ms IS NOT NULL AS revoked
+FROM line CROSS JOIN grants AS g ON g.id = line.id WHERE g.scope IS NOT NULL
+"""
+
+
+def book(conn: apsw.Connection, agent: AgentKey, space: str, run: int | None) -> Book:
+    """Grants to ``agent`` in a run, with all that it derives from."""
+    found = conn.execute(BOOK, {"agent": agent, "space": space, "run": run})
+    return {one.number: one for one in rows.each(found, BOOK, Grant, revoked=bool)}
+
+
+ATTEMPT: Final = """
+SELECT a.scopes, i.run FROM instructions AS i CROSS JOIN attempts AS a ON a.instruction = i.id AND a.epoch = ?
+WHERE i.id = ?
+"""
+
+
+class Standing(NamedTuple):
+    """The scopes of an attempt by its agent's file, and the run that it is part of."""
+
+    scopes: frozenset[Scope]
+    run: int | None
+
+
+def standing(conn: apsw.Connection, number: int, epoch: int) -> Standing:
+    """Return where an attempt stands, which is known to hold its instruction."""
+    found = rows.one(conn.execute(ATTEMPT, (epoch, number)), ATTEMPT, Standing, scopes=scopes_in)
+    assert found is not None, "an attempt that holds an instruction has a row"
+    return found
+
+
+def given_to(conn: apsw.Connection, identity: Identity, now_ms: int) -> tuple[frozenset[Scope], frozenset[Scope]]:
+    """Return the scopes that grants open to an attempt now; and those that they opened, and that are used up."""
+    found = standing(conn, number_of(identity.instruction, "i") or 0, identity.epoch)
+    known = book(conn, identity.agent, identity.space, found.run)
+    usable: set[Scope] = set()
+    spent: set[Scope] = set()
+    for one in known.values():
+        may = None if one.scope is None else authority(known, identity.agent, one.scope, now_ms)
+        if one.scope is not None and may is not None:
+            (spent if may.spent else usable).add(one.scope)
+    return frozenset(usable), frozenset(spent)
+
+
+COUNT_USE: Final = "UPDATE grants SET used = used + 1 WHERE id = ?"
+
+
+def count_use(tx: Transaction, line: Collection[int]) -> None:
+    """Count one use of a grant, in it and in those that it is handed on from."""
+    tx.conn.executemany(COUNT_USE, [(number,) for number in line])
+
+
+class GrantRecord(Grant, frozen=True, kw_only=True):
+    """A grant as its row has it."""
+
+    space: str
+    run: int | None
+    name: str
+    """Of who has it, in the space."""
+    giver: str
+    giver_key: AgentKey | None
+    approval: int | None = None
+    given_ms: int = 0
+    revoked_ms: int | None = None
+    revoked_by: str | None = None
+
+
+INSERT: Final = """
+INSERT INTO grants (space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used,
+  given_ms)
+VALUES (:space, :run, :agent, :name, :scope, :approval, :giver, :giver_key, :parent, :warrant, :until_ms, :uses, :used,
+  :now)
+RETURNING id
+"""
+
+
+def insert(tx: Transaction, row: GrantRecord) -> int:
+    """Keep it. Returns its number."""
+    return int(tx.conn.execute(INSERT, {**msgspec.structs.asdict(row), "now": tx.now_ms}).get)
+
+
+STANDING: Final = "SELECT count(*) FROM grants WHERE space = ? AND revoked_ms IS NULL AND scope IS NOT NULL"
+
+
+def is_full(conn: apsw.Connection, space: str) -> bool:
+    """Return whether as many stand in ``space`` as may."""
+    return int(conn.execute(STANDING, (space,)).get) >= LIMIT
+
+
+REVOKE: Final = "UPDATE grants SET revoked_ms = ?, revoked_by = ? WHERE id = ? AND revoked_ms IS NULL"
+
+
+def revoke(tx: Transaction, number: int, by: str) -> None:
+    """It counts no more, nor what derives from it."""
+    tx.conn.execute(REVOKE, (tx.now_ms, by, number))
+
+
+ONE: Final = """
+SELECT id AS number, space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used,
+  given_ms, revoked_ms, revoked_by, revoked_ms IS NOT NULL AS revoked
+FROM grants WHERE id = ?
+"""
+
+
+def find(conn: apsw.Connection, grant: str) -> GrantRecord | None:
+    """The grant called ``grant``."""
+    return rows.one(conn.execute(ONE, (number_of(grant, LETTER),)), ONE, GrantRecord, revoked=bool)
+
+
+LISTED: Final = """
+SELECT id AS number, space, run, agent, name, scope, approval, giver, giver_key, parent, warrant, until_ms, uses, used,
+  given_ms, revoked_ms, revoked_by, revoked_ms IS NOT NULL AS revoked
+FROM grants WHERE (:space IS NULL OR space = :space) AND id > :after ORDER BY id LIMIT :limit
+"""
+COUNT: Final = "SELECT count(*) FROM grants WHERE :space IS NULL OR space = :space"
+
+
+def listed(conn: apsw.Connection, page: Page, space: str | None, now_ms: int) -> GrantList:
+    """All that was given in ``space``, or anywhere, in the order in which it was. Ask in a thread."""
+    values = {"space": space, "after": page.after or 0, "limit": page.limit + 1}
+    found = rows.all_(conn.execute(LISTED, values), LISTED, GrantRecord, revoked=bool)
+    shown, following = page.cut(found, lambda row: grant_id(row.number))
+    total = int(conn.execute(COUNT, {"space": space}).get)
+    return GrantList(grants=tuple(GrantRow(**_shown(conn, row, now_ms)) for row in shown), total=total, next=following)
+
+
+def info(conn: apsw.Connection, grant: str, now_ms: int) -> GrantInfo | None:
+    """The grant called ``grant``, and what it comes to now."""
+    row = find(conn, grant)
+    return None if row is None else GrantInfo(**_shown(conn, row, now_ms))
+
+
+def _shown(conn: apsw.Connection, row: GrantRecord, now_ms: int) -> dict[str, Any]:
+    return {
+        "id": grant_id(row.number),
+        "scope": row.scope,
+        "request": None if row.approval is None else approval_id(row.approval),
+        "to": row.name,
+        "space": place_of(row.space),
+        "by": row.giver,
+        "state": _state(conn, row, now_ms),
+        "uses": row.uses,
+        "used": row.used,
+        "until": optional_rfc3339(row.until_ms),
+        "given_at": rfc3339(row.given_ms),
+        "parent": None if row.parent is None else grant_id(row.parent),
+        "warrant": None if row.warrant is None else grant_id(row.warrant),
+        "revoked_at": optional_rfc3339(row.revoked_ms),
+        "revoked_by": row.revoked_by,
+    }
+
+
+RUNNING: Final = "SELECT 1 FROM workflows WHERE id = ? AND state = 'running'"
+
+
+def _state(conn: apsw.Connection, row: GrantRecord, now_ms: int) -> GrantState:
+    if row.revoked_ms is not None:
+        return "revoked"
+    if row.scope is None:
+        return "used"
+    if row.until_ms is not None and row.until_ms <= now_ms:
+        return "expired"
+    known = book(conn, row.agent, row.space, row.run)
+    if not stands(known, row.number, now_ms) or (
+        row.run is not None and conn.execute(RUNNING, (row.run,)).fetchone() is None
+    ):
+        return "void"
+    return "used" if uses_left(known, row.number) == 0 else "in force"
