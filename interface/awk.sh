@@ -64,7 +64,7 @@ is_ours() {
         deny | proposal | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel) return 0 ;;
         inbox | queue | resource | needs | pending | feedback | stats | dead | runs | show | export | import | diff | worktree) return 0 ;;
         logs | events | new | agent | tool | skills | init | validate | config | schema | completion | trust) return 0 ;;
-        providers | backends | version) return 0 ;;
+        token | mcp-serve | providers | backends | version) return 0 ;;
         help | _complete) return 0 ;;
         # end of commands
     esac

@@ -166,6 +166,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "proposal": _proposals("/proposals?state=open"),
     "any_proposal": _proposals("/proposals"),
     "choice": _choices,
+    "token": _ids("/tokens", "tokens"),
     "resource": _ids("/resources", "resources"),
     "task": _tasks,
     "document": _in_workspaces("documents", "file"),

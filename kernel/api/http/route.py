@@ -11,9 +11,11 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kernel.api.responses import Response
+from kernel.policy.access import ADMIN, Access
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.rows import LONGEST, Page
 from kernel.store.transaction import Transaction
+from protocol.api.tokens import RouteScope
 from protocol.errors import Refused
 from protocol.names import number_of
 
@@ -34,6 +36,8 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     """``If-None-Match: *``: only where nothing is there."""
     request_key: RequestKey | None = None
     """From ``Idempotency-Key``: who repeats it gets the recorded answer."""
+    access: Access = ADMIN
+    """Of who asks. What opens the route has been looked at."""
 
     @property
     def wait(self) -> bool:
@@ -84,6 +88,31 @@ class Route(msgspec.Struct, frozen=True):
     """Not for processes that we run, whatever token they have got hold of."""
     waits: bool = False
     """Takes as long as work takes: it has to notice a client that leaves."""
+    scope: RouteScope | None = None
+    """Of the token that it needs; not said: ``read`` of a GET, ``operate`` of all else."""
+
+    of_agent: bool = False
+    """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
+
+    @property
+    def needs(self) -> RouteScope:
+        """The scope of the token that it needs."""
+        return self.scope or ("read" if self.method == "GET" else "operate")
+
+    def opened_by(self, access: Access) -> bool:
+        """Return whether the token of ``access`` opens it; one for some agents only approves their calls, no more."""
+        limited = self.needs == "approve" and access.agents is not None and not self.of_agent
+        return access.opens(self.needs) and not limited
+
+    def check(self, access: Access) -> None:
+        """Raise Refused (forbidden) where ``access`` does not open it."""
+        if self.opened_by(access):
+            return
+        hint = "ask who runs the kernel; `awk token create` makes no token that opens this"
+        if self.needs != "admin":
+            hint = f"ask who runs the kernel for one: awk token create --scope {self.needs}"
+        has = access.scope if access.agents is None else f"{access.scope} for some agents only"
+        raise Refused("forbidden", f"this needs the scope {self.needs}; this token has {has}", hint)
 
     @property
     def direct(self) -> bool:

@@ -1,5 +1,6 @@
 """ROUTES: the table of everything the REST API answers (contracts 4). The fast path, Quart and tests read it."""
 
+import re
 from typing import Final
 
 from kernel.api.http import (
@@ -71,6 +72,7 @@ from protocol.api.runs import (
     RunRequest,
     WorktreeList,
 )
+from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
 from protocol.documents import (
     DocumentBlame,
@@ -93,19 +95,21 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/health", system.health, Health, open=True),
     Route("GET", "/ready", system.ready, Ready),
     Route("GET", "/status", system.status, StatusReport),
-    Route("POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True),
+    Route(
+        "POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True, scope="admin"
+    ),
     Route("GET", "/agents", agents.list_, AgentList),
-    Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True),
+    Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True, scope="admin"),
     Route("GET", "/agents/<name>", agents.show, AgentInfo),
-    Route("PATCH", "/agents/<name>", agents.update, AgentInfo, asks=AgentPatch, people_only=True),
-    Route("DELETE", "/agents/<name>", agents.delete, AgentRow, people_only=True),
-    Route("POST", "/agents/<name>/rename", agents.rename, AgentRow, asks=AgentRename, people_only=True),
+    Route("PATCH", "/agents/<name>", agents.update, AgentInfo, asks=AgentPatch, people_only=True, scope="admin"),
+    Route("DELETE", "/agents/<name>", agents.delete, AgentRow, people_only=True, scope="admin"),
+    Route("POST", "/agents/<name>/rename", agents.rename, AgentRow, asks=AgentRename, people_only=True, scope="admin"),
     Route("POST", "/agents/<name>/reset", agents.reset, AgentChanged, people_only=True),
     Route("POST", "/agents/<name>/pause", agents.pause, AgentChanged, people_only=True),
     Route("POST", "/agents/<name>/resume", agents.resume, AgentChanged, people_only=True),
     Route("POST", "/agents/<name>/stop", agents.stop, AgentChanged, people_only=True, waits=True),
     Route("POST", "/agents/<name>/restart", agents.restart, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True),
+    Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
     Route("GET", "/ps", agents.ps, Ps),
@@ -120,10 +124,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("DELETE", "/workflows/<name>/<tag>", workflows.stop, WorkflowRow, people_only=True, waits=True),
     Route("POST", "/workflows/<name>/pause", workflows.pause, WorkflowRow, people_only=True),
     Route("POST", "/workflows/<name>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/continue", workflows.continue_, WorkflowRow, people_only=True),
+    Route("POST", "/workflows/<name>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"),
     Route("POST", "/workflows/<name>/<tag>/pause", workflows.pause, WorkflowRow, people_only=True),
     Route("POST", "/workflows/<name>/<tag>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True),
+    Route(
+        "POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"
+    ),
     Route("POST", "/run", runs.run, None, asks=RunRequest),
     Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),
     Route("GET", "/runs", runs.list_, RunList),
@@ -138,6 +144,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         status=202,
         body_optional=True,
         people_only=True,
+        scope="approve",
     ),
     Route("GET", "/runs/<run>/merge", merges.show, MergeInfo, waits=True),
     Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202),
@@ -159,12 +166,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/instructions/<id>/promote", instructions.promote, InstructionInfo, people_only=True),
     Route("GET", "/usage", system.usage, UsageReport),
     Route("GET", "/dead", instructions.dead, Dead),
-    Route("POST", "/dead/clear", instructions.clear_dead, DeadCleared, people_only=True),
+    Route("POST", "/dead/clear", instructions.clear_dead, DeadCleared, people_only=True, scope="admin"),
     Route("GET", "/feedback", messages.list_feedback, FeedbackList),
     Route("POST", "/feedback", messages.create_feedback, FeedbackAdded, asks=FeedbackRequest, status=201),
     Route("GET", "/approvals", approvals.list_, Pending),
     Route("GET", "/approvals/rules", approvals.list_rules, ApprovalRules),
-    Route("DELETE", "/approvals/rules/<id>", approvals.delete_rule, ApprovalRules, people_only=True),
+    Route("DELETE", "/approvals/rules/<id>", approvals.delete_rule, ApprovalRules, people_only=True, scope="approve"),
     Route("GET", "/approvals/<id>", approvals.show, ApprovalInfo),
     Route(
         "POST",
@@ -174,6 +181,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=ApproveRequest,
         body_optional=True,
         people_only=True,
+        scope="approve",
+        of_agent=True,
     ),
     Route(
         "POST",
@@ -183,6 +192,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=DenyRequest,
         body_optional=True,
         people_only=True,
+        scope="approve",
+        of_agent=True,
     ),
     Route("GET", "/proposals", proposals.list_all, ProposalList),
     Route("GET", "/spaces/<space>/proposals", proposals.list_in_space, ProposalList),
@@ -197,7 +208,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route("GET", "/spaces/<space>/proposals/<id>", proposals.show, ProposalInfo),
     Route(
-        "POST", "/spaces/<space>/proposals/<id>/vote", proposals.vote, ProposalInfo, asks=VoteRequest, people_only=True
+        "POST",
+        "/spaces/<space>/proposals/<id>/vote",
+        proposals.vote,
+        ProposalInfo,
+        asks=VoteRequest,
+        people_only=True,
+        scope="approve",
     ),
     Route(
         "POST",
@@ -261,7 +278,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
-    Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
+    Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
     Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
@@ -298,6 +315,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=SuggestionVerdict,
         body_optional=True,
         people_only=True,
+        scope="approve",
     ),
     Route(
         "POST",
@@ -319,12 +337,35 @@ ROUTES: Final[tuple[Route, ...]] = (
         body_optional=True,
         people_only=True,
         waits=True,
+        scope="admin",
     ),
     Route("GET", "/events", events.stream, None),
     Route("GET", "/providers", system.providers, ProviderList),
     Route("GET", "/backends", system.backends, BackendList),
     Route("GET", "/trust", system.trust, TrustList),
+    Route("GET", "/tokens", system.list_tokens, TokenList, scope="admin"),
+    Route(
+        "POST",
+        "/tokens",
+        system.create_token,
+        TokenMade,
+        asks=TokenRequest,
+        status=201,
+        people_only=True,
+        scope="admin",
+    ),
+    Route("DELETE", "/tokens/<id>", system.revoke_token, TokenList, people_only=True, scope="admin"),
 )
 
 if len({(route.method, route.path) for route in ROUTES}) != len(ROUTES):
     raise ValueError("two rows of ROUTES have the same method and path")
+
+_PATTERNS: Final = tuple(
+    (route, re.compile(re.sub(r"<\w+>", "[^/]+", route.path.replace("<path:path>", ".+"))))
+    for route in sorted(ROUTES, key=lambda route: route.path.count("<"))
+)
+
+
+def route_of(method: str, path: str) -> Route | None:
+    """The route that a request is for, as the router will find it; None: there is none."""
+    return next((route for route, pattern in _PATTERNS if route.method == method and pattern.fullmatch(path)), None)

@@ -18,6 +18,7 @@ BODIES: dict[str, Any] = {
     "POST /messages": {"to": "alice", "text": "hi"},
     "POST /dead/clear": None,
     "POST /feedback": {"text": "slow"},
+    "POST /tokens": {"scope": "read"},
     "POST /worktrees/remove": {"run": None},
 }
 """A body that each of them takes; the others need none."""
