@@ -14,7 +14,7 @@ from interface.cli.exits import Exit
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
-from kernel.inspect.schema import ROOTS, schema_text
+from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
 from tests.architecture import promises_page
@@ -86,6 +86,7 @@ def test_the_reference_and_the_schemas_are_what_the_structs_say(kind: Kind) -> N
     """Made by scripts/generate: docs/reference and schema."""
     assert reference_page(kind) == _read(f"docs/reference/{kind}.md")
     assert schema_text(kind) == _read(f"schema/{kind}.json")
+    assert events_schema_text() == _read("schema/events.json")
 
 
 def test_every_script_in_the_readme_exists() -> None:

@@ -1,7 +1,12 @@
 """Doors for outside programs with a real kernel: a token, MCP over standard input and output, and the next kernel."""
 
+import re
+import shutil
+import subprocess
+import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,3 +70,26 @@ async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) ->
     gone = project.awk("ls", env=by_token)
     assert gone.code != 0
     assert made["token"] not in gone.err
+
+
+RUNNERS = {"python": [sys.executable, "-"], "sh": ["sh", "-s"], "js": ["node", "--input-type=module", "-"]}
+
+
+@pytest.mark.promise("P58")
+def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None:
+    """Each in some fifteen lines, with a token of scope operate; one whose program is not here is not run."""
+    shared_kernel.agent("writer", "text: it is written")
+    shared_kernel.ask("POST", "/messages", {"to": "writer", "text": "begin", "trust": True})
+    token = shared_kernel.ask("POST", "/tokens", {"scope": "operate"})["token"]
+    environ = {**shared_kernel.environ, "AGENT_WORKER_URL": shared_kernel.record()["url"], "AGENT_WORKER_TOKEN": token}
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", Path("docs/api.md").read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    assert blocks.keys() == RUNNERS.keys()
+    for language, argv in RUNNERS.items():
+        assert len(blocks[language].splitlines()) <= 16
+        if shutil.which(argv[0]) is None or (language == "sh" and shutil.which("curl") is None):
+            continue
+        words = [*argv, "write it", "writer"]
+        ran = subprocess.run(
+            words, check=False, input=blocks[language], env=environ, capture_output=True, text=True, timeout=SECONDS
+        )
+        assert (ran.returncode, ran.stdout) == (0, "writer (done): it is written\n"), (language, ran.stderr)

@@ -88,6 +88,10 @@ class Route(msgspec.Struct, frozen=True):
     """Not for processes that we run, whatever token they have got hold of."""
     waits: bool = False
     """Takes as long as work takes: it has to notice a client that leaves."""
+    also: tuple[type[msgspec.Struct], ...] = ()
+    """What else it may answer, by what it is asked."""
+    statuses: tuple[int, ...] = ()
+    """Others than ``status`` that such an answer may have."""
     scope: RouteScope | None = None
     """Of the token that it needs; not said: ``read`` of a GET, ``operate`` of all else."""
 

@@ -13,6 +13,7 @@ from kernel.api.http import (
     merges,
     messages,
     needs,
+    openapi,
     proposals,
     resources,
     runs,
@@ -21,7 +22,7 @@ from kernel.api.http import (
     tasks,
     workflows,
 )
-from kernel.api.http.route import Route
+from kernel.api.http.route import Request, Route
 from protocol.api.agents import (
     AgentChanged,
     AgentInfo,
@@ -44,9 +45,19 @@ from protocol.api.instructions import (
     QueueReport,
     RetryRequest,
 )
-from protocol.api.kernel import BackendList, Health, ProviderList, Ready, ShutdownRequest, StatusReport, UsageReport
+from protocol.api.kernel import (
+    BackendList,
+    Health,
+    OpenApi,
+    ProviderList,
+    Ready,
+    ShutdownRequest,
+    StatusReport,
+    UsageReport,
+)
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.api.messages import (
+    BatchReceipt,
     Channel,
     FeedbackAdded,
     FeedbackList,
@@ -91,9 +102,16 @@ from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskLi
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
+
+async def openapi_document(_call: Request[None]) -> OpenApi:
+    """GET /openapi.json: this table, as OpenAPI 3.1."""
+    return openapi.describe(ROUTES)
+
+
 ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/health", system.health, Health, open=True),
-    Route("GET", "/ready", system.ready, Ready),
+    Route("GET", "/ready", system.ready, Ready, statuses=(503,)),
+    Route("GET", "/openapi.json", openapi_document, OpenApi),
     Route("GET", "/status", system.status, StatusReport),
     Route(
         "POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True, scope="admin"
@@ -142,12 +160,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         MergeInfo,
         asks=MergeRequest,
         status=202,
+        statuses=(200,),
         body_optional=True,
         people_only=True,
         scope="approve",
     ),
     Route("GET", "/runs/<run>/merge", merges.show, MergeInfo, waits=True),
-    Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202),
+    Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202, also=(BatchReceipt,)),
     Route("GET", "/messages/<id>", messages.show, MessageReport),
     Route("GET", "/instructions", instructions.list_, InstructionList),
     Route("GET", "/instructions/<id>", instructions.show, InstructionInfo),

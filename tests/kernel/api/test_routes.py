@@ -51,7 +51,7 @@ CONTRACT = {
     "DELETE /spaces/<space>/documents/<path:path>", "GET /spaces/<space>/document-history/<path:path>",
     "GET /spaces/<space>/document-blame/<path:path>", "GET /spaces/<space>/document-diff/<path:path>",
     "GET /spaces/<space>/suggestions", "GET /spaces/<space>/suggestions/<id>",
-    "GET /tokens", "POST /tokens", "DELETE /tokens/<id>",
+    "GET /openapi.json", "GET /tokens", "POST /tokens", "DELETE /tokens/<id>",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 
