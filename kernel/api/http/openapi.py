@@ -75,7 +75,7 @@ def _parameters(route: Route, text: str) -> Iterable[dict[str, Any]]:
     for name in _VARIABLE.findall(route.path):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
     for name in dict.fromkeys(re.findall(r"[?&](\w+)=", text)):
-        number = {"type": "integer", "minimum": 1, "maximum": 1000}
+        number = {"type": "integer", "minimum": 1}
         yield {"name": name, "in": "query", "schema": number if name == "limit" else {"type": "string"}}
     headers = {
         "Idempotency-Key": route.method == "POST",
