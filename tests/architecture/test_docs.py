@@ -12,6 +12,7 @@ from interface.cli.command_table import BY_WORD
 from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit
 from kernel.api.http.routes import ROUTES
+from kernel.api.mcp.management import MANAGEMENT
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
 from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
@@ -119,10 +120,10 @@ def test_tests_that_a_document_names_exist(name: str) -> None:
 def test_every_route_and_every_tool_is_in_the_contracts() -> None:
     """docs/contracts.md, sections 4 and 5: all that is served, and nothing else."""
     page = _read("docs/contracts.md")
-    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+)", page))
+    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+(?:\.json)?)", page))
     paths = ((route.method, route.path.replace("<path:path>", "*path")) for route in ROUTES)
     assert listed == {(method, re.sub(r"<(\w+)>", r":\1", path)) for method, path in paths}
-    for tool in TOOLS.values():
+    for tool in (*TOOLS.values(), *MANAGEMENT.values()):
         fields = msgspec.structs.fields(tool.asks)
         told = ", ".join(f"{field.encode_name}{'' if field.required else '?'}" for field in fields)
         assert f"{tool.name}{{{told}}}" in page

@@ -32,12 +32,14 @@ def test_tokens_are_listed_and_taken_back(cli: Cli, kernel: KernelDouble) -> Non
     kernel.answers["GET /tokens"] = TokenList(
         tokens=(ROW, *(TokenRow(id="k2", name=name, scope="read", created_at=AT) for name in WORDS))
     )
-    kernel.answers["DELETE /tokens/k1"] = TokenList(tokens=())
+    kernel.answers["DELETE /tokens/k1"] = kernel.answers["DELETE /tokens/k2"] = TokenList(tokens=())
     listed = cli("token", "list")
     assert listed.out.splitlines()[1].split() == ["k1", "approve:alice", AT, "phone"]
     assert not obeyed(listed.out)
     assert [row["id"] for row in cli("token", "list", "--json").json()["tokens"]] == ["k1", *["k2"] * len(WORDS)]
-    assert cli("token", "revoke", "k1").out == "there are no tokens\n"
+    kernel.answers["GET /tokens"] = TokenList(tokens=())
+    assert cli("token", "revoke", "k1", "k2").out == "there are no tokens\n"
+    assert len(kernel.of("DELETE", "/tokens/k1")) == len(kernel.of("DELETE", "/tokens/k2")) == 1
 
 
 def test_mcp_serve_needs_a_kernel(cli: Cli) -> None:

@@ -220,4 +220,10 @@ def run_install_self(context: Context) -> int:
     except OSError as error:
         raise Failure("failed", f"the skill cannot be written: {error}", "what is there must be a folder") from error
     document = msgspec.json.encode({"schema": "awk/skills-install-self/1", "files": written})
-    return context.answer(document, lambda _body, _screen: written)
+    return context.answer(document, installed_lines)
+
+
+def installed_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line for each file."""
+    found: dict[str, list[str]] = msgspec.json.decode(body)
+    return found["files"]

@@ -88,8 +88,8 @@ def run_revoke(context: Context) -> int:
     """Take them back, and print those that are left."""
     kernel = context.kernel()
     for name in dict.fromkeys(context.args.ids):
-        body = kernel.delete(f"/tokens/{quoted(name)}")
-    return context.answer(body, tokens_lines)
+        kernel.delete(f"/tokens/{quoted(name)}")
+    return context.answer(kernel.get("/tokens"), tokens_lines)
 
 
 def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:

@@ -1,8 +1,8 @@
 """Schemathesis against the description that a kernel gives of itself: ``scripts/soak openapi [EXAMPLES] [SEED]``.
 
 Every operation but those that stream or stop the kernel, with a token of scope approve; data that fits the schema and
-data that does not. Not asked: whether all that fits the schema is taken, since no schema says which runs and agents there
-are; and not the three paths that are, for the router, those of a workflow whose tag is pause, resume or continue.
+data that does not. Not asked: whether all that fits the schema is taken, since no schema says which runs there are; and
+not the three paths that are, for the router, those of a workflow whose tag is pause, resume or continue.
 """
 
 import subprocess
