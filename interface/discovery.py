@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from interface.failure import Failure, Unreachable
 from interface.http_client import Address, Connection, parse_address
-from protocol.discovery import PROJECT_MARKS, RECORD, is_proof, project_state, state_home
+from protocol.discovery import PROJECT_MARKS, RECORD, is_proof, project_state, proof_key, state_home
 
 URL: Final = "AGENT_WORKER_URL"
 TOKEN: Final = "AGENT_WORKER_TOKEN"
@@ -152,14 +152,16 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     """
     connection = Connection(endpoint.address, timeout_seconds)
     nonce = os.urandom(16).hex()
+    key, number = proof_key(endpoint.token)
+    asked = f"/health?nonce={nonce}&token={number}" if number else f"/health?nonce={nonce}"
     try:
-        answer = connection.request("GET", f"/health?nonce={nonce}", {"Accept": "application/json"})
+        answer = connection.request("GET", asked, {"Accept": "application/json"})
         health = json.loads(answer.body())
         proof = str(health["proof"]) if answer.status == 200 else ""
         status, version, idle = str(health["status"]), str(health["version"]), bool(health.get("safe_mode"))
     except (ValueError, KeyError, TypeError):
         proof, status, version, idle = "", "", "", False
-    if not is_proof(proof, endpoint.token, nonce):
+    if not is_proof(proof, key, nonce):
         connection.close()
         raise NotOurKernel(
             f"what listens at {endpoint.address.authority} is not the kernel that {endpoint.origin} names; "

@@ -7,7 +7,6 @@ import logging
 import os
 import secrets
 import signal
-import socket
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Final
 
 from kernel.boot.arguments import Boot, parse_arguments
 from kernel.boot.container_init import serve_as_init
-from kernel.boot.discovery_record import publish, withdraw
+from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.health_responder import HealthResponder
 from kernel.boot.log_file import start_logging
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
@@ -54,9 +53,7 @@ def main() -> int:
         print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
         return 0
     early_signals: list[int] = []
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", 0))
-    listener.listen(BACKLOG)
+    listener = listen(arguments.state, BACKLOG)
     boot = Boot(
         arguments=arguments,
         listener=listener,

@@ -40,7 +40,23 @@ def is_proof(proof: str, token: str, nonce: str) -> bool:
     return _compare_digest(proof.encode(), prove(token, nonce).encode())
 
 
+TOKEN_MARK: Final = "awt_"
+"""How a token begins that somebody made (``awk token create``). Its number follows, ``_``, and what nobody guesses."""
+
+
+def proof_key(token: str) -> tuple[str, str]:
+    """The key that a kernel proves to have ``token`` by, and the number it has to be asked for; "" for its own token.
+
+    Of a token that somebody made it has only the digest.
+    """
+    number, _, secret = token.removeprefix(TOKEN_MARK).partition("_")
+    made = token.startswith(TOKEN_MARK) and number.isascii() and number.isdecimal() and secret
+    return (digest(token.encode()), number) if made else (token, "")
+
+
 RECORD: Final = "daemon.json"
+PORT: Final = "port"
+"""A file with the port that the last kernel had: the next takes it if it is free."""
 LOCK: Final = "daemon.lock"
 DATABASE: Final = "agent-worker.db"
 LOG: Final = "kernel.log"

@@ -162,6 +162,11 @@ def run_id(number: int) -> RunId:
     return RunId(f"r{number}")
 
 
+def token_id(number: int) -> str:
+    """The id of the token in row ``number``."""
+    return f"k{number}"
+
+
 def approval_id(number: int) -> ApprovalId:
     """The id of the request in row ``number``."""
     return ApprovalId(f"a{number}")

@@ -2,6 +2,8 @@
 
 For programs whose own HTTP client fails, or would have to be told our token. FILE (0600) says where the kernel listens
 and by which token, so neither argv nor an environment holds it, and what the program's shells inherit is worth nothing.
+``awk mcp-serve`` gives the kernel's own record as FILE, or a pipe: the tools are those of people's programs then. Where
+the kernel is gone, or does not know the token any more, FILE is read again: the next kernel wrote its own.
 The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that
 one whose answer was lost is sent again and happens once (the same call made by a later attempt has another key; that is
 known again by what it says). That the tools were listed, so the program is connected for
@@ -15,6 +17,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -30,14 +33,17 @@ LINE_BYTES: Final = 8 * 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _INTERNAL: Final = -32603
+_UNAUTHORIZED: Final = 401
+_PATH: Final = "/mcp"
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of FILE. ``mark`` is a file that is made when the tools have been listed."""
 
     url: str
+    """Without a path: that of MCP is meant."""
     token: str
-    mark: str
+    mark: str = ""
 
 
 class _Params(msgspec.Struct, frozen=True, rename="camel"):
@@ -71,9 +77,15 @@ class Bridge:
     """Serves one client. ``origin`` begins the keys of its calls and of no other's; ``listed``: it has the tools."""
 
     def __init__(
-        self, key: BridgeConfig, origin: str, answers: trio.abc.SendStream, listed: Callable[[], None] = lambda: None
+        self,
+        key: BridgeConfig,
+        origin: str,
+        answers: trio.abc.SendStream,
+        listed: Callable[[], None] = lambda: None,
+        again: Callable[[], BridgeConfig | None] = lambda: None,
     ) -> None:
         self._pass = key
+        self._again = again
         self._origin = origin
         self._answers = answers
         self._listed = listed
@@ -119,16 +131,15 @@ class Bridge:
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:
-                async with self._connection() as connection:
-                    # Headers that repeat the body: the newest revision asks for them in each request.
-                    routing: tuple[tuple[str, str], ...]
-                    stated = message.params.meta.get(_VERSION)
-                    if isinstance(stated, str):
-                        name = (("mcp-name", message.params.name),) if message.params.name else ()
-                        routing = ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
-                    else:
-                        routing = (("mcp-protocol-version", self._revision),) if self._revision else ()
-                    status, content = await request_with_retry(connection, TrioIO(), body, routing)
+                # Headers that repeat the body: the newest revision asks for them in each request.
+                routing: tuple[tuple[str, str], ...]
+                stated = message.params.meta.get(_VERSION)
+                if isinstance(stated, str):
+                    name = (("mcp-name", message.params.name),) if message.params.name else ()
+                    routing = ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
+                else:
+                    routing = (("mcp-protocol-version", self._revision),) if self._revision else ()
+                status, content = await self._ask(body, routing)
                 try:
                     parsed = _answer(content)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -149,14 +160,45 @@ class Bridge:
             async with self._answering:
                 await self._answers.send_all(answer + b"\n")
 
+    async def _ask(self, body: bytes, routing: tuple[tuple[str, str], ...]) -> tuple[int, bytes]:
+        """The answer of the kernel, or of the one after it: status and body. Raises Failed."""
+        asked = self._pass
+        try:
+            async with self._connection() as connection:
+                status, content = await request_with_retry(connection, TrioIO(), body, routing)
+            if status != _UNAUTHORIZED:
+                return status, content
+        except Failed:
+            if not self._turn_to_next(asked):
+                raise
+        else:
+            if not self._turn_to_next(asked):
+                return status, content
+        async with self._connection() as connection:
+            return await request_with_retry(connection, TrioIO(), body, routing)
+
+    def _turn_to_next(self, asked: BridgeConfig) -> bool:
+        """Read again where the kernel is; return whether it is another than the one that was ``asked``."""
+        if self._pass == asked:
+            self._pass = self._again() or asked
+            if self._pass != asked:
+                for connection in self._idle:
+                    connection.close()
+                self._idle.clear()
+        return self._pass != asked
+
     @asynccontextmanager
     async def _connection(self) -> AsyncGenerator[Connection]:
         """A connection that nobody else uses: a call may take as long as it likes, and others go on."""
+        config = self._pass
         connection = self._idle.pop() if self._idle else self._connect()
         try:
             yield connection
         finally:
-            self._idle.append(connection)
+            if self._pass == config:
+                self._idle.append(connection)
+            else:
+                connection.close()
 
     def _connect(self) -> Connection:
         fields = (
@@ -165,16 +207,35 @@ class Bridge:
             (OFFERED_TO, TO_MODEL),
             ("accept", "application/json"),  # and no stream, which the kernel sends who waits for a person
         )
-        return Connection(self._pass.url, fields, TrioIO())
+        url = self._pass.url
+        return Connection(url if urlsplit(url).path else f"{url}{_PATH}", fields, TrioIO())
 
 
-async def _main(key: BridgeConfig) -> None:
+def read_config(path: Path) -> BridgeConfig | None:
+    """The contents of the file at ``path``; None where there is none, or nothing more in it."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=BridgeConfig)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+async def _main(path: Path) -> None:
+    config = read_config(path)
+    if config is None:
+        sys.exit(f"{path} does not say where the kernel is")
     async with trio.lowlevel.FdStream(os.dup(0)) as requests, trio.lowlevel.FdStream(os.dup(1)) as answers:
+        bridge = Bridge(
+            config,
+            secrets.token_hex(8),
+            answers,
+            Path(config.mark).touch if config.mark else lambda: None,
+            lambda: read_config(path),
+        )
         try:
-            await Bridge(key, secrets.token_hex(8), answers, Path(key.mark).touch).serve(requests)
+            await bridge.serve(requests)
         except* (OSError, trio.BrokenResourceError):
             pass  # the client is gone
 
 
 if __name__ == "__main__":
-    trio.run(_main, msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=BridgeConfig))
+    trio.run(_main, Path(sys.argv[1]))

@@ -35,7 +35,7 @@ class Command(NamedTuple):
 
 def load(module: str, word: str) -> tuple[Configure, Run]:
     """``configure_WORD`` and ``run_WORD`` of ``module``."""
-    loaded, name = import_module(module), word.strip("_")
+    loaded, name = import_module(module), word.strip("_").replace("-", "_")
     return getattr(loaded, f"configure_{name}"), getattr(loaded, f"run_{name}")
 
 
@@ -112,6 +112,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("schema", "print the JSON Schema of a file, for editors", "Set up", file="validate"),
     Command("completion", "print a script that completes commands in your shell", "Set up"),
     Command("trust", "keep to trust what files would run or reach", "Set up"),
+    Command("token", "make, list and take back tokens for programs of your own", "Set up"),
+    Command("mcp-serve", "be an MCP server on standard input and output, for a coding agent", "Set up", file="token"),
     Command("providers", "list model providers and whether their keys are set", "Set up"),
     Command("backends", "list what can run an agent", "Set up", file="providers"),
     Command("version", "print the version", "Set up", file="help"),

@@ -62,10 +62,11 @@ def view_of(services: Services, route: Route) -> Callable[..., Awaitable[Respons
     """The view of Quart that has ``route`` answered by ``dispatch``."""
 
     async def view(**args: str) -> Response:
-        fields, body = request.scope[ASKED]  # type: ignore[typeddict-item]
+        fields, body, access = request.scope[ASKED]  # type: ignore[typeddict-item]
         client = request.scope.get("client")
         port = int(client[1]) if client else 0
-        result = await dispatch(services, route, RawRequest(fields, request.query_string, body, args, client_port=port))
+        asked = RawRequest(fields, request.query_string, body, args, client_port=port, access=access)
+        result = await dispatch(services, route, asked)
         if isinstance(result, responses.Response):
             return _response(result)
         response = Response(result.pieces, content_type=result.content_type)

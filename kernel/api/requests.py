@@ -1,8 +1,9 @@
 """Requests as they come in: the ASGI shapes this layer speaks, the principal by bearer token, the body.
 
-A request comes from the holder of the project's token, or from one attempt. No other field of it is ever believed
-(promise P6): not X-Agent-Id, not a session id, not the body. Nothing is remembered between requests, so a token is
-worthless the moment its attempt ends. Bodies are read whole, bounded in bytes and in time, once for every route.
+A request comes from the holder of the kernel's own token or of one that somebody made, or from one attempt. No other
+field of it is ever believed (promise P6): not X-Agent-Id, not a session id, not the body. Nothing is remembered between
+requests, so a token is worthless the moment its attempt ends or somebody takes it back. Bodies are read whole, bounded
+in bytes and in time, once for every route.
 """
 
 import hashlib
@@ -14,8 +15,9 @@ from typing import Any, Final
 import msgspec
 import trio
 
+from kernel.policy.access import ADMIN, ADMIN_NAME, Access
 from kernel.policy.connections import STRANGER
-from kernel.store import attempts
+from kernel.store import attempts, tokens
 from kernel.store.attempts import Identity
 from kernel.store.reader import Reader
 from protocol.errors import Refused
@@ -38,14 +40,7 @@ def header_fields(headers: list[tuple[bytes, bytes]]) -> Fields:
     return fields
 
 
-ADMIN_NAME: Final = "admin"
-"""The holder of the project's token, as idempotency keys of the REST API and shares of what is scarce name it."""
-
 _SCHEME: Final = b"bearer "
-
-
-class Admin(msgspec.Struct, frozen=True):
-    """The holder of the project's token: the command line, and what it is given to."""
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -54,19 +49,19 @@ class Worker(msgspec.Struct, frozen=True):
     identity: Identity
 
 
-Principal = Admin | Worker
-ADMIN: Final = Admin()
+Principal = Access | Worker
+"""A person or a program of theirs, by the kernel's own token or one that was made; or an attempt."""
 
 
 def holder_of(principal: Principal) -> str:
-    """The holder of the token, as one word: ``admin``, or the attempt (``i7-2``)."""
-    if isinstance(principal, Admin):
-        return ADMIN_NAME
+    """The holder of the token, as one word: ``admin``, the id of a token (``k3``), or the attempt (``i7-2``)."""
+    if isinstance(principal, Access):
+        return principal.name
     return f"{principal.identity.instruction}-{principal.identity.epoch}"
 
 
 class Authenticator:
-    """Tells principals by their tokens. ``token`` is the admin's; those of attempts are in the store, hashed."""
+    """Tells principals by their tokens. ``token`` is the kernel's own; all others are in the store, hashed."""
 
     def __init__(self, *, token: str, reader: Reader) -> None:
         self._digest = hashlib.sha256(token.encode()).digest()
@@ -85,6 +80,9 @@ class Authenticator:
             return ADMIN
         identity = self._reader.now(attempts.identify, digest)
         if identity is None:
+            access = self._reader.now(tokens.identify, digest)
+            if access is not None:
+                return access
             raise Refused("unauthorized", "the bearer token is not known here")
         if not identity.live:
             raise Refused("stale_attempt", "this token belonged to an attempt that has ended")

@@ -23,7 +23,8 @@ from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.http.events import goodbye
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
-from kernel.api.requests import ADMIN_NAME, App, Authenticator, Receive, Scope, Send
+from kernel.api.requests import App, Authenticator, Receive, Scope, Send
+from kernel.policy.access import ADMIN_NAME
 from kernel.policy.connections import STRANGER, Shares, gives_way, shares
 from protocol.discovery import authorities
 

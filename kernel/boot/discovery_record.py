@@ -1,13 +1,43 @@
-"""The discovery record, a file by which a project's clients find its kernel (contracts 3)."""
+"""The discovery record, by which a project's clients find its kernel (contracts 3), and the port it listens on."""
 
 import contextlib
 import json
 import os
+import socket
 from pathlib import Path
+from typing import Final
 
 from kernel.boot.arguments import Boot
 from kernel.fault_injection import fault_point
-from protocol.discovery import RECORD
+from protocol.discovery import PORT, RECORD
+
+_PORTS: Final = range(1024, 65536)
+
+
+def listen(state: str, backlog: int) -> socket.socket:
+    """Listen on the port that the kernel before had, if nobody else has it now, else on any; and note which it is.
+
+    So what outside programs know of a kernel holds for the next one too, as the tokens do that were made for them.
+    """
+    path = os.path.join(state, PORT)
+    port = 0
+    with contextlib.suppress(OSError, ValueError):
+        noted = int(Path(path).read_bytes()[:8])
+        port = noted if noted in _PORTS else 0
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    # Connections of the kernel before may still be on their way out; no other listener is let in by this.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+        listener.listen(backlog)
+    except OSError:
+        listener.close()
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(backlog)
+    with contextlib.suppress(OSError):  # a disk that is full keeps no kernel from serving
+        Path(path).write_text(f"{listener.getsockname()[1]}\n")
+    return listener
 
 
 def publish(boot: Boot) -> None:

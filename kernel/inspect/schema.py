@@ -29,7 +29,9 @@ from kernel.source.struct_model import (
 )
 from kernel.workflows.load import WORKFLOW_SHAPES
 from protocol.agent import Action, AgentDefinition, McpServer, MockExit, Rule
+from protocol.events import DURABLE, LIVE
 from protocol.inspection import Kind
+from protocol.message import Message
 from protocol.names import NAME
 from protocol.project import ProjectDefinition, ProjectLimits
 from protocol.workflow import Param, Ref, VerdictTerms, WorkflowDefinition
@@ -262,3 +264,33 @@ _BETWEEN: Final[Mapping[type, Schema]] = MappingProxyType(
     }
 )
 """Rules between keys."""
+
+
+def events_schema_text() -> str:
+    """The schema of one event of GET /events, as schema/events.json has it."""
+    (message,), parts = msgspec.json.schema_components([Message], ref_template="#/definitions/{name}")
+    parts["event"] = {
+        "type": "object",
+        "properties": {
+            "at": {"type": "string", "format": "date-time"},
+            **{name: {"type": ["string", "null"]} for name in ("space", "agent", "instruction")},
+            "data": {"type": "object"},
+        },
+        "required": ["type", "at", "data"],
+    }
+    kinds: list[Schema] = []
+    for types, seq in ((DURABLE, {"type": "integer", "minimum": 1}), (LIVE, {"type": "null"})):
+        for name, text in types.items():
+            properties: Schema = {"type": {"const": name}, "seq": seq}
+            if name == "message":
+                properties["data"] = message
+            required = {"required": ["seq"]} if types is DURABLE else {}
+            kinds.append({"description": text, "properties": properties, **required})
+    schema = {
+        "$schema": DRAFT,
+        "title": "An event of GET /events, awk events --jsonl and events_read",
+        "allOf": [{"$ref": "#/definitions/event"}],
+        "oneOf": kinds,
+        "definitions": parts,
+    }
+    return msgspec.json.format(msgspec.json.encode(schema), indent=2).decode() + "\n"

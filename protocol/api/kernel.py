@@ -1,6 +1,6 @@
 """The kernel itself: its health, state, discovery record and end; the usage of its work; providers and backends."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -143,3 +143,13 @@ class BackendList(Document, frozen=True, kw_only=True):
 
     backends: tuple[BackendRow, ...]
     schema: str = "awk/backends/1"
+
+
+class OpenApi(Body, frozen=True, kw_only=True):
+    """GET /openapi.json: the REST API as OpenAPI 3.1 describes it."""
+
+    openapi: str
+    info: dict[str, str]
+    paths: dict[str, dict[str, Any]]
+    components: dict[str, dict[str, Any]]
+    security: tuple[dict[str, tuple[str, ...]], ...]

@@ -14,9 +14,10 @@ from interface.cli.command_table import BY_WORD
 from interface.cli.commands.help import commands_page
 from interface.cli.exits import Exit
 from kernel.api.http.routes import ROUTES
+from kernel.api.mcp.management import MANAGEMENT
 from kernel.api.mcp.tools import TOOLS
 from kernel.inspect.reference import reference_page
-from kernel.inspect.schema import ROOTS, schema_text
+from kernel.inspect.schema import ROOTS, events_schema_text, schema_text
 from protocol.inspection import Kind
 from protocol.tools import BUILT_IN, CONTEXT_FAMILIES
 from tests.architecture import promises_page
@@ -89,6 +90,7 @@ def test_the_reference_and_the_schemas_are_what_the_structs_say(kind: Kind) -> N
     """Made by scripts/generate: docs/reference and schema."""
     assert reference_page(kind) == _read(f"docs/reference/{kind}.md")
     assert schema_text(kind) == _read(f"schema/{kind}.json")
+    assert events_schema_text() == _read("schema/events.json")
 
 
 def test_the_schema_of_the_frames_is_what_the_structs_say() -> None:
@@ -132,10 +134,10 @@ def test_tests_that_a_document_names_exist(name: str) -> None:
 def test_every_route_and_every_tool_is_in_the_contracts() -> None:
     """docs/contracts.md, sections 4 and 5: all that is served, and nothing else."""
     page = _read("docs/contracts.md")
-    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+)", page))
+    listed = set(re.findall(r"(?<!`)\b(GET|POST|PATCH|PUT|DELETE) +(/[\w/:*-]+(?:\.json)?)", page))
     paths = ((route.method, route.path.replace("<path:path>", "*path")) for route in ROUTES)
     assert listed == {(method, re.sub(r"<(\w+)>", r":\1", path)) for method, path in paths}
-    for tool in TOOLS.values():
+    for tool in (*TOOLS.values(), *MANAGEMENT.values()):
         fields = msgspec.structs.fields(tool.asks)
         told = ", ".join(f"{field.encode_name}{'' if field.required else '?'}" for field in fields)
         assert f"{tool.name}{{{told}}}" in page
@@ -176,7 +178,7 @@ def test_a_row_without_tests_has_a_reason() -> None:
 
 
 LISTED: Final = {
-    "P": " ".join(map(str, (*range(1, 56), 59, 60, 61, 62))),
+    "P": " ".join(map(str, (*range(1, 56), *range(57, 63)))),
     "PF": "01 02 03 04 05 07 09 11 12 13 14 15 16 17 18 19 20 21 22 24 25 26 27 28",
     "IF": "01 02 03 04 05 07 08 09 10 12 13 14 15 16 17",
     "SF": "01 02 03 04 05 07 08 09 10 11 12 13 14 15 17 18 19 20 21 22",

@@ -2,11 +2,13 @@
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+from interface.cli.command_table import BY_WORD
 from tests.git_host import SERVED, git_host
 from tests.interface.conftest import Cli
 
@@ -166,3 +168,26 @@ def test_a_link_in_place_of_the_folder_is_not_followed(cli: Cli, tmp_path: Path)
         host.publish("v1")
         assert cli("skills", "import", f"github:{SERVED}@v1/counting").code != 0
     assert list(outside.iterdir()) == []
+
+
+def test_a_skill_about_ourselves_is_written_where_coding_agents_look(cli: Cli) -> None:
+    """As the specification of skills wants it, and again in place of an older one; no link leads it out."""
+    written = cli("skills", "install-self").out.splitlines()
+    assert written == [".agents/skills/agent-worker/SKILL.md", ".claude/skills/agent-worker/SKILL.md"]
+    first, second = [(cli.root / path).read_text("utf-8") for path in written]
+    assert first == second
+    head = first.split("---")[1]
+    assert re.search(r"^name: agent-worker$", head, re.MULTILINE)
+    assert len(re.search(r"^description: (.*)$", head, re.MULTILINE)[1]) <= 1024  # type: ignore[index]
+    words = set(re.findall(r"^    agent-worker (\w[\w-]*)", first, re.MULTILINE))
+    assert words <= set(BY_WORD), "every command that it names is one"
+    (cli.root / written[0]).write_text("old")
+    assert cli("skills", "install-self", "--json").json()["files"] == written
+    assert (cli.root / written[0]).read_text("utf-8") == first
+    elsewhere = cli.home / "elsewhere"
+    elsewhere.mkdir()
+    (cli.root / ".claude/skills/agent-worker/SKILL.md").unlink()
+    (cli.root / ".claude/skills/agent-worker").rmdir()
+    (cli.root / ".claude/skills/agent-worker").symlink_to(elsewhere)
+    assert cli("skills", "install-self").code != 0
+    assert list(elsewhere.iterdir()) == []

@@ -188,8 +188,8 @@ def rules_of(file: str) -> list[dict[str, Any]]:
     """The rules in ``file``, as JSON has them. Raises Failure."""
     import msgspec  # noqa: PLC0415  (not every command needs it)
 
-    from interface.yaml_reading import NotYaml, read  # noqa: PLC0415  (YAML takes its time)
     from protocol.rules import RuleSpec  # noqa: PLC0415  (JSON needs no types)
+    from protocol.yaml_reading import NotYaml, read  # noqa: PLC0415  (YAML takes its time)
 
     try:
         data = read(Path(file).read_text("utf-8"))

@@ -6,6 +6,7 @@ Skills come out of a repository, as one commit has them, and are pinned to it; a
 import argparse
 import os
 from collections.abc import Iterable
+from importlib.resources import files
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
+from interface.context.safe_dir import SafeDir
 from interface.failure import Failure
 from interface.offline import run_inspect
 from interface.skill_folder import path_of, pins, put, remove
@@ -25,6 +27,7 @@ VERBS: Final = Subcommands(
         Subcommand("import", "copy skills out of a repository, pinned to a commit"),
         Subcommand("update", "look up again what imported skills come from"),
         Subcommand("rm", "remove imported skills"),
+        Subcommand("install-self", "put a skill into the project that teaches a coding agent to use agent-worker"),
     ),
 )
 
@@ -189,3 +192,38 @@ def changed_here(context: Context, names: Iterable[str]) -> list[str]:
     """Those of the imported skills ``names`` that are not what came; also one that is no skill any more."""
     as_they_came = {row.path for row in installed_skills(context).skills if row.source is not None and not row.edited}
     return [name for name in names if path_of(name) not in as_they_came and is_there(context, name)]
+
+
+_OWN: Final = "agent-worker"
+_FOLDERS: Final = (".agents/skills", ".claude/skills")
+"""Where coding agents look: most of them in the first, Claude Code in the second."""
+
+
+def configure_install_self(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run_install_self(context: Context) -> int:
+    """Write it, in place of what an earlier version wrote, and print where it is."""
+    text = files("interface").joinpath("SKILL.md").read_text("utf-8")
+    written = [f"{folder}/{_OWN}/SKILL.md" for folder in _FOLDERS]
+    try:
+        for folder in _FOLDERS:
+            top, name = folder.split("/")
+            with (
+                SafeDir.open(context.project.root, ".") as root,
+                root.folder(top, make=True) as above,
+                above.folder(name, make=True) as skills,
+                skills.folder(_OWN, make=True) as own,
+            ):
+                own.write("SKILL.md", text)
+    except OSError as error:
+        raise Failure("failed", f"the skill cannot be written: {error}", "what is there must be a folder") from error
+    document = msgspec.json.encode({"schema": "awk/skills-install-self/1", "files": written})
+    return context.answer(document, installed_lines)
+
+
+def installed_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line for each file."""
+    found: dict[str, list[str]] = msgspec.json.decode(body)
+    return found["files"]

@@ -172,6 +172,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "any_proposal": _proposals("/proposals"),
     "grant": _ids("/grants", "grants"),
     "choice": _choices,
+    "token": _ids("/tokens", "tokens"),
     "resource": _ids("/resources", "resources"),
     "soul": _needed("soul"),
     "tray": _needed("memory"),

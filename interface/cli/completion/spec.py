@@ -66,6 +66,8 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "AGENT": Values(live="agent"),
         "AGENT|FILE.md": Values(live="agent", files=True),
         "FILE|NAME": Values(live="workflow", files=True),
+        "TOKEN": Values(live="token"),
+        "SCOPE": Values(words=("read", "operate", "approve")),
         "FILE": FILES,
         "DIR": FILES,
     }

@@ -30,6 +30,8 @@ async def show(call: Request[None], store: StoreAccess) -> ApprovalInfo:
 async def approve(call: Request[ApproveRequest], store: StoreAccess) -> Response:
     """POST /approvals/:id/approve."""
     asked = call.body
+    if asked.all_agents and call.access.agents is not None:
+        raise Refused("forbidden", "this token decides for some agents only, and this would be for all")
 
     def change(tx: Transaction, approval: str) -> tuple[str, ...]:
         return transitions.approve(tx, approval, reason=asked.reason, always=asked.always, everybody=asked.all_agents)
@@ -56,6 +58,9 @@ async def _decide(
     approval = call.args["id"]
 
     def make(tx: Transaction) -> ApprovalInfo:
+        asked = approvals.info(tx.conn, approval)
+        if asked is not None and not call.access.decides_for(asked.agent):
+            raise Refused("forbidden", f"this token does not decide for {asked.agent}")
         also = change(tx, approval)
         found = approvals.info(tx.conn, approval)
         assert found is not None, approval

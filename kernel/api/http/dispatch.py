@@ -1,7 +1,8 @@
 """From bytes to an answer: decode what the route asks for, call its handler, encode what it gives or refuses."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
@@ -10,20 +11,24 @@ from urllib.parse import parse_qsl
 import msgspec
 import trio
 
-from kernel.api.context import Services
-from kernel.api.http.route import Request, Route, Stream
-from kernel.api.requests import ADMIN_NAME, Fields
+from kernel.api.context import Services, StoreAccess
+from kernel.api.http.route import Handler, Request, Route, Stream
+from kernel.api.requests import Fields
 from kernel.api.responses import Response, json_reply, problem_reply, refusal_of
 from kernel.fault_injection import fault_point
+from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
+from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from protocol.api.messages import SendRequest
 from protocol.api.runs import RunRequest
+from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
+from protocol.names import number_of
 from protocol.ndjson import reject_duplicate_keys
 
 ASKED: Final = "agent_worker.asked"
-"""Key of the ASGI scope under which ApiApp leaves header fields and body for Quart."""
+"""Key of the ASGI scope under which ApiApp leaves header fields, body and access for Quart."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
 _NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
@@ -42,25 +47,61 @@ class RawRequest(msgspec.Struct, frozen=True):
     args: Mapping[str, str] = _NO_ARGS
     client_port: int = 0
     """Where it came from on our own machine; 0: not known."""
+    access: Access = ADMIN
+    """Of the token that it came with."""
 
 
 async def dispatch(services: Services, route: Route, asked: RawRequest) -> Response | Stream:
     """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
     try:
-        if route.method != "GET" and services.kernel.shutdown.begun():
-            raise Refused("stopping", "the kernel is stopping: it takes nothing new")
-        call = _decode(route, asked)
-        # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
-        if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
-            services.processes.runs_client, asked.client_port
-        ):
-            raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
-        result = await route.handler(call, **services.named_by(route.handler))
+        route.check(asked.access)
+        result = await perform(services, route, route.handler, _decode(route, asked), asked.client_port)
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
         fault_point("api.answer")
+    if isinstance(result, Stream) and asked.access != ADMIN:
+        return Stream(_while_valid(result.pieces, services.store, asked.access), result.content_type)
     return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
+
+
+async def perform(
+    services: Services, route: Route, handler: Handler, call: Request[Any], client_port: int
+) -> msgspec.Struct | Response | Stream:
+    """Have ``handler`` do what a caller of ``route`` may ask for; REST and MCP both come here. Raises Refused."""
+    if route.method != "GET" and services.kernel.shutdown.begun():
+        raise Refused("stopping", "the kernel is stopping: it takes nothing new")
+    if call.access != ADMIN and trusts(call.body):
+        raise Refused("forbidden", "trust is given with the kernel's own token, by a person", "see awk trust")
+    # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
+    if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
+        services.processes.runs_client, client_port
+    ):
+        raise Refused("forbidden", "this is for people: it was asked by a process that an agent started")
+    return await handler(call, **services.named_by(handler))
+
+
+async def _while_valid(
+    pieces: AsyncGenerator[bytes, None], store: StoreAccess, access: Access
+) -> AsyncGenerator[bytes, None]:
+    """Yield ``pieces`` until the token of ``access`` is taken back."""
+    number = number_of(access.name, "k") or 0
+    async with aclosing(pieces) as passing:
+        async for piece in passing:
+            if store.reader.now(tokens.digest_of, number) is None:
+                return
+            yield piece
+
+
+def trusts(body: object) -> bool:
+    """Return whether ``body`` says yes, in advance, to what files or agents would do."""
+    match body:
+        case SendRequest() | StartRequest():
+            return body.trust or bool(body.agree)
+        case RunRequest():
+            return body.trust or bool(body.agree) or body.approve is not None
+        case _:
+            return False
 
 
 def vouches(body: object) -> bool:
@@ -84,7 +125,10 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         body = route.asks()
     elif route.asks is not None:
         check_json(fields.get(b"content-type", b""))
-        body = _decoder(route.asks).decode(asked.body)
+        try:
+            body = _decoder(route.asks).decode(asked.body)
+        except msgspec.ValidationError as error:
+            raise Refused("bad_request", f"the body does not fit: {error}", takes(route.asks)) from error
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
@@ -101,7 +145,7 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
             raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
         # Bound to the route and the body: the same key for something else is an error.
         what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
-        request_key = RequestKey(ADMIN_NAME, key.decode(), what)
+        request_key = RequestKey(asked.access.name, key.decode(), what)
     last_event_id = fields.get(b"last-event-id")
     return Request(
         body=body,
@@ -112,6 +156,7 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         if_match=_version(fields.get(b"if-match")),
         if_none_match=_is_any(fields.get(b"if-none-match")),
         signed=_signed(asked) if route.signed else None,
+        access=asked.access,
     )
 
 
@@ -121,6 +166,13 @@ def _signed(asked: RawRequest) -> Signed:
         asked.fields.get(b"webhook-" + name, b"").decode("latin-1") for name in (b"id", b"timestamp", b"signature")
     )
     return Signed(id_, timestamp, signatures, asked.body)
+
+
+def takes(struct: type[msgspec.Struct]) -> str:
+    """The fields of ``struct``, for who got one wrong."""
+    fields = msgspec.structs.fields(struct)
+    shown = ", ".join(one.encode_name + (" (needed)" if one.required else "") for one in fields)
+    return f"it takes: {shown}" if shown else "it takes nothing: {}"
 
 
 def _version(tag: bytes | None) -> int | None:

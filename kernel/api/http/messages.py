@@ -23,7 +23,6 @@ from kernel.agents.trust import TrustRequest, agent_units, demands
 from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once, page_of
 from kernel.api.http.workflows import not_running
-from kernel.api.requests import ADMIN_NAME
 from kernel.api.responses import Response
 from kernel.rule.draft import Draft
 from kernel.source.diagnostics import BadDefinition
@@ -155,7 +154,7 @@ async def _send_all(
         if key is None and call.request_key is not None:
             key = f"{call.request_key.key}\n{place}"  # no header field has such a key
         what = hashlib.sha256(b"message\0" + encode_json([message.to, message.text])).digest()
-        drafts.append((draft, None if key is None else RequestKey(ADMIN_NAME, key, what)))
+        drafts.append((draft, None if key is None else RequestKey(call.access.name, key, what)))
         outcomes.append(None)
     if drafts:
         appended = iter(await store.writer.commit(append_all, drafts, tuple(recipients.fresh.values())))

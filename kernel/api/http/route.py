@@ -11,10 +11,12 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kernel.api.responses import Response
+from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.rows import LONGEST, Page
 from kernel.store.transaction import Transaction
+from protocol.api.tokens import RouteScope
 from protocol.errors import Refused
 from protocol.names import number_of
 
@@ -37,6 +39,8 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     """Of a route that says so: the body as it came, and what signs it."""
     request_key: RequestKey | None = None
     """From ``Idempotency-Key``: who repeats it gets the recorded answer."""
+    access: Access = ADMIN
+    """Of who asks. What opens the route has been looked at."""
 
     @property
     def wait(self) -> bool:
@@ -89,6 +93,35 @@ class Route(msgspec.Struct, frozen=True):
     """Not for processes that we run, whatever token they have got hold of."""
     waits: bool = False
     """Takes as long as work takes: it has to notice a client that leaves."""
+    also: tuple[type[msgspec.Struct], ...] = ()
+    """What else it may answer, by what it is asked."""
+    statuses: tuple[int, ...] = ()
+    """Others than ``status`` that such an answer may have."""
+    scope: RouteScope | None = None
+    """Of the token that it needs; not said: ``read`` of a GET, ``operate`` of all else."""
+
+    of_agent: bool = False
+    """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
+
+    @property
+    def needs(self) -> RouteScope:
+        """The scope of the token that it needs."""
+        return self.scope or ("read" if self.method == "GET" else "operate")
+
+    def opened_by(self, access: Access) -> bool:
+        """Return whether the token of ``access`` opens it; one for some agents only approves their calls, no more."""
+        limited = self.needs == "approve" and access.agents is not None and not self.of_agent
+        return access.opens(self.needs) and not limited
+
+    def check(self, access: Access) -> None:
+        """Raise Refused (forbidden) where ``access`` does not open it."""
+        if self.opened_by(access):
+            return
+        hint = "ask who runs the kernel; `awk token create` makes no token that opens this"
+        if self.needs != "admin":
+            hint = f"ask who runs the kernel for one: awk token create --scope {self.needs}"
+        has = access.scope if access.agents is None else f"{access.scope} for some agents only"
+        raise Refused("forbidden", f"this needs the scope {self.needs}; this token has {has}", hint)
 
     @property
     def direct(self) -> bool:

@@ -1,5 +1,6 @@
 """ROUTES: the table of everything the REST API answers (contracts 4). The fast path, Quart and tests read it."""
 
+import re
 from typing import Final
 
 from kernel.api.http import (
@@ -17,6 +18,7 @@ from kernel.api.http import (
     merges,
     messages,
     needs,
+    openapi,
     proposals,
     resources,
     rules,
@@ -28,7 +30,7 @@ from kernel.api.http import (
     tray,
     workflows,
 )
-from kernel.api.http.route import Route
+from kernel.api.http.route import Request, Route
 from protocol.agent_files import (
     MemoryPurged,
     MemoryPut,
@@ -65,9 +67,19 @@ from protocol.api.instructions import (
     QueueReport,
     RetryRequest,
 )
-from protocol.api.kernel import BackendList, Health, ProviderList, Ready, ShutdownRequest, StatusReport, UsageReport
+from protocol.api.kernel import (
+    BackendList,
+    Health,
+    OpenApi,
+    ProviderList,
+    Ready,
+    ShutdownRequest,
+    StatusReport,
+    UsageReport,
+)
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.api.messages import (
+    BatchReceipt,
     Channel,
     FeedbackAdded,
     FeedbackList,
@@ -94,6 +106,7 @@ from protocol.api.runs import (
     WorktreeList,
 )
 from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
+from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.api.tray import TrayReport
 from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
 from protocol.documents import (
@@ -115,27 +128,44 @@ from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskLi
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
+
+async def openapi_document(_call: Request[None]) -> OpenApi:
+    """GET /openapi.json: this table, as OpenAPI 3.1."""
+    return openapi.describe(ROUTES)
+
+
 ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/health", system.health, Health, open=True),
-    Route("GET", "/ready", system.ready, Ready),
+    Route("GET", "/ready", system.ready, Ready, statuses=(503,)),
+    Route("GET", "/openapi.json", openapi_document, OpenApi),
     Route("GET", "/status", system.status, StatusReport),
-    Route("POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True),
+    Route(
+        "POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True, scope="admin"
+    ),
     Route("GET", "/agents", agents.list_, AgentList),
-    Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True),
+    Route("POST", "/agents", agents.create, AgentMade, asks=AgentRequest, status=201, people_only=True, scope="admin"),
     Route("GET", "/agents/<name>", agents.show, AgentInfo),
-    Route("PATCH", "/agents/<name>", agents.update, AgentInfo, asks=AgentPatch, people_only=True),
-    Route("DELETE", "/agents/<name>", agents.delete, AgentRow, people_only=True),
-    Route("POST", "/agents/<name>/rename", agents.rename, AgentRow, asks=AgentRename, people_only=True),
+    Route("PATCH", "/agents/<name>", agents.update, AgentInfo, asks=AgentPatch, people_only=True, scope="admin"),
+    Route("DELETE", "/agents/<name>", agents.delete, AgentRow, people_only=True, scope="admin"),
+    Route("POST", "/agents/<name>/rename", agents.rename, AgentRow, asks=AgentRename, people_only=True, scope="admin"),
     Route("POST", "/agents/<name>/reset", agents.reset, AgentChanged, people_only=True),
     Route("POST", "/agents/<name>/pause", agents.pause, AgentChanged, people_only=True),
     Route("POST", "/agents/<name>/resume", agents.resume, AgentChanged, people_only=True),
     Route("POST", "/agents/<name>/stop", agents.stop, AgentChanged, people_only=True, waits=True),
     Route("POST", "/agents/<name>/restart", agents.restart, AgentChanged, people_only=True),
-    Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True),
+    Route("POST", "/agents/<name>/continue", agents.continue_, AgentChanged, people_only=True, scope="approve"),
     Route("GET", "/agents/<name>/queue", agents.queue, QueueReport),
     Route("GET", "/agents/<name>/inbox", agents.inbox, Inbox),
     Route("GET", "/agents/<name>/soul", souls.show_soul, SoulReport),
-    Route("POST", "/agents/<name>/soul/rollback", souls.rollback_soul, SoulReport, asks=SoulRollback, people_only=True),
+    Route(
+        "POST",
+        "/agents/<name>/soul/rollback",
+        souls.rollback_soul,
+        SoulReport,
+        asks=SoulRollback,
+        people_only=True,
+        scope="approve",
+    ),
     Route(
         "POST",
         "/agents/<name>/soul/<id>/approve",
@@ -144,6 +174,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=SoulVerdict,
         body_optional=True,
         people_only=True,
+        scope="approve",
     ),
     Route(
         "POST",
@@ -153,10 +184,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=SoulVerdict,
         body_optional=True,
         people_only=True,
+        scope="approve",
     ),
     Route("GET", "/agents/<name>/tray", tray.show_tray, TrayReport),
-    Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True),
-    Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True),
+    Route("POST", "/agents/<name>/tray/<id>/approve", tray.approve_tray, TrayReport, people_only=True, scope="approve"),
+    Route("POST", "/agents/<name>/tray/<id>/reject", tray.reject_tray, TrayReport, people_only=True, scope="approve"),
     Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
     Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
@@ -168,7 +200,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True
     ),
     Route("DELETE", "/agents/<name>/memory/<path:path>", memory.forget_memory, MemoryReport, people_only=True),
-    Route("POST", "/agents/<name>/memory/purge", memory.purge, MemoryPurged, asks=PurgeRequest, people_only=True),
+    Route(
+        "POST",
+        "/agents/<name>/memory/purge",
+        memory.purge,
+        MemoryPurged,
+        asks=PurgeRequest,
+        people_only=True,
+        scope="admin",
+    ),
     Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
     Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
     Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True),
@@ -188,10 +228,12 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("DELETE", "/workflows/<name>/<tag>", workflows.stop, WorkflowRow, people_only=True, waits=True),
     Route("POST", "/workflows/<name>/pause", workflows.pause, WorkflowRow, people_only=True),
     Route("POST", "/workflows/<name>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/continue", workflows.continue_, WorkflowRow, people_only=True),
+    Route("POST", "/workflows/<name>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"),
     Route("POST", "/workflows/<name>/<tag>/pause", workflows.pause, WorkflowRow, people_only=True),
     Route("POST", "/workflows/<name>/<tag>/resume", workflows.resume, WorkflowRow, people_only=True),
-    Route("POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True),
+    Route(
+        "POST", "/workflows/<name>/<tag>/continue", workflows.continue_, WorkflowRow, people_only=True, scope="approve"
+    ),
     Route("POST", "/run", runs.run, None, asks=RunRequest),
     Route("POST", "/serve", runs.serve, SendReport, asks=RunRequest, waits=True),
     Route("GET", "/runs", runs.list_, RunList),
@@ -204,11 +246,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         MergeInfo,
         asks=MergeRequest,
         status=202,
+        statuses=(200,),
         body_optional=True,
         people_only=True,
+        scope="approve",
     ),
     Route("GET", "/runs/<run>/merge", merges.show, MergeInfo, waits=True),
-    Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202),
+    Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202, also=(BatchReceipt,)),
     Route("GET", "/messages/<id>", messages.show, MessageReport),
     Route("GET", "/instructions", instructions.list_, InstructionList),
     Route("GET", "/instructions/<id>", instructions.show, InstructionInfo),
@@ -231,16 +275,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         InstructionInfo,
         asks=AnswerRequest,
         people_only=True,
+        scope="approve",
     ),
     Route("POST", "/instructions/<id>/promote", instructions.promote, InstructionInfo, people_only=True),
     Route("GET", "/usage", system.usage, UsageReport),
     Route("GET", "/dead", instructions.dead, Dead),
-    Route("POST", "/dead/clear", instructions.clear_dead, DeadCleared, people_only=True),
+    Route("POST", "/dead/clear", instructions.clear_dead, DeadCleared, people_only=True, scope="admin"),
     Route("GET", "/feedback", messages.list_feedback, FeedbackList),
     Route("POST", "/feedback", messages.create_feedback, FeedbackAdded, asks=FeedbackRequest, status=201),
     Route("GET", "/approvals", approvals.list_, Pending),
     Route("GET", "/approvals/rules", approvals.list_rules, ApprovalRules),
-    Route("DELETE", "/approvals/rules/<id>", approvals.delete_rule, ApprovalRules, people_only=True),
+    Route("DELETE", "/approvals/rules/<id>", approvals.delete_rule, ApprovalRules, people_only=True, scope="approve"),
     Route("GET", "/approvals/<id>", approvals.show, ApprovalInfo),
     Route(
         "POST",
@@ -250,6 +295,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=ApproveRequest,
         body_optional=True,
         people_only=True,
+        scope="approve",
+        of_agent=True,
     ),
     Route(
         "POST",
@@ -259,6 +306,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=DenyRequest,
         body_optional=True,
         people_only=True,
+        scope="approve",
+        of_agent=True,
     ),
     Route("GET", "/proposals", proposals.list_all, ProposalList),
     Route("GET", "/spaces/<space>/proposals", proposals.list_in_space, ProposalList),
@@ -273,7 +322,13 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route("GET", "/spaces/<space>/proposals/<id>", proposals.show, ProposalInfo),
     Route(
-        "POST", "/spaces/<space>/proposals/<id>/vote", proposals.vote, ProposalInfo, asks=VoteRequest, people_only=True
+        "POST",
+        "/spaces/<space>/proposals/<id>/vote",
+        proposals.vote,
+        ProposalInfo,
+        asks=VoteRequest,
+        people_only=True,
+        scope="approve",
     ),
     Route(
         "POST",
@@ -306,9 +361,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=RuleRequest,
         status=201,
         people_only=True,
+        scope="approve",
     ),
     Route("GET", "/spaces/<space>/rules/<name>", rules.show_rule, RuleDocument),
-    Route("DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True),
+    Route(
+        "DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True, scope="approve"
+    ),
     Route("POST", "/runs/<run>/rules/test", rules.try_rule, RuleTrial, asks=RuleTrialRequest, people_only=True),
     Route("GET", "/spaces/<space>/tasks", tasks.list_tasks, TaskList),
     Route(
@@ -350,7 +408,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
-    Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True),
+    Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
     Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
@@ -387,6 +445,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         asks=SuggestionVerdict,
         body_optional=True,
         people_only=True,
+        scope="approve",
     ),
     Route(
         "POST",
@@ -398,11 +457,18 @@ ROUTES: Final[tuple[Route, ...]] = (
         people_only=True,
     ),
     Route(
-        "POST", "/spaces/<space>/grants", grants.give_scope, GrantInfo, asks=GrantRequest, status=201, people_only=True
+        "POST",
+        "/spaces/<space>/grants",
+        grants.give_scope,
+        GrantInfo,
+        asks=GrantRequest,
+        status=201,
+        people_only=True,
+        scope="admin",
     ),
     Route("GET", "/grants", grants.list_grants, GrantList, people_only=True),
     Route("GET", "/grants/<id>", grants.show_grant, GrantInfo, people_only=True),
-    Route("DELETE", "/grants/<id>", grants.revoke_grant, GrantInfo, people_only=True),
+    Route("DELETE", "/grants/<id>", grants.revoke_grant, GrantInfo, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/export", archives.of_space, None),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
     Route(
@@ -414,13 +480,36 @@ ROUTES: Final[tuple[Route, ...]] = (
         body_optional=True,
         people_only=True,
         waits=True,
+        scope="admin",
     ),
     Route("POST", "/hooks/<name>", hooks.receive, SendReceipt, status=202, signed=True),
     Route("GET", "/events", events.stream, None),
     Route("GET", "/providers", system.providers, ProviderList),
     Route("GET", "/backends", system.backends, BackendList),
     Route("GET", "/trust", system.trust, TrustList),
+    Route("GET", "/tokens", system.list_tokens, TokenList, scope="admin"),
+    Route(
+        "POST",
+        "/tokens",
+        system.create_token,
+        TokenMade,
+        asks=TokenRequest,
+        status=201,
+        people_only=True,
+        scope="admin",
+    ),
+    Route("DELETE", "/tokens/<id>", system.revoke_token, TokenList, people_only=True, scope="admin"),
 )
 
 if len({(route.method, route.path) for route in ROUTES}) != len(ROUTES):
     raise ValueError("two rows of ROUTES have the same method and path")
+
+_PATTERNS: Final = tuple(
+    (route, re.compile(re.sub(r"<\w+>", "[^/]+", route.path.replace("<path:path>", ".+"))))
+    for route in sorted(ROUTES, key=lambda route: route.path.count("<"))
+)
+
+
+def route_of(method: str, path: str) -> Route | None:
+    """The route that a request is for, as the router will find it; None: there is none."""
+    return next((route for route, pattern in _PATTERNS if route.method == method and pattern.fullmatch(path)), None)

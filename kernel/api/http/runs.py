@@ -185,7 +185,7 @@ async def run(
     request = _checked(call.body)
     check_works(kernel)
     if request.workflow is not None:
-        work = await _begin_run(call, request.workflow, store, files, processes)
+        work = await begin_run(call, request.workflow, store, files, processes)
     else:
         seq = store.reader.now(feed.event_range).newest
         appended = await _send(call, store, files)
@@ -217,7 +217,7 @@ async def serve(
     request = _checked(call.body)
     if request.workflow is None:
         return await _serve_message(call, store, files, kernel)
-    work = await _begin_run(call, request.workflow, store, files, processes)
+    work = await begin_run(call, request.workflow, store, files, processes)
     async with aclosing(_events(store, kernel, work)) as passing:
         async for report in passing:
             if not isinstance(report, bytes):
@@ -281,7 +281,7 @@ def _checked(request: RunRequest) -> RunRequest:
     return request
 
 
-async def _begin_run(
+async def begin_run(
     call: Request[RunRequest], workflow: str, store: StoreAccess, files: ProjectFiles, processes: ProcessControl
 ) -> StartedWork:
     """A run that starts; of a repeated request the same one, from its beginning."""

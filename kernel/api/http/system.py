@@ -1,6 +1,7 @@
-"""The kernel as a whole: health, readiness, status and shutdown; its providers, backends, trust and usage.
+"""The kernel as a whole: health, readiness, status and shutdown; its providers, backends, trust, usage and tokens.
 
-Grants of trust are only told here: ``awk trust`` keeps them, in the user's own state directory.
+Grants of trust are only told here: ``awk trust`` keeps them, in the user's own state directory. The text of a token is
+only in the answer that makes it.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
-from kernel.store import agents, spending
+from kernel.store import agents, spending, tokens
 from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
     BackendList,
@@ -33,6 +34,7 @@ from protocol.api.kernel import (
     StatusReport,
     UsageReport,
 )
+from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.discovery import prove
 from protocol.errors import Refused
 from protocol.names import place_of
@@ -42,15 +44,21 @@ NONCE_LIMIT: Final = 200
 NOTHING_WRONG: Final = Definitions(None)
 
 
-async def health(call: Request[None], kernel: KernelControl) -> Health:
-    """GET /health: answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce)."""
-    nonce = call.query.get("nonce")
+async def health(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Health:
+    """GET /health: answers without a token. ``nonce`` is answered with HMAC-SHA256(token, nonce).
+
+    With ``token``, the number of one that somebody made, under the digest of that: the token itself is not kept.
+    """
+    nonce, key = call.query.get("nonce"), kernel.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
+    if nonce and "token" in call.query:
+        digest = store.reader.now(tokens.digest_of, call.number("token", 0))
+        key = "" if digest is None else digest.hex()
     return Health(
         status="stopping" if _stops(kernel) else "ok",
         version=kernel.identity.version,
-        proof=prove(kernel.token, nonce) if nonce else None,
+        proof=prove(key, nonce) if nonce and key else None,
         safe_mode=kernel.safe_mode(),
     )
 
@@ -203,3 +211,19 @@ async def usage(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
         check_known(store, files, agent)
         return await store.reader.read(spending.report, agent=agent)
     return await store.reader.read(spending.report, space=space, name=agent)
+
+
+async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:
+    """GET /tokens: those that are valid."""
+    return TokenList(tokens=store.reader.now(tokens.all_))
+
+
+async def create_token(call: Request[TokenRequest], store: StoreAccess) -> TokenMade:
+    """POST /tokens: one more. An answer with a token in it is not recorded: a repeat makes another."""
+    return await store.writer.commit(tokens.create, call.body.scope, call.body.name, store.salt() + store.salt())
+
+
+async def revoke_token(call: Request[None], store: StoreAccess) -> TokenList:
+    """DELETE /tokens/:id: its next request is refused, and its streams end. Returns those that are left."""
+    await store.writer.commit(tokens.revoke, call.args["id"])
+    return TokenList(tokens=store.reader.now(tokens.all_))

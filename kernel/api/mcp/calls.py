@@ -3,21 +3,27 @@
 A refusal is a result with ``isError`` and a code, so that the model reads it and can mend its call.
 """
 
+import hashlib
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import trio
 
 from kernel.api.context import Services
+from kernel.api.http.dispatch import perform, takes
+from kernel.api.http.route import Request, Stream
 from kernel.api.mcp.grants import GrantedWriter
-from kernel.api.mcp.tool import Caller, Tool
-from kernel.api.mcp.tools import TOOLS, opened_by
-from kernel.api.responses import refusal_of
+from kernel.api.mcp.tool import AnyTool, Caller, ManagementTool, Tool, ToolArguments
+from kernel.api.mcp.tools import opened_by
+from kernel.api.responses import Response, refusal_of
 from kernel.fault_injection import fault_point
+from kernel.policy.access import Access
 from kernel.policy.documents import Clashing
 from kernel.store import grants
 from kernel.store.attempts import Identity
+from kernel.store.idempotency import RequestKey
 from kernel.store.quotas import QuotaReached, tell_reached
 from kernel.store.transitions.grants import use
 from protocol.agent import Scope
@@ -54,6 +60,31 @@ class Answer(msgspec.Struct, frozen=True):
         return (self.body if self.words is None else self.words).decode()
 
 
+class Asker(msgspec.Struct, frozen=True):
+    """The author of a call of a management tool: a person, or a program of theirs."""
+
+    access: Access
+    client_port: int
+    call_key: str | None
+
+
+def request_of(tool: ManagementTool, asker: Asker, asked: ToolArguments) -> Request[Any]:
+    """The request to the route of ``tool`` that says what its arguments ``asked`` say."""
+    route = tool.route
+    given = {name: value for name in asked.__struct_fields__ if (value := getattr(asked, name)) is not None}
+    args = {name: str(given.pop(name)) for name in tuple(given) if f"<{name}>" in route.path.replace("path:", "")}
+    body: msgspec.Struct | None = None
+    if route.asks is not None:
+        fields = {name: given.pop(name) for name in route.asks.__struct_fields__ if name in given}
+        body = msgspec.convert(fields, route.asks)
+    key: RequestKey | None = None
+    if asker.call_key is not None and route.method == "POST":
+        what = hashlib.sha256(b"mcp\0%s\0%s" % (tool.name.encode(), encode_json(asked))).digest()
+        key = RequestKey(asker.access.name, f"mcp {asker.call_key}", what)
+    query = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in given.items()}
+    return Request(body=body, args=args, query=query, request_key=key, access=asker.access)
+
+
 class ToolDispatcher:
     """Runs calls, and can end those under way."""
 
@@ -66,32 +97,50 @@ class ToolDispatcher:
 
         Cancellation: what was handed to the writer is committed all the same; a repeat with the same key finds it.
         """
+
+        async def run() -> Answer:
+            try:
+                may = tool.scope in opened_by(caller.identity) or tool.scope == "tree"
+                granted = None if may else self._granted(tool, caller)
+                asked = msgspec.convert(arguments, tool.asks)
+                if granted is not None and tool.is_paid_first:
+                    await self._services.store.writer.commit(use, caller.author, granted)
+                    granted = None
+                services = self._services if granted is None else self._under(granted, caller)
+                given = await tool.handler(caller, asked, **services.named_by(tool.handler))
+            except QuotaReached as reached:
+                # The refusal, which is told to those who watch as well.
+                with suppress(Refused):  # it ended meanwhile, or the kernel stops
+                    await self._services.store.writer.commit(tell_reached, caller.author, reached.quota, reached.limit)
+                raise
+            answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
+            fault_point("mcp.answer")
+            return answer
+
+        return await self._answered(tool, run)
+
+    async def manage(self, tool: ManagementTool, asker: Asker, arguments: object) -> Answer:
+        """Run ``tool`` for ``asker``, as ``call`` does."""
+
+        async def run() -> Answer:
+            tool.route.check(asker.access)
+            request = request_of(tool, asker, msgspec.convert(arguments, tool.asks))
+            given = await perform(self._services, tool.route, tool.handler, request, asker.client_port)
+            assert not isinstance(given, Stream), "no tool is of a handler that streams"
+            return Answer(given.body if isinstance(given, Response) else encode_json(given))
+
+        return await self._answered(tool, run)
+
+    async def _answered(self, tool: AnyTool, run: Callable[[], Awaitable[Answer]]) -> Answer:
         with trio.CancelScope() as scope:
             self._running.add(scope)
             try:
-                try:
-                    may = tool.scope in opened_by(caller.identity) or tool.scope == "tree"
-                    granted = None if may else self._granted(tool, caller)
-                    asked = msgspec.convert(arguments, tool.asks)
-                    if granted is not None and tool.is_paid_first:
-                        await self._services.store.writer.commit(use, caller.author, granted)
-                        granted = None
-                    services = self._services if granted is None else self._under(granted, caller)
-                    given = await tool.handler(caller, asked, **services.named_by(tool.handler))
-                    answer = Answer(encode_json(given), words=None if tool.words is None else tool.words(given))
-                    fault_point("mcp.answer")
-                    return answer
-                except msgspec.ValidationError as error:
-                    return failed(Refused("bad_request", f"the arguments of {tool.name} do not fit: {error}"))
-                except QuotaReached as reached:
-                    # The refusal, which is told to those who watch as well.
-                    with suppress(Refused):  # it ended meanwhile, or the kernel stops
-                        await self._services.store.writer.commit(
-                            tell_reached, caller.author, reached.quota, reached.limit
-                        )
-                    return failed(reached)
-                except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
-                    return failed(refusal_of(error))
+                return await run()
+            except msgspec.ValidationError as error:
+                text = f"the arguments of {tool.name} do not fit: {error}"
+                return failed(Refused("bad_request", text, takes(tool.asks)))
+            except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
+                return failed(refusal_of(error))
             finally:
                 self._running.discard(scope)
         return failed(STOPPING)
@@ -125,11 +174,6 @@ class ToolDispatcher:
         await trio.sleep(seconds)
         for scope in tuple(self._running):
             scope.cancel()
-
-
-def find(name: str) -> Tool | None:
-    """The tool called ``name``."""
-    return TOOLS.get(name)
 
 
 def out_of_scope(tool: Tool, agent: str) -> Refused:

@@ -4,18 +4,21 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
 from kernel.api.http.dispatch import check_json
 from kernel.api.mcp import fast_path
 from kernel.api.mcp.approvals import send_or_stream
-from kernel.api.mcp.calls import ToolDispatcher, failed
-from kernel.api.mcp.fast_path import IDENTITY, DirectCall, reply_to
-from kernel.api.mcp.tool import Caller
-from kernel.api.requests import Fields, Message, Receive, Scope, Send, replay
+from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
+from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
+from kernel.api.mcp.management import INSTRUCTIONS, MANAGEMENT, listed_for
+from kernel.api.mcp.tool import AnyTool, Caller, ManagementTool, Tool
+from kernel.api.mcp.tools import TOOLS
+from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
+from kernel.policy.access import Access
 from kernel.store.attempts import Identity
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey, reject_duplicate_keys
@@ -37,7 +40,7 @@ class Endpoint:
         self._reached = reached
         self._nursery: trio.Nursery | None = None
         self._opening = trio.Lock()
-        self._sdk: _Serve | None = None
+        self._sdk: dict[str, _Serve] = {}
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None, None]:
@@ -47,10 +50,14 @@ class Endpoint:
             self._nursery.cancel_scope.cancel()
 
     async def handle(
-        self, identity: Identity, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
+        self, principal: Principal, fields: Fields, body: bytes, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Answer one request of ``identity``."""
-        self._reached(identity.instruction)
+        """Answer one request of ``principal``."""
+        if isinstance(principal, Worker):
+            self._reached(principal.identity.instruction)
+            offered = self._of_attempt(principal.identity)
+        else:
+            offered = self._of_people(principal, (scope.get("client") or ("", 0))[1])
         # A call, or an answer that is known at once; None where the SDK has to look at it.
         plain: DirectCall | Response | None
         try:
@@ -58,8 +65,7 @@ class Endpoint:
         except Refused as refused:
             plain = problem_reply(refused)
         else:
-            scopes = self._calls.opened(identity)
-            plain = fast_path.modern_read(fields, body, scopes) or fast_path.read(fields, body, scopes)
+            plain = fast_path.modern_read(fields, body, offered) or fast_path.read(fields, body, offered)
         try:
             reject_duplicate_keys(body)  # of two readers each would see another call
         except DuplicateKey as twice:
@@ -70,37 +76,55 @@ class Endpoint:
         except (ValueError, RecursionError):
             pass  # no JSON: whoever reads it next says so
         if isinstance(plain, DirectCall) and plain.tool.waits:
-            await send_or_stream(partial(self._call, identity, plain), fields, receive, send)
+            await send_or_stream(partial(_call, offered, plain), fields, receive, send)
             return
         if plain is not None:
-            await send_reply(plain if isinstance(plain, Response) else await self._call(identity, plain), send)
+            await send_reply(plain if isinstance(plain, Response) else await _call(offered, plain), send)
             return
         async with self._opening:  # the first that needs the SDK has it imported; the others wait for the same
-            if self._sdk is None:
+            kind = type(principal).__name__
+            if kind not in self._sdk:
                 assert self._nursery is not None, "a request comes while run() lasts"
-                self._sdk = cast("_Serve", await self._nursery.start(self._serve_by_sdk))
-            serve = self._sdk
-        scope[IDENTITY] = identity
+                self._sdk[kind] = cast("_Serve", await self._nursery.start(self._serve_by_sdk, offered))
+            serve = self._sdk[kind]
+        scope[OFFERED] = offered
         await serve(scope, replay(body, receive), with_common_headers(send))
 
-    async def _call(self, identity: Identity, plain: DirectCall) -> Response:
-        """The answer to a call that needs nothing of the SDK."""
-        answer = await self._calls.call(plain.tool, Caller(identity, plain.call_key), plain.arguments)
-        return reply_to(plain, answer)
+    def _of_attempt(self, identity: Identity) -> OfferedTools:
+        async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
+            assert isinstance(tool, Tool)
+            return await self._calls.call(tool, Caller(identity, key), arguments)
 
-    async def _serve_by_sdk(self, *, task_status: trio.TaskStatus[_Serve]) -> None:
-        manager = await trio.to_thread.run_sync(load_sdk, self._calls)
+        def listed_now(header: str | None) -> tuple[dict[str, Any], ...]:
+            return listed(header, self._calls.opened(identity))
+
+        return OfferedTools(TOOLS, listed_now, call, TEAM_INSTRUCTIONS)
+
+    def _of_people(self, access: Access, client_port: int) -> OfferedTools:
+        async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
+            assert isinstance(tool, ManagementTool)
+            return await self._calls.manage(tool, Asker(access, client_port, key), arguments)
+
+        return OfferedTools(MANAGEMENT, lambda _offered: listed_for(access), call, INSTRUCTIONS)
+
+    async def _serve_by_sdk(self, offered: OfferedTools, *, task_status: trio.TaskStatus[_Serve]) -> None:
+        manager = await trio.to_thread.run_sync(load_sdk, offered)
         logging.getLogger("mcp").setLevel(logging.WARNING)  # it tells of every request of the older revisions
         async with manager.run():
             task_status.started(manager.handle_request)
             await trio.sleep_forever()
 
 
-def load_sdk(calls: ToolDispatcher) -> "StreamableHTTPSessionManager":
-    """The SDK's way of serving. Imports it: takes more than half a second."""
+async def _call(offered: OfferedTools, plain: DirectCall) -> Response:
+    """The answer to a call that needs nothing of the SDK."""
+    return reply_to(plain, await offered.call(plain.tool, plain.call_key, plain.arguments))
+
+
+def load_sdk(offered: OfferedTools) -> "StreamableHTTPSessionManager":
+    """The SDK's way of serving the tools of such a offered. Imports it: takes more than half a second."""
     from kernel.api.mcp.sdk_server import build_manager  # noqa: PLC0415  (see above)
 
-    return build_manager(calls)
+    return build_manager(offered)
 
 
 def with_common_headers(send: Send) -> Send:

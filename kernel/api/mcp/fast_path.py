@@ -9,14 +9,14 @@ is in the token of each request, so a greeting is answered and nothing is kept o
 The handshake revisions (up to 2025-11-25) are read by ``read``, revision 2026-07-28 by ``modern_read``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
 
-from kernel.api.mcp.calls import Answer, call_key, find
-from kernel.api.mcp.tool import Tool, schema_of
+from kernel.api.mcp.calls import Answer, call_key
+from kernel.api.mcp.tool import AnyTool, schema_of
 from kernel.api.mcp.tools import visible
 from kernel.api.requests import Fields
 from kernel.api.responses import Response
@@ -25,15 +25,27 @@ from protocol.tools import AUTH_REQUEST, OFFERED_TO, TO_MODEL, ToolScope
 from protocol.version import VERSION
 
 NAME: Final = "agent-worker"
-INSTRUCTIONS: Final = "Talk to your team: read and write the channel of your workspace, and see who is there."
+TEAM_INSTRUCTIONS: Final = "Talk to your team: read and write the channel of your workspace, and see who is there."
 CALL_KEY: Final = "agent-worker/call"
 """Key of ``_meta``: names one call, so that repeating it does not do it twice."""
-IDENTITY: Final = "agent_worker.identity"
-"""Key of the ASGI scope under which the SDK's way finds who asks."""
+OFFERED: Final = "agent_worker.offered"
+"""Key of the ASGI scope under which the SDK's way finds the tools of who asks."""
 CAPABILITIES: Final = {"tools": {"listChanged": False}}
 
 
-def described(tool: Tool) -> dict[str, Any]:
+class OfferedTools(msgspec.Struct, frozen=True):
+    """Daemon MCP as one caller has it: an attempt, or a program of people's own."""
+
+    tools: Mapping[str, AnyTool]
+    """All of its kind, whether they are open to it or not."""
+    listed: Callable[[str | None], tuple[dict[str, Any], ...]]
+    """Those that are, as MCP lists them; takes the header that says to whom they are offered."""
+    call: Callable[[AnyTool, str | None, object], Awaitable[Answer]]
+    """Takes the key of the call, and its arguments."""
+    instructions: str
+
+
+def described(tool: AnyTool) -> dict[str, Any]:
     """``tool`` as MCP lists it."""
     return {
         "name": tool.name,
@@ -62,9 +74,9 @@ def listed(header: str | None, scopes: frozenset[ToolScope]) -> tuple[dict[str, 
     return tuple(described(tool) for tool in visible(scopes) if not (header == TO_MODEL and tool.name == AUTH_REQUEST))
 
 
-def listed_to(fields: Fields, scopes: frozenset[ToolScope]) -> tuple[dict[str, Any], ...]:
-    """The same, by the header fields of a request."""
-    return listed(TO_MODEL if fields.get(_HEADER) == TO_MODEL.encode() else None, scopes)
+def listed_to(fields: Fields, offered: OfferedTools) -> tuple[dict[str, Any], ...]:
+    """The tools of ``offered``, by the header fields of a request."""
+    return offered.listed(TO_MODEL if fields.get(_HEADER) == TO_MODEL.encode() else None)
 
 
 _INVALID_PARAMS: Final = -32602
@@ -74,7 +86,7 @@ class DirectCall(msgspec.Struct, frozen=True):
     """A call that needs nothing of the SDK. ``extra`` is what the revision adds to every result."""
 
     id: int | str
-    tool: Tool
+    tool: AnyTool
     arguments: dict[str, Any]
     call_key: str | None
     extra: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -164,7 +176,7 @@ class _Call(_Message, frozen=True, kw_only=True, tag="tools/call"):
 _message: Final = msgspec.json.Decoder(_Initialize | _Initialized | _Ping | _List | _Call)
 
 
-def read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> DirectCall | Response | None:
+def read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") not in _REVISIONS or not wants_json(fields):
         return None
@@ -177,7 +189,7 @@ def read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> DirectCal
         case _Initialized():
             return Response(202, b"")
         case _Call(params=params):
-            tool = find(params.name)
+            tool = offered.tools.get(params.name)
             if tool is None:
                 return unknown_tool(message.id, params.name, 200)
             return DirectCall(message.id, tool, params.arguments, call_key(params.meta.get(CALL_KEY)))
@@ -186,12 +198,12 @@ def read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> DirectCal
                 "protocolVersion": hello.protocol_version,
                 "capabilities": CAPABILITIES,
                 "serverInfo": {"name": NAME, "version": VERSION},
-                "instructions": INSTRUCTIONS,
+                "instructions": offered.instructions,
             }
         case _Ping():
             result = {}
         case _:  # a list
-            result = {"tools": listed_to(fields, scopes)}
+            result = {"tools": listed_to(fields, offered)}
     return result_reply(message.id, result)
 
 
@@ -206,7 +218,6 @@ _DISCOVERY: Final = {
     **_UNCACHED,
     "supportedVersions": [REVISION],
     "capabilities": CAPABILITIES,
-    "instructions": INSTRUCTIONS,
 }
 
 
@@ -246,7 +257,7 @@ class _Discover(_Request, frozen=True, kw_only=True, tag="server/discover"):
 _request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover)
 
 
-def modern_read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> DirectCall | Response | None:
+def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
@@ -262,12 +273,12 @@ def modern_read(fields: Fields, body: bytes, scopes: frozenset[ToolScope]) -> Di
     result: dict[str, Any]
     match request:
         case _ModernCall(params=params):
-            tool = find(params.name)
+            tool = offered.tools.get(params.name)
             if tool is None:
                 return unknown_tool(request.id, params.name, 400)
             return DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
         case _ModernList():
-            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, scopes)}
+            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, offered)}
         case _:  # a discovery
-            result = _DISCOVERY
+            result = {**_DISCOVERY, "instructions": offered.instructions}
     return result_reply(request.id, result)

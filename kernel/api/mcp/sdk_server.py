@@ -13,40 +13,36 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from kernel.api.mcp.calls import ToolDispatcher, call_key, find
-from kernel.api.mcp.fast_path import CALL_KEY, IDENTITY, INSTRUCTIONS, NAME, described, listed
-from kernel.api.mcp.tool import Caller
-from kernel.api.mcp.tools import TOOLS
-from kernel.store.attempts import Identity
+from kernel.api.mcp.calls import call_key
+from kernel.api.mcp.fast_path import CALL_KEY, NAME, OFFERED, OfferedTools, described
 from protocol.tools import OFFERED_TO
 from protocol.version import VERSION
 
 Context = ServerRequestContext[Any, Any]
 
 
-def build_manager(calls: ToolDispatcher) -> StreamableHTTPSessionManager:
+def build_manager(offered: OfferedTools) -> StreamableHTTPSessionManager:
     """The SDK's way of serving, without sessions. Enter its ``run`` before the first request."""
-    return StreamableHTTPSessionManager(build_server(calls), stateless=True, json_response=True)
+    return StreamableHTTPSessionManager(build_server(offered), stateless=True, json_response=True)
 
 
-def build_server(calls: ToolDispatcher) -> "Server[Any]":
-    """A server of all tools. Who asks is in the scope of each request, and nowhere else."""
-    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in map(described, TOOLS.values())}
+def build_server(kind: OfferedTools) -> "Server[Any]":
+    """A server of all tools of such a offered. Who asks is in the scope of each request, and nowhere else."""
+    tools = {tool["name"]: types.Tool.model_validate(tool) for tool in map(described, kind.tools.values())}
     schemas = {name: tool.input_schema for name, tool in tools.items()}
 
     async def list_tools(context: Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
-        asked = listed(context.request.headers.get(OFFERED_TO), calls.opened(identity))  # type: ignore[union-attr]
+        offered: OfferedTools = context.request.scope[OFFERED]  # type: ignore[union-attr]
+        asked = offered.listed(context.request.headers.get(OFFERED_TO))  # type: ignore[union-attr]
         shown = [tools[tool["name"]] for tool in asked]
         return types.ListToolsResult(tools=shown, ttl_ms=0, cache_scope="private")
 
     async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = find(params.name)
+        offered: OfferedTools = context.request.scope[OFFERED]  # type: ignore[union-attr]
+        tool = offered.tools.get(params.name)
         if tool is None:
             raise MCPError(code=INVALID_PARAMS, message=f"Unknown tool: {params.name[:100]}")
-        identity: Identity = context.request.scope[IDENTITY]  # type: ignore[union-attr]
-        caller = Caller(identity, call_key((context.meta or {}).get(CALL_KEY)))
-        answer = await calls.call(tool, caller, params.arguments or {})
+        answer = await offered.call(tool, call_key((context.meta or {}).get(CALL_KEY)), params.arguments or {})
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=answer.text)],
             structured_content=None if answer.words else msgspec.json.decode(answer.body),
@@ -56,7 +52,7 @@ def build_server(calls: ToolDispatcher) -> "Server[Any]":
     server: Server[Any] = Server(
         NAME,
         version=VERSION,
-        instructions=INSTRUCTIONS,
+        instructions=kind.instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         get_tool_input_schema=schemas.get,

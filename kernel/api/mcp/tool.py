@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from kernel.api.http.route import Route
 from kernel.rule.draft import Author
 from kernel.store.attempts import Identity
 from protocol.tools import CONTEXT_SCOPES, ToolScope
@@ -26,24 +27,26 @@ class Caller(msgspec.Struct, frozen=True):
         return Author(self.identity.instruction, self.identity.epoch)
 
 
-ToolHandler = Callable[..., Awaitable[msgspec.Struct]]
-"""Takes the caller and the arguments, and by name the records of the context that it uses."""
-
-
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool. ``mutating`` ones change something; ``idempotent`` ones may be repeated without harm."""
+class ToolRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a table of tools. ``idempotent`` ones may be repeated without harm."""
 
     name: str
     description: str
     asks: type[ToolArguments]
     gives: type[msgspec.Struct]
-    handler: ToolHandler
-    mutating: bool = False
+    handler: Callable[..., Awaitable[Any]]
     idempotent: bool = True
     waits: bool = False
     """Its answer may take as long as a person does."""
     words: Callable[[Any], bytes | None] | None = None
     """Some of its results are nothing but this text; so no schema of them is published."""
+
+
+class Tool(ToolRow, frozen=True, kw_only=True):
+    """One tool of agents. Its handler takes the caller and the arguments, and by name the records that it uses."""
+
+    mutating: bool = False
+    """It changes something."""
 
     @property
     def scope(self) -> ToolScope:
@@ -54,6 +57,24 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     def is_paid_first(self) -> bool:
         """A grant is used before it begins: it reads, or changes files, which no commit takes back."""
         return not self.mutating or self.scope == "memory"
+
+
+class ManagementTool(ToolRow, frozen=True, kw_only=True):
+    """One tool of people's own programs: a route by another name, and open to whom that is.
+
+    Arguments go where the route has their name: into its path, its body, else its query. The handler is the route's, or
+    one that puts such together.
+    """
+
+    route: Route
+
+    @property
+    def mutating(self) -> bool:
+        """Return whether it changes something."""
+        return self.route.method != "GET"
+
+
+AnyTool = Tool | ManagementTool
 
 
 def schema_of(struct: type[msgspec.Struct]) -> dict[str, Any]:

@@ -761,6 +761,15 @@ CREATE INDEX grants_standing ON grants (agent, space) WHERE revoked_ms IS NULL A
 
 CREATE INDEX grants_space ON grants (space, id);
 
+CREATE TABLE tokens (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  scope TEXT NOT NULL CHECK (scope IN ('read', 'operate', 'approve')),
+  agents TEXT,
+  digest BLOB NOT NULL UNIQUE,
+  created_ms INTEGER NOT NULL
+) STRICT;
+
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 22;
+PRAGMA user_version = 23;

@@ -23,6 +23,7 @@ BODIES: dict[str, Any] = {
     "POST /dead/clear": None,
     "POST /feedback": {"text": "slow"},
     "POST /reindex": None,
+    "POST /tokens": {"scope": "read"},
     "POST /worktrees/remove": {"run": None},
 }
 """A body that each of them takes; the others need none."""

@@ -65,6 +65,7 @@ CONTRACT = {
     "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
     "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
     "PUT /agents/<name>/todo/<n>", "DELETE /agents/<name>/todo/<n>",
+    "GET /openapi.json", "GET /tokens", "POST /tokens", "DELETE /tokens/<id>",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 

@@ -10,7 +10,8 @@ import trio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from kernel.api.mcp import endpoint
-from kernel.api.mcp.calls import ToolDispatcher, find
+from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.tools import TOOLS
 from kernel.store.attempts import Identity
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId
@@ -154,12 +155,6 @@ async def test_a_body_that_is_not_json_by_its_type_is_refused(kernel: ServedKern
     assert (answer.status, answer.code) == (415, "unsupported_media_type")
 
 
-async def test_the_admin_token_is_not_for_mcp(kernel: ServedKernel) -> None:
-    """contracts 5: management tools come later; until then there is nothing for it here."""
-    answer = await post(kernel, call_of("team_members", {}), "admin-token-of-the-tests")
-    assert (answer.status, answer.code) == (403, "forbidden")
-
-
 @pytest.mark.parametrize(
     "change",
     [
@@ -182,7 +177,7 @@ async def test_the_fast_path_and_the_sdk_give_the_same_answer(kernel: ServedKern
     short = await post(kernel, body)
     longer = {**body, "params": body["params"] | {"_meta": body["params"]["_meta"] | {"progressToken": 1}}}
     sdk = await post(kernel, longer)
-    assert short.status == sdk.status == (200 if find(body["params"]["name"]) else 400)
+    assert short.status == sdk.status == (200 if body["params"]["name"] in TOOLS else 400)
     assert short.json == sdk.json
     assert short.headers["content-type"] == sdk.headers["content-type"]
     assert short.headers["cache-control"] == sdk.headers["cache-control"] == "no-store"
@@ -266,7 +261,6 @@ def test_the_sdk_is_not_imported_before_a_request_needs_it() -> None:
 async def test_a_call_under_way_is_answered_when_the_kernel_stops(kernel: ServedKernel) -> None:
     """We fail it ourselves, before its connection is cut."""
     from kernel.api.mcp.tool import Caller
-    from kernel.api.mcp.tools import TOOLS
 
     started = trio.Event()
 

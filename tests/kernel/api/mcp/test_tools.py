@@ -202,8 +202,9 @@ async def test_an_attempt_that_was_fenced_off_writes_nothing(kernel: ServedKerne
 @pytest.mark.promise("HF06", "HF21")
 async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKernel) -> None:
     """Fenced again inside the transaction; whole or absent."""
-    from kernel.api.mcp.calls import ToolDispatcher, find
+    from kernel.api.mcp.calls import ToolDispatcher
     from kernel.api.mcp.tool import Caller
+    from kernel.api.mcp.tools import TOOLS
     from kernel.store.attempts import Identity
     from protocol.names import AgentName, InstructionId, SpaceId
 
@@ -211,8 +212,7 @@ async def test_an_attempt_that_ends_during_a_call_is_told_so(kernel: ServedKerne
     await kernel.end(instruction)
     name = "alice"
     identity = Identity(AgentKey(name), AgentName(name), SpaceId("dm:alice"), InstructionId(instruction), 1, True)
-    tool = find("channel_send")
-    assert tool is not None
+    tool = TOOLS["channel_send"]
     answer = await ToolDispatcher(kernel.services).call(tool, Caller(identity), {"message": "too late"})
     assert answer.is_error
     assert msgspec.json.decode(answer.body)["code"] == "stale_attempt"

@@ -1,0 +1,115 @@
+"""``awk token``: tokens for programs of your own, each for no more than it needs; ``awk mcp-serve``: such a program."""
+
+import argparse
+import json
+import os
+import sys
+from typing import Final, NoReturn
+
+from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, one_line, table
+from interface.client import new_key, quoted
+from interface.discovery import given_endpoint
+from interface.failure import Failure
+from protocol.discovery import RECORD
+
+VERBS: Final = Subcommands(
+    "token",
+    (
+        Subcommand("create", "make a token, and print it this once"),
+        Subcommand("list", "list the tokens that are valid"),
+        Subcommand("revoke", "take tokens back: their next request is refused"),
+    ),
+)
+SCOPES: Final = ("read", "operate", "approve")
+
+
+def configure_token(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_token(context: Context) -> int:
+    """Do it."""
+    return VERBS.run(context)
+
+
+def configure_create(parser: argparse.ArgumentParser) -> None:
+    """--scope SCOPE, --name NAME."""
+    parser.add_argument(
+        "--scope",
+        metavar="SCOPE",
+        required=True,
+        help="read: look; operate: and give work, and steer it; approve: and decide what waits for a person "
+        "(approve:alice,bob: approve calls of these agents only)",
+    )
+    parser.add_argument("--name", metavar="NAME", default="", help="whom it is for, for the list")
+
+
+def run_create(context: Context) -> int:
+    """Make one and print it."""
+    if context.args.scope.partition(":")[0] not in SCOPES:
+        raise Failure("usage", f"{context.args.scope!a} is no scope", "read, operate, approve or approve:AGENT,AGENT")
+    body = {"scope": context.args.scope, "name": context.args.name}
+    return context.answer(context.kernel().post("/tokens", body, key=new_key()), token_lines)
+
+
+def token_lines(body: bytes, _screen: Screen) -> list[str]:
+    """The token, and nothing else: it goes into another program."""
+    from protocol.api.tokens import TokenMade  # noqa: PLC0415  (JSON needs no types)
+
+    return [decode(body, TokenMade).token]
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run_list(context: Context) -> int:
+    """Print them, without the tokens themselves: those are not kept."""
+    return context.answer(context.kernel().get("/tokens"), tokens_lines)
+
+
+def tokens_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each."""
+    from protocol.api.tokens import TokenList  # noqa: PLC0415  (as above)
+
+    rows = [[one.id, one.scope, one.created_at, one_line(one.name)] for one in decode(body, TokenList).tokens]
+    return table(["ID", "SCOPE", "SINCE", "NAME"], rows, screen) if rows else ["there are no tokens"]
+
+
+def configure_revoke(parser: argparse.ArgumentParser) -> None:
+    """TOKEN..."""
+    parser.add_argument("ids", metavar="TOKEN", nargs="+", help="its id, such as k3")
+
+
+def run_revoke(context: Context) -> int:
+    """Take them back, and print those that are left."""
+    kernel = context.kernel()
+    for name in dict.fromkeys(context.args.ids):
+        kernel.delete(f"/tokens/{quoted(name)}")
+    return context.answer(kernel.get("/tokens"), tokens_lines)
+
+
+def configure_mcp_serve(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run_mcp_serve(context: Context) -> NoReturn:
+    """Become an MCP server on standard input and output that is the kernel's; it goes on with the next kernel.
+
+    The token goes through a pipe, or is read from the project's record: it is in no argument and no environment.
+    """
+    context.kernel().close()
+    endpoint = given_endpoint(context.environ)
+    path = os.path.join(context.project.state, RECORD)
+    if endpoint is not None:
+        reading, writing = os.pipe()
+        url = f"http://{endpoint.address.authority}"
+        os.write(writing, json.dumps({"url": url, "token": endpoint.token}).encode())
+        os.close(writing)
+        os.set_inheritable(reading, True)
+        path = f"/dev/fd/{reading}"
+    kept = {name: value for name, value in context.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
+    os.execve(sys.executable, [sys.executable, "-I", "-m", "worker.mcp_bridge", path], kept)

@@ -1,0 +1,89 @@
+"""Tokens of people's own programs: made, known again by their digests, listed, and taken back.
+
+They are rows of the log, so they outlive the kernel. One that is taken back is gone, and no other gets its number.
+"""
+
+import hashlib
+from typing import Final, cast
+
+import apsw
+import msgspec
+
+from kernel.policy.access import Access
+from kernel.store import rows
+from kernel.store.transaction import Transaction, rfc3339
+from protocol.api.tokens import TokenMade, TokenRow, TokenScope
+from protocol.discovery import TOKEN_MARK
+from protocol.errors import Refused
+from protocol.names import number_of, token_id
+
+LIMIT: Final = 1000
+"""Valid ones at a time: a list of them is one answer."""
+
+COUNT: Final = "SELECT count(*) FROM tokens"
+INSERT: Final = "INSERT INTO tokens (name, scope, agents, digest, created_ms) VALUES (?, ?, ?, ?, ?)"
+SET_DIGEST: Final = "UPDATE tokens SET digest = ? WHERE number = ?"
+
+
+def create(tx: Transaction, scope: str, name: str, secret: str) -> TokenMade:
+    """Make a token of ``scope`` out of ``secret``, which nobody can guess. Raises Refused (conflict)."""
+    (count,) = cast("tuple[int]", tx.conn.execute(COUNT).fetchone())
+    if count >= LIMIT:
+        raise Refused(
+            "conflict", f"there are {LIMIT} tokens already", "take back what is not used: awk token revoke ID"
+        )
+    step, _, agents = scope.partition(":")
+    placeholder = hashlib.sha256(secret.encode()).digest()
+    tx.conn.execute(INSERT, (name, step, agents or None, placeholder, tx.now_ms))
+    number = tx.conn.last_insert_rowid()
+    token = f"{TOKEN_MARK}{number}_{secret}"  # its number is in it, so that a kernel can prove to know it
+    tx.conn.execute(SET_DIGEST, (hashlib.sha256(token.encode()).digest(), number))
+    return TokenMade(id=token_id(number), token=token, scope=scope, name=name)
+
+
+class _Known(msgspec.Struct, frozen=True):
+    number: int
+    scope: TokenScope
+    agents: str | None
+
+
+KNOWN: Final = "SELECT number, scope, agents FROM tokens WHERE digest = ?"
+
+
+def identify(conn: apsw.Connection, digest: bytes) -> Access | None:
+    """Return what the token with ``digest`` opens; None: there is none."""
+    found = rows.one(conn.execute(KNOWN, (digest,)), KNOWN, _Known)
+    if found is None:
+        return None
+    agents = None if found.agents is None else frozenset(found.agents.split(","))
+    return Access(token_id(found.number), found.scope, agents)
+
+
+DIGEST: Final = "SELECT digest FROM tokens WHERE number = ?"
+
+
+def digest_of(conn: apsw.Connection, number: int) -> bytes | None:
+    """Return the digest of a token; None: there is none of that number, or no longer."""
+    row = conn.execute(DIGEST, (number,)).fetchone()
+    return None if row is None else bytes(cast("bytes", row[0]))
+
+
+ALL: Final = """
+SELECT number AS id, name, scope || coalesce(':' || agents, '') AS scope, created_ms AS created_at
+FROM tokens ORDER BY number
+"""
+
+
+def all_(conn: apsw.Connection) -> tuple[TokenRow, ...]:
+    """Return all that are valid, the oldest first."""
+    return tuple(rows.each(conn.execute(ALL), ALL, TokenRow, id=token_id, created_at=rfc3339))
+
+
+DELETE: Final = "DELETE FROM tokens WHERE number = ?"
+
+
+def revoke(tx: Transaction, asked: str) -> None:
+    """Take a token back: the next request with it is refused. Raises Refused (not_found)."""
+    tx.conn.execute(DELETE, (number_of(asked, "k"),))
+    if not tx.conn.changes():
+        raise Refused("not_found", f"there is no token {asked[:40]!r}", "awk token list shows them; ids look like k3")

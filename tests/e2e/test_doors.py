@@ -1,0 +1,136 @@
+"""Doors for outside programs with a real kernel: a token, MCP over standard input and output, and the next kernel."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.project import AWK, Project
+
+SECONDS = 60
+TEAM = """\
+agents:
+  alice: { ref: writer }
+kickoff: "@alice write it"
+"""
+
+
+@asynccontextmanager
+async def leader(project: Project, **more: str) -> AsyncGenerator[Client]:
+    """The SDK's client on ``awk mcp-serve``, as a coding agent starts it."""
+    words = ["mcp-serve", "--project", str(project.root)]
+    server = StdioServerParameters(command=str(AWK), args=words, env={**project.environ, **more})
+    with trio.fail_after(SECONDS):
+        async with Client(stdio_client(server)) as connected:
+            yield connected
+
+
+async def ask(mcp: Client, name: str, arguments: Mapping[str, Any]) -> Any:
+    """What a tool gives."""
+    answer = await mcp.call_tool(name, dict(arguments))
+    assert answer.structured_content is not None, answer.content
+    return answer.structured_content
+
+
+@pytest.mark.promise("P57", "P58")
+async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) -> None:
+    """By the record of the project, whose token changes; and by a token that was made, which does not."""
+    project.agent("writer", "text: it is written")
+    project.write(".workflows/team.yaml", TEAM)
+    assert project.awk("start", "--trust").code == 0
+    made = project.awk("token", "create", "--scope", "operate", "--name", "ci", "--json").json()
+    port = project.record()["port"]
+    by_token = {"AGENT_WORKER_URL": project.record()["url"], "AGENT_WORKER_TOKEN": made["token"]}
+    async with leader(project) as own, leader(project, **by_token) as other:
+        begun = await ask(own, "workflow_run", {"workflow": "team"})
+        report = await ask(other, "workflow_wait", {"run": begun["id"]})
+        said = {message["from"]: message["text"] for message in report["messages"]}
+        assert (report["status"], said["alice"]) == ("done", "it is written")
+        refused = await ask(other, "approval_decide", {"id": "a1", "decision": "approve"})
+        assert refused["code"] == "forbidden"
+        assert project.awk("restart", "--kernel").code == 0
+        assert project.record()["port"] == port
+        for mcp in (own, other):
+            status = await ask(mcp, "workflow_status", {"run": begun["id"]})
+            assert status["report"]["status"] == "done"
+    ls = project.awk("ls", env=by_token)
+    assert (ls.code, "writer" in ls.out) == (0, True), ls.err
+    stopped = project.awk("stop", "--yes", env=by_token)
+    assert "needs the scope admin" in stopped.err
+    assert project.awk("token", "revoke", made["id"]).code == 0
+    gone = project.awk("ls", env=by_token)
+    assert gone.code != 0
+    assert made["token"] not in gone.err
+
+
+RUNNERS = {"python": [sys.executable, "-"], "sh": ["sh", "-s"], "js": ["node", "--input-type=module", "-"]}
+
+
+@pytest.mark.promise("P58")
+def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None:
+    """Each in some fifteen lines, with a token of scope operate; one whose program is not here is not run."""
+    shared_kernel.agent("writer", "text: it is written")
+    shared_kernel.ask("POST", "/messages", {"to": "writer", "text": "begin", "trust": True})
+    token = shared_kernel.ask("POST", "/tokens", {"scope": "operate"})["token"]
+    environ = {**shared_kernel.environ, "AGENT_WORKER_URL": shared_kernel.record()["url"], "AGENT_WORKER_TOKEN": token}
+    blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```", Path("docs/api.md").read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    assert blocks.keys() == RUNNERS.keys()
+    for language, argv in RUNNERS.items():
+        assert len(blocks[language].splitlines()) <= 16
+        if shutil.which(argv[0]) is None or (language == "sh" and shutil.which("curl") is None):
+            continue
+        words = [*argv, "write it", "writer"]
+        ran = subprocess.run(
+            words, check=False, input=blocks[language], env=environ, capture_output=True, text=True, timeout=SECONDS
+        )
+        assert (ran.returncode, ran.stdout) == (0, "writer (done): it is written\n"), (language, ran.stderr)
+
+
+@pytest.mark.promise("P58")
+@pytest.mark.long("test_a_coding_agent_leads_a_team_over_two_kernels, which does it with the SDK for Python")
+def test_the_sdk_for_typescript_leads_a_team(project: Project) -> None:
+    """Over HTTP, in the revision that it speaks; installed from the registry the first time."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("npm is not installed")
+    installed = Path(".peers/node").absolute()
+    if not (installed / "node_modules/@modelcontextprotocol/sdk").exists():
+        words = [
+            npm,
+            "install",
+            "--no-audit",
+            "--no-fund",
+            "--prefix",
+            str(installed),
+            "@modelcontextprotocol/sdk@^1.20",
+        ]
+        subprocess.run(words, check=True, capture_output=True, timeout=240)
+    script = project.root / "lead.mjs"
+    script.write_bytes(Path("tests/e2e/lead.mjs").read_bytes())
+    (project.root / "node_modules").symlink_to(installed / "node_modules")
+    project.agent("writer", "text: it is written")
+    project.write(".workflows/team.yaml", TEAM)
+    assert project.awk("start", "--trust").code == 0
+    token = project.ask("POST", "/tokens", {"scope": "operate"})["token"]
+    ran = subprocess.run(
+        ["node", str(script), project.record()["url"], token],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert "approval_decide" not in found["tools"]
+    assert len(found["tools"]) == 17
+    assert (found["report"]["status"], found["refused"]) == ("done", "forbidden")
