@@ -96,7 +96,7 @@ class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Requires(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """Who has to agree before anything is done. A person may always be one of them."""
+    """Those who have to agree before anything is done. A person may always be one of them."""
 
     grants: Annotated[int, msgspec.Meta(ge=1, le=GRANTS_LIMIT)] = 1
     """How many have to."""

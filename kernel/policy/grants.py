@@ -92,7 +92,7 @@ def line(book: Book, number: int) -> Iterator[Grant]:
 
 
 def uses_left(book: Book, number: int) -> int | None:
-    """How often it may still be used, by its own bound and those of its line. None: there is no bound."""
+    """The number of times it may still be used, by its own bound and those of its line. None: there is no bound."""
     bounds = [one.uses - one.used for one in line(book, number) if one.uses is not None]
     return max(0, min(bounds)) if bounds else None
 

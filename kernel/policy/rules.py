@@ -112,7 +112,7 @@ class ActiveRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Occasion(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule is done about: a message or an invocation, with what its pattern found and its parameters."""
+    """The cause a rule is done about: a message or an invocation, with what its pattern found and its parameters."""
 
     trigger: Trigger
     groups: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """What follows from an occasion: ``spent`` of the fuel."""
+    """The steps that follow from an occasion: ``spent`` of the fuel."""
 
     steps: tuple[Step, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -181,7 +181,7 @@ _WATCHED: Final[Mapping[str, type[WhenSaid | WhenEnded | WhenDue]]] = MappingPro
 
 
 def terms_of(vote: RuleVote) -> ProposalTerms:
-    """What is put to the vote: nothing binds by it."""
+    """The terms of the proposal: nothing binds by it."""
     return ProposalTerms(
         type=vote.type,
         title=vote.title,
@@ -305,7 +305,7 @@ def invoke(
 
 
 class _Work:
-    """What is done about one occasion, as it grows."""
+    """The steps of one occasion, as they grow."""
 
     def __init__(self, rules: Mapping[str, ActiveRule], fuel: int) -> None:
         self._rules = rules
@@ -380,7 +380,7 @@ def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> Step:
 
 
 def described(step: Step) -> str:
-    """What ``step`` does, in words on one line."""
+    """The effect of ``step`` in words, on one line."""
     action = step.action
     if action is None:
         requires = step.rule.spec.requires

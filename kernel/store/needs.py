@@ -7,8 +7,8 @@ import apsw
 import msgspec
 
 from kernel.policy.agent_status import AgentState, Kind, readiness
-from kernel.policy.needs import (
-    TEXT_CHARACTERS,
+from kernel.policy.needs import TEXT_CHARACTERS
+from kernel.policy.open_items import (
     BlockedWork,
     DeadInstruction,
     Elector,

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import apsw
 
-from kernel.policy.needs import SuggestedSoul
+from kernel.policy.open_items import SuggestedSoul
 from kernel.policy.soul import MOST_OPEN, OBSERVATION_CHARACTERS, VALUE_CHARACTERS, evolved, one_line
 from kernel.policy.text_diff import lines_of, unified
 from kernel.rule.draft import Author

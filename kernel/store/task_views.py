@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import apsw
 
-from kernel.policy.needs import StuckTask
+from kernel.policy.open_items import StuckTask
 from kernel.policy.tasks import GIVEN_OUT, LOST, OVER, UNCLAIMED_MS, fate, held_by, waits_for
 from kernel.store import rows
 from kernel.store.rows import Page

@@ -7,7 +7,7 @@ import apsw
 import msgspec
 
 from kernel.policy.guard import Evidence
-from kernel.policy.needs import Proposed
+from kernel.policy.open_items import Proposed
 from kernel.store import rows
 from kernel.store.transaction import Transaction, rfc3339
 from protocol.agent_memory import SourceClass

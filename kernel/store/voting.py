@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, cast
 import apsw
 import msgspec
 
-from kernel.policy.needs import PendingProposal
+from kernel.policy.open_items import PendingProposal
 from kernel.policy.run_completion import Choice, FinalAnswer
 from kernel.policy.voting import ProposalOpened, ProposalState, Undecided, counted, tally
 from kernel.rule.effects import Creator, EndProposal, OpenProposal, RecordTie, RecordVote

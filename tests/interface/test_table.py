@@ -15,7 +15,7 @@ from tests.interface.kernel_double import KernelDouble
 
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"attach", "logs", "events"}
-WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help"}
+WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help", "mcp-serve"}
 FILES_ONLY = {
     "help",
     "agent",
@@ -70,6 +70,8 @@ ARGUMENTS = {
     "answer": ["i7", "yes"],
     "worker": ["check", "true"],
     "grant": ["list"],
+    "rule": ["list", "@review"],
+    "token": ["list"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

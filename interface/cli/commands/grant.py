@@ -13,7 +13,7 @@ from interface.client import new_key, quoted
 
 SCOPES: Final = (
     "channel.read", "channel.write", "documents.read", "documents.write", "tasks", "votes", "status", "memory", "ask",
-    "feedback", "auth",
+    "feedback", "rules", "auth",
 )  # fmt: skip
 """Those of protocol.agent, which is not imported for a list of words."""
 
@@ -91,7 +91,7 @@ def run_give(context: Context) -> int:
 
 
 def grant_lines(body: bytes, _screen: Screen) -> list[str]:
-    """What it is, and what it comes to."""
+    """One grant: its terms, and what it comes to."""
     one = json.loads(body)
     until = f", until {one['until']}" if one["until"] else ""
     uses = "" if one["uses"] is None else f", {one['used']} of {one['uses']} calls used"

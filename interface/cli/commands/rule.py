@@ -97,7 +97,7 @@ def run_show(context: Context) -> int:
 
 
 def rule_lines(body: bytes, screen: Screen) -> list[str]:
-    """Whose it is, how often it was done, and what it says, as JSON with a key on a line."""
+    """One rule: its author, how often it was done, and its text, as JSON with a key on a line."""
     import msgspec  # noqa: PLC0415  (not every command needs it)
 
     from protocol.rules import RuleInfo  # noqa: PLC0415  (JSON needs no types)

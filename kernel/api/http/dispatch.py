@@ -161,7 +161,7 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
 
 
 def _signed(asked: RawRequest) -> Signed:
-    """What signs the request, as Standard Webhooks has it; empty where it is missing, which nothing is signed with."""
+    """The signature of the request, as Standard Webhooks has it; empty, which signs nothing, where it is missing."""
     id_, timestamp, signatures = (
         asked.fields.get(b"webhook-" + name, b"").decode("latin-1") for name in (b"id", b"timestamp", b"signature")
     )

@@ -8,7 +8,8 @@ import apsw
 
 from kernel.api.context import ProjectFiles, ProjectTrust, StoreAccess
 from kernel.api.http.route import Request, page_of
-from kernel.policy.needs import Snapshot, Untrusted, count, needs
+from kernel.policy.needs import count, needs
+from kernel.policy.open_items import Snapshot, Untrusted
 from kernel.store import timers
 from kernel.store.needs import dead, snapshot
 from kernel.store.rows import Page

@@ -8,9 +8,7 @@ from kernel.api.http import (
     approvals,
     archives,
     audit,
-    documents,
     events,
-    grants,
     history,
     hooks,
     instructions,
@@ -19,18 +17,15 @@ from kernel.api.http import (
     messages,
     needs,
     openapi,
-    proposals,
-    resources,
-    rules,
     runs,
     souls,
     spaces,
     system,
-    tasks,
     tray,
     workflows,
 )
 from kernel.api.http.route import Request, Route
+from kernel.api.http.space_routes import SPACE_ROUTES
 from protocol.agent_files import (
     MemoryPurged,
     MemoryPut,
@@ -51,7 +46,6 @@ from protocol.api.agents import (
     AgentRename,
     AgentRequest,
     AgentRow,
-    Cleared,
 )
 from protocol.api.approvals import ApprovalInfo, ApprovalRules, ApproveRequest, DenyRequest, Pending
 from protocol.api.audit import AuditList
@@ -80,16 +74,11 @@ from protocol.api.kernel import (
 from protocol.api.merges import MergeInfo, MergeRequest
 from protocol.api.messages import (
     BatchReceipt,
-    Channel,
     FeedbackAdded,
     FeedbackList,
     FeedbackRequest,
     Inbox,
     MessageReport,
-    ResourceInfo,
-    ResourceList,
-    ResourceRequest,
-    ResourceText,
     SendReceipt,
     SendReport,
     SendRequest,
@@ -97,7 +86,6 @@ from protocol.api.messages import (
 from protocol.api.needs import NeedList
 from protocol.api.processes import Ps
 from protocol.api.runs import (
-    DiffReport,
     RemovedWorktrees,
     RemoveWorktrees,
     RunList,
@@ -108,25 +96,8 @@ from protocol.api.runs import (
 from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
 from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.api.tray import TrayReport
-from protocol.api.workflows import MemberList, StartRequest, WorkflowList, WorkflowRow
-from protocol.documents import (
-    DocumentBlame,
-    DocumentChanged,
-    DocumentDiff,
-    DocumentHistory,
-    DocumentInfo,
-    DocumentList,
-    DocumentPut,
-    SuggestionInfo,
-    SuggestionList,
-    SuggestionMade,
-    SuggestionVerdict,
-)
-from protocol.grants import GrantInfo, GrantList, GrantRequest
-from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
-from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
+from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.trust import TrustList
-from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
 
 async def openapi_document(_call: Request[None]) -> OpenApi:
@@ -309,166 +280,7 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope="approve",
         of_agent=True,
     ),
-    Route("GET", "/proposals", proposals.list_all, ProposalList),
-    Route("GET", "/spaces/<space>/proposals", proposals.list_in_space, ProposalList),
-    Route(
-        "POST",
-        "/spaces/<space>/proposals",
-        proposals.create,
-        ProposalInfo,
-        asks=ProposalRequest,
-        status=201,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/proposals/<id>", proposals.show, ProposalInfo),
-    Route(
-        "POST",
-        "/spaces/<space>/proposals/<id>/vote",
-        proposals.vote,
-        ProposalInfo,
-        asks=VoteRequest,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/proposals/<id>/cancel",
-        proposals.cancel,
-        ProposalInfo,
-        asks=CallOffRequest,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route("GET", "/resources", resources.list_all, ResourceList),
-    Route("GET", "/resources/<id>", resources.show, ResourceText),
-    Route("GET", "/spaces/<space>/resources", resources.list_in_space, ResourceList),
-    Route(
-        "POST",
-        "/spaces/<space>/resources",
-        resources.create,
-        ResourceInfo,
-        asks=ResourceRequest,
-        status=201,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
-    Route("GET", "/spaces/<space>/rules", rules.list_rules, RuleList),
-    Route(
-        "POST",
-        "/spaces/<space>/rules",
-        rules.define_rule,
-        RuleDocument,
-        asks=RuleRequest,
-        status=201,
-        people_only=True,
-        scope="approve",
-    ),
-    Route("GET", "/spaces/<space>/rules/<name>", rules.show_rule, RuleDocument),
-    Route(
-        "DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True, scope="approve"
-    ),
-    Route("POST", "/runs/<run>/rules/test", rules.try_rule, RuleTrial, asks=RuleTrialRequest, people_only=True),
-    Route("GET", "/spaces/<space>/tasks", tasks.list_tasks, TaskList),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks",
-        tasks.plan_tasks,
-        TasksPlanned,
-        asks=TaskPlanRequest,
-        status=201,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/tasks/<id>", tasks.show_task, TaskDocument),
-    Route("POST", "/spaces/<space>/tasks/<id>/claim", tasks.claim_task, TaskDocument, people_only=True),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks/<id>/done",
-        tasks.finish_task,
-        TaskDocument,
-        asks=TaskDoneRequest,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks/<id>/fail",
-        tasks.fail_task,
-        TaskDocument,
-        asks=TaskEndRequest,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/tasks/<id>/cancel",
-        tasks.cancel_task,
-        TaskDocument,
-        asks=TaskEndRequest,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
-    Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
-    Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
-    Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
-    Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
-    Route("GET", "/spaces/<space>/documents/<path:path>", documents.read_document, DocumentInfo),
-    Route(
-        "PUT",
-        "/spaces/<space>/documents/<path:path>",
-        documents.write_document,
-        DocumentChanged,
-        asks=DocumentPut,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/documents/<path:path>",
-        documents.append_document,
-        DocumentChanged,
-        asks=DocumentPut,
-        people_only=True,
-    ),
-    Route(
-        "DELETE", "/spaces/<space>/documents/<path:path>", documents.delete_document, DocumentChanged, people_only=True
-    ),
-    Route("GET", "/spaces/<space>/document-history/<path:path>", documents.document_history, DocumentHistory),
-    Route("GET", "/spaces/<space>/document-blame/<path:path>", documents.document_blame, DocumentBlame),
-    Route("GET", "/spaces/<space>/document-diff/<path:path>", documents.document_diff, DocumentDiff),
-    Route("GET", "/spaces/<space>/suggestions", documents.list_suggestions, SuggestionList),
-    Route("GET", "/spaces/<space>/suggestions/<id>", documents.show_suggestion, SuggestionInfo),
-    Route(
-        "POST",
-        "/spaces/<space>/suggestions/<id>/accept",
-        documents.accept_suggestion,
-        SuggestionMade,
-        asks=SuggestionVerdict,
-        body_optional=True,
-        people_only=True,
-        scope="approve",
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/suggestions/<id>/reject",
-        documents.reject_suggestion,
-        SuggestionMade,
-        asks=SuggestionVerdict,
-        body_optional=True,
-        people_only=True,
-    ),
-    Route(
-        "POST",
-        "/spaces/<space>/grants",
-        grants.give_scope,
-        GrantInfo,
-        asks=GrantRequest,
-        status=201,
-        people_only=True,
-        scope="admin",
-    ),
-    Route("GET", "/grants", grants.list_grants, GrantList, people_only=True),
-    Route("GET", "/grants/<id>", grants.show_grant, GrantInfo, people_only=True),
-    Route("DELETE", "/grants/<id>", grants.revoke_grant, GrantInfo, people_only=True, scope="admin"),
+    *SPACE_ROUTES,
     Route("GET", "/spaces/<space>/export", archives.of_space, None),
     Route("GET", "/worktrees", spaces.list_worktrees, WorktreeList),
     Route(

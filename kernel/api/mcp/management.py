@@ -93,7 +93,7 @@ class StopAsked(ToolArguments, frozen=True, kw_only=True):
 
 
 class StatusAsked(ToolArguments, frozen=True, kw_only=True):
-    """What runs, or one run."""
+    """Arguments of workflow_status: one run, or all that run."""
 
     run: RunName | None = None
 
@@ -198,7 +198,7 @@ async def workflow_run(
 
 
 async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowStatus:
-    """What runs; of a run that is asked for its report."""
+    """The runs under way; of a run that is asked for, its report."""
     running = await store.reader.read(workflows.rows_of_running)
     asked = call.query.get("run")
     if asked is None:

@@ -81,7 +81,7 @@ def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 
 def _trigger(fact: Fact) -> Trigger | None:
-    """What the message is to rules, as its row in the log has it."""
+    """The trigger that the message is to rules, as its row in the log has it."""
     match fact.draft.payload:
         case InstructionOutcome(text=text):
             return trigger_of(fact.draft.kind, fact.draft.sender, text)
@@ -92,7 +92,7 @@ def _trigger(fact: Fact) -> Trigger | None:
 
 
 def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
-    """What was decided as effects; what is left of the fuel is shared out to the messages that it makes."""
+    """The decided steps as effects; what is left of the fuel is shared out to the messages that it makes."""
     chain = fact.draft.chain
     depth, fuel = (0, FUEL) if chain is None else (chain.depth, chain.fuel)
     share = (fuel - done.spent) // max(len(done.steps), 1)

@@ -32,7 +32,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Receiver(NamedTuple):
-    """Whom something is given to."""
+    """The one that something is given to."""
 
     key: AgentKey
     name: str

@@ -111,6 +111,13 @@ WORKFLOW: Final[Special] = {
     ("WorkflowDefinition", "tasks"): st.sampled_from(
         [[], [{"key": "a", "title": "x"}, {"title": "y", "needs": ["a"]}]]
     ),
+    ("WorkflowDefinition", "rules"): st.sampled_from(
+        [
+            [],
+            [{"name": "greet", "when": {"said": {"matches": "^hi"}}, "then": [{"say": "hello"}]}],
+            [{"on": "failed", "from": "own", "assign": "own"}],
+        ]
+    ),
     ("WorkflowDefinition", "workspace"): st.sampled_from(
         [
             False,
@@ -169,7 +176,7 @@ def _delivers_what_there_is(said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _can_vote(said: dict[str, Any]) -> bool:
-    return said.get("workspace") is not False or not {"verdict", "tasks"} & said.keys()
+    return said.get("workspace") is not False or not {"verdict", "tasks", "rules"} & said.keys()
 
 
 @dataclass(frozen=True, repr=False)

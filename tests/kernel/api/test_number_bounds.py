@@ -12,6 +12,7 @@ from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.tool import Tool
 from kernel.api.mcp.tools import TOOLS
+from protocol.agent import NAMED_ONLY
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call, call_of, post
 from tests.protocol.test_numbers import numbers
@@ -34,6 +35,9 @@ GIVEN: dict[str, dict[str, Any]] = {
     "POST /run": {"workflow": "review"},
     "POST /serve": {"workflow": "review"},
     "POST /shutdown": {},
+    "POST /spaces/<space>/rules": {},
+    "POST /spaces/<space>/grants": {},
+    "POST /runs/<run>/rules/test": {},
 }
 """What else each of them needs."""
 
@@ -43,8 +47,10 @@ def of(struct: type[msgspec.Struct] | None) -> list[tuple[str, inspect.IntType |
 
 
 def filled(given: dict[str, Any], where: str, value: int) -> dict[str, Any]:
-    """``given`` with ``value`` at the place that is written ``.resolution.quorum``."""
+    """``given`` with ``value`` at the place that is written ``.resolution.quorum`` or ``.then[].vote.quorum``."""
     first, *rest = where.strip(".").split(".")
+    if first.endswith("[]"):
+        return given | {first[:-2]: [filled({}, ".".join(rest), value)]}
     return given | {first: filled(given.get(first, {}), ".".join(rest), value) if rest else value}
 
 
@@ -78,6 +84,8 @@ def test_there_are_numbers_to_look_at() -> None:
 @pytest.mark.parametrize("value", BEYOND)
 async def test_no_tool_takes_a_number_beyond_its_bounds(kernel: ServedKernel, value: int) -> None:
     """The model is told which; nothing is an internal error."""
+    for scope in NAMED_ONLY:
+        await kernel.ask("POST", "/spaces/dm:alice/grants", {"scope": scope, "to": "alice"})
     await kernel.attempt()
     for tool, where in tool_numbers():
         arguments = filled(GIVEN.get(tool.name, {}), where, value)

@@ -139,7 +139,7 @@ async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeyp
         "/agents/%2e%2e/x",
         "/agents/%2Fetc%2Fpasswd",
         "/messages/m1/x",
-        "/openapi.json",
+        "/openapi.yaml",
         "/ws",
         "/static/x",
     ],

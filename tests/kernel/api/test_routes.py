@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from typing import Final
 
 import msgspec
 import pytest
@@ -157,9 +158,15 @@ def test_the_tools_are_those_of_the_contract() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
-async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route: Route) -> None:
-    """The struct of the table fits what comes over the wire."""
+PUT_BEFORE: Final = {
+    "/proposals/<id>": ("proposals", {"type": "approval", "title": "Ship it?"}, "id"),
+    "/resources/<id>": ("resources", {"content": "x"}, "id"),
+    "/grants/<id>": ("grants", {"scope": "auth", "to": "bob"}, "id"),
+}
+
+
+async def something_for(kernel: ServedKernel, route: Route) -> dict[str, str]:
+    """Make what ``route`` shows; the variables of its path."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     sent = (await kernel.ask("POST", "/messages", {"to": "alice", "text": "hi"})).json
     known = {"name": "alice", "id": sent["message_id"], "space": "review:main", "run": "review:main", "tag": "main"}
@@ -167,21 +174,16 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
         known["name"] = "review"
     if route.path.startswith("/instructions"):
         known["id"] = sent["instruction_ids"][0]
+    for ending, (where, put, given) in PUT_BEFORE.items():
+        if route.path.endswith(ending):
+            known["id"] = (await kernel.ask("POST", f"/spaces/review:main/{where}", put)).json[given]
     if route.path.startswith("/approvals"):
         await kernel.attempt()
         asked = await call(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0})
         known["id"] = asked["structuredContent"]["id"]
-    if route.path.endswith("/proposals/<id>"):
-        put = {"type": "approval", "title": "Ship it?"}
-        known["id"] = (await kernel.ask("POST", "/spaces/review:main/proposals", put)).json["id"]
-    if route.path.endswith("/resources/<id>"):
-        known["id"] = (await kernel.ask("POST", "/spaces/review:main/resources", {"content": "x"})).json["id"]
     if route.path.endswith("/rules/<name>"):
         rule = {"rule": {"name": known["name"], "then": [{"say": "hi"}]}}
         await kernel.ask("POST", "/spaces/review:main/rules", rule)
-    if route.path == "/grants/<id>":
-        put_grant = {"scope": "auth", "to": "bob"}
-        known["id"] = (await kernel.ask("POST", "/spaces/review:main/grants", put_grant)).json["id"]
     if route.path.endswith("/tasks/<id>"):
         put_tasks = {"tasks": [{"title": "Ship it"}]}
         (known["id"],) = (await kernel.ask("POST", "/spaces/review:main/tasks", put_tasks)).json["tasks"]
@@ -195,6 +197,13 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     if route.path.endswith("/merge"):
         await kernel.plan_trees()
         await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})
+    return known
+
+
+@pytest.mark.parametrize("route", [route for route in ROUTES if route.method == "GET"], ids=lambda route: route.path)
+async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route: Route) -> None:
+    """The struct of the table fits what comes over the wire."""
+    known = await something_for(kernel, route)
     path = re.sub(r"<(?:path:)?(\w+)>", lambda match: known[match[1]], route.path)
     answer = await kernel.ask(
         "GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice&query=hi")

@@ -11,8 +11,8 @@ import pytest
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD
 from kernel.policy.agent_status import AgentState, readiness
-from kernel.policy.needs import (
-    TEXT_CHARACTERS,
+from kernel.policy.needs import TEXT_CHARACTERS, count, needs
+from kernel.policy.open_items import (
     BlockedWork,
     DeadInstruction,
     Elector,
@@ -22,8 +22,6 @@ from kernel.policy.needs import (
     Request,
     Snapshot,
     Untrusted,
-    count,
-    needs,
 )
 from kernel.policy.voting import ProposalState
 from protocol.api.needs import Need

@@ -1,0 +1,208 @@
+"""SPACE_ROUTES: the rows of ROUTES for what members share: votes, rules, tasks, documents, resources, grants."""
+
+from typing import Final
+
+from kernel.api.http import (
+    documents,
+    grants,
+    proposals,
+    resources,
+    rules,
+    spaces,
+    tasks,
+)
+from kernel.api.http.route import Route
+from protocol.api.agents import (
+    Cleared,
+)
+from protocol.api.messages import (
+    Channel,
+    ResourceInfo,
+    ResourceList,
+    ResourceRequest,
+    ResourceText,
+)
+from protocol.api.runs import (
+    DiffReport,
+)
+from protocol.api.workflows import MemberList
+from protocol.documents import (
+    DocumentBlame,
+    DocumentChanged,
+    DocumentDiff,
+    DocumentHistory,
+    DocumentInfo,
+    DocumentList,
+    DocumentPut,
+    SuggestionInfo,
+    SuggestionList,
+    SuggestionMade,
+    SuggestionVerdict,
+)
+from protocol.grants import GrantInfo, GrantList, GrantRequest
+from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
+from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
+from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
+
+SPACE_ROUTES: Final[tuple[Route, ...]] = (
+    Route("GET", "/proposals", proposals.list_all, ProposalList),
+    Route("GET", "/spaces/<space>/proposals", proposals.list_in_space, ProposalList),
+    Route(
+        "POST",
+        "/spaces/<space>/proposals",
+        proposals.create,
+        ProposalInfo,
+        asks=ProposalRequest,
+        status=201,
+        people_only=True,
+    ),
+    Route("GET", "/spaces/<space>/proposals/<id>", proposals.show, ProposalInfo),
+    Route(
+        "POST",
+        "/spaces/<space>/proposals/<id>/vote",
+        proposals.vote,
+        ProposalInfo,
+        asks=VoteRequest,
+        people_only=True,
+        scope="approve",
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/proposals/<id>/cancel",
+        proposals.cancel,
+        ProposalInfo,
+        asks=CallOffRequest,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route("GET", "/resources", resources.list_all, ResourceList),
+    Route("GET", "/resources/<id>", resources.show, ResourceText),
+    Route("GET", "/spaces/<space>/resources", resources.list_in_space, ResourceList),
+    Route(
+        "POST",
+        "/spaces/<space>/resources",
+        resources.create,
+        ResourceInfo,
+        asks=ResourceRequest,
+        status=201,
+        people_only=True,
+    ),
+    Route("GET", "/spaces/<space>/resources/<id>", resources.show_in_space, ResourceText),
+    Route("GET", "/spaces/<space>/rules", rules.list_rules, RuleList),
+    Route(
+        "POST",
+        "/spaces/<space>/rules",
+        rules.define_rule,
+        RuleDocument,
+        asks=RuleRequest,
+        status=201,
+        people_only=True,
+        scope="approve",
+    ),
+    Route("GET", "/spaces/<space>/rules/<name>", rules.show_rule, RuleDocument),
+    Route(
+        "DELETE", "/spaces/<space>/rules/<name>", rules.switch_off_rule, RuleDocument, people_only=True, scope="approve"
+    ),
+    Route("POST", "/runs/<run>/rules/test", rules.try_rule, RuleTrial, asks=RuleTrialRequest, people_only=True),
+    Route("GET", "/spaces/<space>/tasks", tasks.list_tasks, TaskList),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks",
+        tasks.plan_tasks,
+        TasksPlanned,
+        asks=TaskPlanRequest,
+        status=201,
+        people_only=True,
+    ),
+    Route("GET", "/spaces/<space>/tasks/<id>", tasks.show_task, TaskDocument),
+    Route("POST", "/spaces/<space>/tasks/<id>/claim", tasks.claim_task, TaskDocument, people_only=True),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks/<id>/done",
+        tasks.finish_task,
+        TaskDocument,
+        asks=TaskDoneRequest,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks/<id>/fail",
+        tasks.fail_task,
+        TaskDocument,
+        asks=TaskEndRequest,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/tasks/<id>/cancel",
+        tasks.cancel_task,
+        TaskDocument,
+        asks=TaskEndRequest,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
+    Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
+    Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
+    Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
+    Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
+    Route("GET", "/spaces/<space>/documents/<path:path>", documents.read_document, DocumentInfo),
+    Route(
+        "PUT",
+        "/spaces/<space>/documents/<path:path>",
+        documents.write_document,
+        DocumentChanged,
+        asks=DocumentPut,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/documents/<path:path>",
+        documents.append_document,
+        DocumentChanged,
+        asks=DocumentPut,
+        people_only=True,
+    ),
+    Route(
+        "DELETE", "/spaces/<space>/documents/<path:path>", documents.delete_document, DocumentChanged, people_only=True
+    ),
+    Route("GET", "/spaces/<space>/document-history/<path:path>", documents.document_history, DocumentHistory),
+    Route("GET", "/spaces/<space>/document-blame/<path:path>", documents.document_blame, DocumentBlame),
+    Route("GET", "/spaces/<space>/document-diff/<path:path>", documents.document_diff, DocumentDiff),
+    Route("GET", "/spaces/<space>/suggestions", documents.list_suggestions, SuggestionList),
+    Route("GET", "/spaces/<space>/suggestions/<id>", documents.show_suggestion, SuggestionInfo),
+    Route(
+        "POST",
+        "/spaces/<space>/suggestions/<id>/accept",
+        documents.accept_suggestion,
+        SuggestionMade,
+        asks=SuggestionVerdict,
+        body_optional=True,
+        people_only=True,
+        scope="approve",
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/suggestions/<id>/reject",
+        documents.reject_suggestion,
+        SuggestionMade,
+        asks=SuggestionVerdict,
+        body_optional=True,
+        people_only=True,
+    ),
+    Route(
+        "POST",
+        "/spaces/<space>/grants",
+        grants.give_scope,
+        GrantInfo,
+        asks=GrantRequest,
+        status=201,
+        people_only=True,
+        scope="admin",
+    ),
+    Route("GET", "/grants", grants.list_grants, GrantList, people_only=True),
+    Route("GET", "/grants/<id>", grants.show_grant, GrantInfo, people_only=True),
+    Route("DELETE", "/grants/<id>", grants.revoke_grant, GrantInfo, people_only=True, scope="admin"),
+)

@@ -1,0 +1,171 @@
+"""What stands still until a person does something, as the store finds it: needs are judged from these alone."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from kernel.policy.agent_status import AgentState, Kind
+from kernel.policy.voting import ProposalState
+from protocol.instruction import Status, WaitReason
+from protocol.tasks import TaskInfo
+
+
+class OpenItem(msgspec.Struct, frozen=True, kw_only=True):
+    """Something of the agent ``name`` that a person has to settle, by its id and since when."""
+
+    id: str
+    name: str
+    space: str | None
+    run: int | None
+    since: str
+
+
+class Request(OpenItem, frozen=True, kw_only=True):
+    """An open request for approval."""
+
+    instruction: int
+    tool: str
+
+
+class Question(OpenItem, frozen=True, kw_only=True):
+    """An instruction that waits for the person ``name`` to answer; ``asked`` is the beginning of what it says."""
+
+    asked: str
+
+
+class Elector(msgspec.Struct, frozen=True, kw_only=True):
+    """A member that may vote. ``held``: its agent is given no work until a person does something.
+
+    ``work`` says how its open instructions in the workspace stand.
+    """
+
+    held: bool
+    work: frozenset[Kind] = frozenset()
+
+
+class PendingProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """An open proposal with its votes. ``working``: something in its workspace can go on, which may wake a member."""
+
+    name: str
+    title: str
+    space: str
+    run: int
+    binding: bool
+    counting: ProposalState
+    votes: Mapping[str, str]
+    creator: str
+    opened_ms: int
+    since: str
+    electors: Mapping[str, Elector] = {}
+    """By name: the electors and the creator, as far as they are members. Of one that decides nothing nobody asks."""
+    working: bool = False
+
+
+class ErrorAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent in state error. ``space`` is set where it lives inside a workflow."""
+
+    name: str
+    space: str | None
+    reason: str | None
+    since: str | None
+    blocks: tuple[int, ...] = ()
+
+
+class BlockedWork(msgspec.Struct, frozen=True, kw_only=True):
+    """Instructions of an agent in a space that stand alike, as the columns of kernel.policy.agent_status say it.
+
+    Times are 0 or not: what counts here is whether one is known.
+    """
+
+    agent: str
+    name: str
+    space: str
+    home: str | None
+    """The space an inline agent lives in."""
+    run: int | None
+    limited_by: str | None
+    """Of its run, while that is running."""
+    state: Status
+    waits_for: WaitReason | None
+    wait_key: str | None
+    not_before_ms: int
+    agent_state: AgentState
+    hold_key: str | None
+    hold_reason: WaitReason | None
+    hold_until_ms: int
+    asks: bool
+    """What it waits for is an instruction that has not ended."""
+    since: str
+    blocks: tuple[int, ...]
+    missing: str | None = None
+    """The credentials that it lacks, in the words of who looked for them."""
+
+
+class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A started workflow that has reached a limit."""
+
+    run: int
+    space: str
+    by: str
+
+
+class DeadInstruction(OpenItem, frozen=True, kw_only=True):
+    """An instruction that failed for good and was not dismissed. ``retriable``: its agent and its place are there."""
+
+    status: Status
+    cause: str | None
+    text: str
+    retriable: bool
+
+
+class SuggestedSoul(OpenItem, frozen=True, kw_only=True):
+    """A change of its soul that an agent suggests."""
+
+    trait: str
+    value: str
+
+
+class Proposed(OpenItem, frozen=True, kw_only=True):
+    """Something for its memory in the tray of an agent."""
+
+    key: str
+    value: str
+
+
+class StuckTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that does not go on: ``held_by`` such as failed; ``left`` by the agent that it is for; or nobody's.
+
+    ``working``: something in its workspace can go on, and may claim it yet.
+    """
+
+    task: TaskInfo
+    run: int
+    held_by: tuple[str, ...] = ()
+    left: bool = False
+    working: bool = False
+
+
+class Untrusted(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedules of one file that wait for trust. ``file`` is the argument of ``awk trust``."""
+
+    file: str
+    count: int
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
+
+    requests: tuple[Request, ...] = ()
+    questions: tuple[Question, ...] = ()
+    votes: tuple[PendingProposal, ...] = ()
+    errors: tuple[ErrorAgent, ...] = ()
+    blocked: tuple[BlockedWork, ...] = ()
+    limited: tuple[LimitedRun, ...] = ()
+    probed: frozenset[str] = frozenset()
+    """Breakers that somebody is trying right now: what waits for them waits for that."""
+    tasks: tuple[StuckTask, ...] = ()
+    trays: tuple[Proposed, ...] = ()
+    souls: tuple[SuggestedSoul, ...] = ()
+    dead: tuple[DeadInstruction, ...] = ()
+    dead_total: int = 0
+    untrusted: tuple[Untrusted, ...] = ()
