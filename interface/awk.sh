@@ -61,10 +61,10 @@ is_ours() {
         -h | --help | --json | --jsonl | --project | --project=*) return 0 ;;
         # commands
         run | send | ask | serve | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
-        deny | answer | proposal | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel) return 0 ;;
-        inbox | queue | resource | needs | pending | audit | feedback | stats | dead | runs | show | export | import | diff | worktree) return 0 ;;
-        logs | events | new | agent | memory | tool | worker | skills | init | validate | config | schema | completion | trust) return 0 ;;
-        token | mcp-serve | providers | backends | version) return 0 ;;
+        deny | answer | grant | rule | proposal | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list) return 0 ;;
+        peek | channel | inbox | queue | resource | needs | pending | audit | feedback | stats | dead | runs | show | export) return 0 ;;
+        import | diff | worktree | logs | events | new | agent | memory | tool | worker | skills | init | validate | config) return 0 ;;
+        schema | completion | trust | token | mcp-serve | providers | backends | version) return 0 ;;
         help | _complete) return 0 ;;
         # end of commands
     esac

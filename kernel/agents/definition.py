@@ -104,9 +104,6 @@ def full_approval(node: Node) -> Node:
     return msgspec.structs.replace(node, text=_MEANT[node.text])
 
 
-NOT_YET: Final = "is not supported in this version"
-_REMOVE: Final = "remove it: nothing would act on it"
-
 REFUSED_KEYS: Final[Mapping[tuple[type, str], tuple[str, str]]] = MappingProxyType(
     {
         (AgentDefinition, "system_prompt"): ("unknown key 'system_prompt'", "write prompt: {system: ...}"),

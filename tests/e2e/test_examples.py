@@ -34,8 +34,7 @@ a vote whose no is exit code 8 (verdict)        examples/verdict, tests/e2e/test
 run, start, stop, list, send, peek              the sessions below; @instance is @workflow:tag today
 ==============================================  ============================================================
 
-What an agent remembers is in examples/memory (tests/e2e/test_memory_example.py). Words whose time has not come are
-refused, which test_a_word_whose_time_has_not_come_is_refused_and_not_ignored holds. Rotating a channel was left
+What an agent remembers is in examples/memory (tests/e2e/test_memory_example.py). Rotating a channel was left
 open by the design, and is not needed: nobody reads a channel whole. Files for a CLI's own configuration are written
 by its backend."""
 
@@ -114,24 +113,6 @@ def test_definitions_mean_what_they_say() -> None:
     assert members["bob"]["prompt"]["system"].startswith("You are Bob.")
     assert members["bob"]["prompt"]["append"].startswith("Here you look for what became slower")
     assert members["indexer"]["soul"]["expertise"] == ["postgresql", "indexes"]
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ("flows/x.yaml", "rules: []"),
-    ],
-)
-def test_a_word_whose_time_has_not_come_is_refused_and_not_ignored(path: str, text: str, tmp_path: Path) -> None:
-    """Whoever writes it learns that nothing would act on it."""
-    for folder in ("flows", ".agents"):
-        (tmp_path / folder).mkdir()
-    agent = "backend: mock, mock: [{ text: hi }]"
-    sound = f"agents: {{ a: {{ {agent} }} }}" if path.startswith("flows/") else agent.replace(", mock", "\nmock")
-    (tmp_path / path).write_text(f"{text}\n{sound}\n")
-    (file,) = validate(tmp_path, tmp_path, [path]).files
-    assert [error.line for error in file.errors] == [1]
-    assert "is not supported in this version" in file.errors[0].message
 
 
 # -- with one ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from kernel.agents.workspace_prompt import (
     unclaimed_tasks,
     workspace_sections,
 )
-from protocol.agent import SCOPES
+from protocol.agent import NAMED_ONLY, SCOPES
 from protocol.tools import CONTEXT_TOOLS, offered
 from scripts.benchmarks.prompts import CASES, workspace_figures
 
@@ -136,7 +136,8 @@ def test_the_tools_that_are_told_of_are_those_that_are_listed() -> None:
     everywhere = offered((), SCOPES, has_tree=False)
     assert offered(("bash", "feedback"), SCOPES, has_tree=False) - everywhere == {"feedback_submit"}
     assert offered((), SCOPES, has_tree=True) - everywhere == {"tree_status", "tree_take", "tree_commit"}
-    assert CONTEXT_TOOLS - offered(("feedback",), SCOPES, has_tree=True) == {"auth_request"}
+    assert CONTEXT_TOOLS - offered(("feedback",), SCOPES | NAMED_ONLY, has_tree=True) == {"auth_request"}
+    assert offered((), NAMED_ONLY, has_tree=False) >= {"proposal_define", "auth_grant"}
 
 
 def test_it_is_short() -> None:
