@@ -4,7 +4,7 @@ Authority is looked at in the commit of the effect: what a grant allows passes t
 """
 
 from collections.abc import Callable
-from typing import Annotated, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -74,7 +74,7 @@ class GrantedWriter:
     def __init__(self, writer: CommitWriter, author: Author, scope: Scope) -> None:
         self._writer = writer
         self._author = author
-        self._scope = scope
+        self._scope: Final = scope
         self._counts = True
 
     async def commit(self, job: Callable[Concatenate[Transaction, P], T], *args: P.args, **kwargs: P.kwargs) -> T:

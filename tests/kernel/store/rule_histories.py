@@ -8,6 +8,7 @@ that a message leads to has to be in the log, in its order, and nothing else (pr
 import random
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -337,7 +338,7 @@ class Trial:
     def _rows(self, after: int) -> list[Row]:
         return list(self.workspace.database.writer().execute(SAID, (SPACE, after)))
 
-    def _check(self, before: int, first_of: Any) -> None:
+    def _check(self, before: int, first_of: Callable[[Row], Message]) -> None:
         rows = self._rows(before)
         self._compare(rows[1:], self.plain.follow(first_of(rows[0]))[1:])
 
