@@ -48,6 +48,22 @@ class Resolution(_Document, frozen=True, kw_only=True):
     origins: dict[str, str]
 
 
+class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at. Where it is not ``ok``, ``fix`` says what to do."""
+
+    check: str
+    ok: bool
+    detail: str
+    fix: str | None = None
+
+
+class DoctorReport(_Document, frozen=True, kw_only=True):
+    """``doctor``: what was looked at on this machine and in this project, in the order of the checks."""
+
+    schema: str = "awk/doctor/1"
+    rows: tuple[DoctorRow, ...]
+
+
 class AgentUses(_Document, frozen=True, kw_only=True):
     """The workflows that refer to an agent: their files, as seen from the project's root."""
 

@@ -8,6 +8,7 @@ Exit code: 0, 78 where a file is wrong, else that of the refusal; the document t
 import argparse
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -62,6 +63,10 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     for verb in ("judge-project", "tools-in"):
         verbs.add_parser(verb).add_argument("name", help="of the file, whose text is read from stdin")
     verbs.add_parser("fetch-skills").add_argument("asked", help="github:owner/repo@ref/path")
+    look = verbs.add_parser("doctor")
+    look.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    look.add_argument("--state", type=Path, required=True, help="the project's directory of state")
+    look.add_argument("--runs", action="store_true", help="a kernel of the project is up: its database is left alone")
     verbs.add_parser("memory-eval")
     verbs.add_parser("schemas")
     verbs.add_parser("backends")
@@ -156,6 +161,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.trust import trust_demands
 
             document = trust_demands(args.project, args.asked, partial(_fetched, args, environ))
+        case "doctor":
+            from kernel.inspect.doctor import doctor
+
+            document = doctor(args.project, args.state, environ, now=time.time(), runs=args.runs)
         case "memory-eval":
             from kernel.inspect.memory_eval import memory_eval
 

@@ -232,18 +232,7 @@ class Database:
 
     def saved_notice(self) -> str | None:
         """Say what an earlier kernel saved beside this database, and how to go on with it; None: nothing is there."""
-        if self.path == MEMORY:
-            return None
-        found = _saved_beside(self.path)
-        if not found:
-            return None
-        copy, *older = found
-        more = f" (and {len(older)} older ones beside it)" if older else ""
-        return (
-            f"{copy}{more} has all that was accepted before the database was removed or replaced, and is not in use: "
-            f"to go on with it, awk stop, move {self.path} away, move the copy to {self.path}, awk start; "
-            f"without use for it, delete it"
-        )
+        return None if self.path == MEMORY else saved_notice(self.path)
 
     def keep_log(self) -> None:
         """Do not copy the log back when closing: after a failed sync nobody knows what of it is on the disk."""
@@ -268,8 +257,8 @@ class Database:
         return connection
 
 
-def _saved_beside(path: str) -> list[str]:
-    """The copies that ``save`` made beside ``path``, the last one first."""
+def saved_notice(path: str) -> str | None:
+    """Say what a kernel saved beside the database at ``path``, and how to go on with it; None: nothing is there."""
     start = f"{os.path.basename(path)}{_SAVED}"
     try:
         with os.scandir(os.path.dirname(path) or ".") as entries:
@@ -279,8 +268,15 @@ def _saved_beside(path: str) -> list[str]:
                 if one.name.startswith(start) and one.name.removeprefix(start).isdecimal()
             ]
     except OSError:  # it is being moved away
-        return []
-    return [copy for _, copy in sorted(found, reverse=True)]
+        return None
+    if not found:
+        return None
+    more = f" (and {len(found) - 1} older ones beside it)" if len(found) > 1 else ""
+    return (
+        f"{max(found)[1]}{more} has all that was accepted before the database was removed or replaced, and is not in "
+        f"use: to go on with it, awk stop, move {path} away, move the copy to {path}, awk start; without use for it, "
+        f"delete it"
+    )
 
 
 def open_database(path: str, vfs: str | None = None) -> Database:

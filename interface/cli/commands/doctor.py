@@ -1,0 +1,78 @@
+"""``awk doctor``: what keeps agents from working here, each with a way out. Starts nothing, and changes nothing."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.output import Screen, one_line, table
+from interface.cli.parsing import json_flag
+from interface.discovery import NotOurKernel, recorded_endpoint, reject_reason
+from interface.failure import Failure, Unreachable
+from interface.offline import run_inspect
+from protocol.version import VERSION
+
+Row = dict[str, Any]
+
+
+def configure_doctor(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+    json_flag(parser)
+
+
+def run_doctor(context: Context) -> int:
+    """Print all that was looked at; exit code 1 where something is wrong."""
+    kernel = list(kernel_rows(context))
+    runs = any(row["detail"].startswith("up ") for row in kernel)
+    root, state = context.project
+    flags = ["--runs"] if runs else []
+    report = json.loads(run_inspect(context.environ, "doctor", "--project", root, "--state", state, *flags))
+    report["rows"] = [*kernel, *report["rows"]]
+    context.answer(json.dumps(report).encode(), doctor_lines)
+    return Exit.OK if all(row["ok"] for row in report["rows"]) else Exit.FAILED
+
+
+def kernel_rows(context: Context) -> Iterator[Row]:
+    """The kernel of the project: whether one is up, is ours, fits this program, and works."""
+    try:
+        client = context.find_kernel()
+        status = json.loads(client.get("/status"))
+    except NotOurKernel as error:
+        yield _row(str(error), "end what listens there, or remove the record; then awk start")
+        return
+    except (Unreachable, Failure) as error:
+        reason = reject_reason(context.project)
+        if reason is not None:
+            yield _row(reason, "chmod 600 it if it is yours; awk start writes another")
+        elif recorded_endpoint(context.project) is not None and isinstance(error, Unreachable):
+            yield _row("the kernel of the record does not answer: it was killed, or hangs", "awk start")
+        elif isinstance(error, Unreachable):
+            yield _row("none runs")
+        else:
+            yield _row(str(error), error.hint or "see awk status")
+        return
+    found = status["kernel"]
+    yield _row(f"up with pid {found['pid']}, version {found['version']}")
+    if found["version"] != VERSION:
+        yield _row(f"it is version {found['version']}, and this program {VERSION}", "awk restart --kernel")
+    if status.get("notice"):
+        yield _row(str(status["notice"]), "awk status says more")
+    if status.get("needs"):
+        yield _row(f"{status['needs']} need you", "awk needs")
+
+
+def _row(detail: str, fix: str | None = None) -> Row:
+    return {"check": "kernel", "ok": fix is None, "detail": detail, "fix": fix}
+
+
+def doctor_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each row, what is wrong first; below it what to do."""
+    rows: list[Row] = json.loads(body)["rows"]
+    wrong = [row for row in rows if not row["ok"]]
+    lines: list[str] = []
+    for row in wrong:
+        lines += [one_line(f"{row['check']}: {row['detail']}"), f"  {one_line(str(row['fix']))}"]
+    right = [[row["check"], one_line(str(row["detail"]))] for row in rows if row["ok"]]
+    return [*lines, *table(["CHECK", "FINE"], right, screen), f"{len(wrong)} wrong" if wrong else "nothing is wrong"]

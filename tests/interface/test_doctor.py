@@ -1,0 +1,76 @@
+"""doctor: the kernel's rows come first, the exit code says whether something is wrong, and nothing is started."""
+
+import json
+from typing import Any
+
+import pytest
+
+from interface.cli.exits import Exit
+from tests.interface.conftest import Cli
+from tests.interface.hostile import HOSTILE, obeyed
+from tests.interface.kernel_double import KernelDouble
+
+FINE = {"check": "python", "ok": True, "detail": "3.11.7", "fix": None}
+
+
+@pytest.fixture
+def looked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The machine is in order; what it was looked at with."""
+    asked: list[tuple[str, ...]] = []
+
+    def inspect(_environ: object, *words: str) -> bytes:
+        asked.append(words)
+        return json.dumps({"schema": "awk/doctor/1", "rows": [FINE]}).encode()
+
+    monkeypatch.setattr("interface.cli.commands.doctor.run_inspect", inspect)
+    return asked
+
+
+def kernel_rows(cli: Cli, code: Exit) -> list[dict[str, Any]]:
+    ran = cli("doctor", "--json")
+    assert ran.code == code
+    return [row for row in ran.json()["rows"] if row["check"] == "kernel"]
+
+
+def status(**changes: object) -> dict[str, object]:
+    kernel = {"pid": 7, "url": "http://127.0.0.1:1", "version": "1", "project": "/p", "uptime_seconds": 1.0}
+    return {"schema": "awk/status/1", "state": "up", "kernel": kernel, "needs": 0, **changes}
+
+
+def test_without_a_kernel_nothing_is_wrong_and_none_is_started(cli: Cli, looked: list[tuple[str, ...]]) -> None:
+    """Its database is looked at then."""
+    assert kernel_rows(cli, Exit.OK) == [{"check": "kernel", "ok": True, "detail": "none runs", "fix": None}]
+    assert "--runs" not in looked[0]
+    assert not list(cli.home.rglob("daemon.*"))
+
+
+def test_a_kernel_that_is_up_says_what_it_lacks(cli: Cli, kernel: KernelDouble, looked: list[tuple[str, ...]]) -> None:
+    """Its notice, what needs a person, another version; its database is its own business."""
+    kernel.answers["GET /status"] = status(notice="the disk is full", needs=2)
+    rows = kernel_rows(cli, Exit.FAILED)
+    assert [row["detail"] for row in rows if not row["ok"]][1:] == ["the disk is full", "2 need you"]
+    assert "it is version 1, and this program" in rows[1]["detail"]
+    assert "--runs" in looked[0]
+
+
+@pytest.mark.usefixtures("looked")
+def test_what_is_not_our_kernel_is_named_and_not_shown_the_token(cli: Cli, kernel: KernelDouble) -> None:
+    """Nor is a kernel that was killed taken for one that runs."""
+    kernel.proves = False
+    (row,) = kernel_rows(cli, Exit.FAILED)
+    assert "is not the kernel that" in row["detail"]
+    assert kernel.tokens_seen == []
+
+
+def test_what_files_say_is_shown_on_one_line_each(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mistake quotes the file, which anybody may have written."""
+    wrong = [{"check": "files", "ok": False, "detail": text, "fix": text} for text in HOSTILE if text != "\ud800"]
+    document = json.dumps({"schema": "awk/doctor/1", "rows": wrong}).encode()
+
+    def inspect(*_words: object) -> bytes:
+        return document
+
+    monkeypatch.setattr("interface.cli.commands.doctor.run_inspect", inspect)
+    ran = cli("doctor")
+    assert (ran.code, obeyed(ran.out)) == (Exit.FAILED, [])
+    assert ran.out.splitlines()[-1] == f"{len(wrong)} wrong"

@@ -1,0 +1,238 @@
+"""`doctor`: each fault has a row that names it and says what to do; what is in order has one too."""
+
+import os
+import resource
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from kernel.inspect import doctor
+from kernel.inspect.doctor import Findings, Program, examine
+from kernel.inspect.validate import validate
+from kernel.store.checkup import Checkup, check_database
+from kernel.store.database import Database
+from protocol.api.kernel import BackendRow
+from tests.kernel.inspect.files import review, write
+
+NOW: Final = 1_800_000_000.0
+
+
+def found(tmp_path: Path, **changes: Any) -> Findings:
+    """A machine and a project in which nothing is wrong, but for ``changes``."""
+    home, root, state = (tmp_path / name for name in ("home", "project", "state"))
+    for folder in (home, root, state):
+        if not folder.exists():
+            folder.mkdir(mode=0o700)
+    sound = Findings(
+        root=root,
+        state=state,
+        environ={"HOME": str(home), "PATH": os.path.dirname(sys.executable)},
+        runs=False,
+        now=NOW,
+        files=(),
+        used=frozenset({"sdk"}),
+        confined=(),
+        backends=(),
+        git=Program("/usr/bin/git", "git version 2.39.5"),
+        bubblewrap=Program("/usr/bin/bwrap", "bubblewrap 0.8.0"),
+        database=None,
+    )
+    return msgspec.structs.replace(sound, **changes)
+
+
+def environ(**changes: str) -> Callable[[Path], Mapping[str, Any]]:
+    return lambda tmp: {"environ": {**found(tmp).environ, **changes}}
+
+
+def files(texts: Mapping[str, str]) -> Callable[[Path], Mapping[str, Any]]:
+    def look(tmp: Path) -> Mapping[str, Any]:
+        sound = found(tmp)
+        write(sound.root, dict(texts))
+        return {"files": validate(sound.root, sound.root, (), sound.environ).files}
+
+    return look
+
+
+def in_state(change: Callable[[Path], object]) -> Callable[[Path], Mapping[str, Any]]:
+    def look(tmp: Path) -> Mapping[str, Any]:
+        change(found(tmp).state)
+        return {}
+
+    return look
+
+
+def in_git(change: Callable[[Path], object]) -> Callable[[Path], Mapping[str, Any]]:
+    def look(tmp: Path) -> Mapping[str, Any]:
+        folder = found(tmp).root / ".git"
+        folder.mkdir()
+        change(folder)
+        return {}
+
+    return look
+
+
+def old_lock(folder: Path) -> None:
+    (folder / "index.lock").touch()
+    os.utime(folder / "index.lock", (NOW - 3600, NOW - 3600))
+
+
+def open_trust(state: Path) -> None:
+    (state / "trust.json").touch()
+    (state / "trust.json").chmod(0o644)
+
+
+def as_a_file(state: Path) -> None:
+    state.rmdir()
+    state.touch()
+
+
+def broken_database(tmp: Path) -> Mapping[str, Any]:
+    path = found(tmp).state / "agent-worker.db"
+    path.write_bytes(b"no database" * 1000)
+    return {"database": check_database(str(path))}
+
+
+MISSING: Final = BackendRow(
+    name="codex", title="Codex", available=False, missing="codex is not on PATH", steps="no", resume="no",
+    permission_prompt="no", budget="no", system_prompt="no", daemon_check="no",
+)  # fmt: skip
+MOCKED: Final = "backend: mock\nmock: [{ text: hi }]\n"
+TEAM: Final = "agents: { a: { backend: mock, mock: [{ text: x }] } }\n"
+
+FAULTS: Final[dict[str, tuple[str, str, Callable[[Path], Mapping[str, Any]]]]] = {
+    "preloaded": ("python", "LD_PRELOAD is set", environ(LD_PRELOAD="/x.so")),
+    "other modules": ("python", "PYTHONPATH is set", environ(PYTHONPATH="/x")),
+    "not on PATH": ("commands", "agent-worker is not on PATH", environ(PATH="/nowhere")),
+    "trusts all": ("environment", "AGENT_WORKER_TRUST=1", environ(AGENT_WORKER_TRUST="1")),
+    "half an address": ("environment", "AGENT_WORKER_TOKEN is not", environ(AGENT_WORKER_URL="http://127.0.0.1:1")),
+    "no home": ("environment", "HOME is not set", environ(HOME="")),
+    "home is gone": ("environment", "HOME is /nowhere", environ(HOME="/nowhere")),
+    "no git": ("git", "git is not on PATH", lambda _: {"git": Program(None)}),
+    "old git": ("git", "git version 2.30.2", lambda _: {"git": Program("/usr/bin/git", "git version 2.30.2")}),
+    "dead git": ("git", "does not run: exit code 127", lambda _: {"git": Program("/g", "", "exit code 127")}),
+    "git's lock": ("git", "index.lock is old", in_git(old_lock)),
+    "no bwrap": ("sandbox", "alice asks for it", lambda _: {"confined": ("alice",), "bubblewrap": Program(None)}),
+    "old bwrap": (
+        "sandbox", "bubblewrap 0.4.1",
+        lambda _: {"confined": ("alice",), "bubblewrap": Program("/usr/bin/bwrap", "bubblewrap 0.4.1")},
+    ),
+    "dead bwrap": (
+        "sandbox", "signal 9", lambda _: {"confined": ("alice",), "bubblewrap": Program("/bwrap", "", "signal 9")}
+    ),
+    "home in the project": (
+        "sandbox", "is the project's folder",
+        lambda tmp: {"confined": ("alice",), **environ(HOME=str(found(tmp).root))(tmp)},
+    ),
+    "a wrong key": ("files", "alice.yaml:1: modell", files({".agents/alice.yaml": "modell: x\n" + MOCKED})),
+    "no YAML": ("files", "alice.yaml:2: not YAML", files({".agents/alice.yaml": "a: [\n"})),
+    "no key of a provider": (
+        "files", "no key for anthropic", files({".agents/alice.yaml": "model: sonnet\nprompt: { system: x }\n"})
+    ),
+    "an unknown ref": (
+        "files", "there is no agent 'bob'", files({".workflows/w.yaml": "agents: { bob: { ref: bob } }\n"})
+    ),
+    "nobody begins": (
+        "files", "so nobody begins",
+        files({".workflows/w.yaml": TEAM + "kickoff: go\n"}),
+    ),
+    "no repository": (
+        "files", "in no git repository",
+        files({".workflows/w.yaml": TEAM + "workspace: { git: worktree }\n"}),
+    ),
+    "a CLI is missing": (
+        "backends", "codex is not on PATH", lambda _: {"backends": (MISSING,), "used": frozenset({"codex"})}
+    ),
+    "open to others": ("state", "is open to others (mode 0755)", in_state(lambda state: state.chmod(0o755))),
+    "no directory": ("state", "is not a directory", in_state(as_a_file)),
+    "state in the project": ("state", "lies in the project", lambda tmp: {"root": found(tmp).state.parent}),
+    "trust for all to write": ("state", "so nothing in it is trusted", in_state(open_trust)),
+    "no database": ("database", "file is not a database", broken_database),
+    "newer schema": ("database", "newer than this program's 23", lambda _: {"database": Checkup(schema=99, newest=23)}),
+    "saved by a kernel": (
+        "database", "is not in use", in_state(lambda state: (state / "agent-worker.db.saved-1").touch())
+    ),
+    "clock put back": (
+        "clock", "3600 s behind", lambda _: {"database": Checkup(schema=1, newest=1, latest_ms=int(NOW + 3600) * 1000)}
+    ),
+    "a killed kernel's attempts": (
+        "leftovers", "1 attempts", in_state(lambda state: (state / "run/i1-1").mkdir(parents=True))
+    ),
+}  # fmt: skip
+
+
+def test_thirty_faults_are_tried() -> None:
+    """Beside those of limits and the disk below."""
+    assert len(FAULTS) >= 30
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_each_fault_has_a_row_that_names_it_and_says_what_to_do(name: str, tmp_path: Path) -> None:
+    """And nothing else is called wrong for it."""
+    check, words, inject = FAULTS[name]
+    rows = examine(found(tmp_path, **inject(tmp_path))).rows
+    wrong = [row for row in rows if not row.ok]
+    assert {row.check for row in wrong} == {check}
+    assert words in " ".join(row.detail for row in wrong)
+    assert all(row.fix for row in wrong)
+
+
+def test_where_nothing_is_wrong_every_check_says_what_it_saw(tmp_path: Path) -> None:
+    """So one sees what was looked at."""
+    rows = examine(found(tmp_path)).rows
+    assert [row.detail for row in rows if not row.ok] == []
+    assert {row.check for row in rows} == {check.__name__ for check in doctor.CHECKS}
+
+
+@pytest.mark.parametrize(
+    ("room", "words"),
+    [
+        ({"f_bavail": 10, "f_favail": 10**6}, "MiB are left"),
+        ({"f_bavail": 10**9, "f_favail": 9}, "9 files can still be made"),
+    ],
+)
+def test_a_disk_that_is_nearly_full_is_told(
+    room: dict[str, int], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By bytes, or by the files that it can hold."""
+    sound = found(tmp_path)
+
+    def statvfs(_place: Path) -> SimpleNamespace:
+        return SimpleNamespace(f_frsize=4096, f_files=10**6, **room)
+
+    monkeypatch.setattr(os, "statvfs", statvfs)
+    assert [words in row.detail for row in examine(sound).rows if not row.ok] == [True]
+
+
+def test_a_limit_of_open_files_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel has a connection and pipes for each worker."""
+
+    def getrlimit(_which: int) -> tuple[int, int]:
+        return 256, resource.RLIM_INFINITY
+
+    monkeypatch.setattr(resource, "getrlimit", getrlimit)
+    assert [row.fix for row in examine(found(tmp_path)).rows if not row.ok] == ["ulimit -n 1024"]
+
+
+def test_a_database_is_looked_at_and_left_as_it_is(tmp_path: Path) -> None:
+    """Not even an empty log is made beside it."""
+    path = tmp_path / "agent-worker.db"
+    opened = Database(str(path))
+    opened.writer()
+    opened.close()
+    before = {one.name: one.read_bytes() for one in tmp_path.iterdir()}
+    checked = check_database(str(path))
+    assert (checked.fault, checked.schema) == (None, checked.newest)
+    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == before
+
+
+def test_it_looks_at_a_real_machine(tmp_path: Path) -> None:
+    """git, bubblewrap and the backends are asked, each as a kernel would ask it."""
+    review(tmp_path)
+    rows = doctor.doctor(tmp_path, tmp_path / "state", {**os.environ, "HOME": str(tmp_path)}, now=NOW, runs=False).rows
+    assert {row.check for row in rows} >= {"python", "git", "files", "state", "disk"}
+    assert next(row.detail for row in rows if row.check == "git" and row.ok).startswith("git version")
