@@ -73,6 +73,7 @@ ARGUMENTS = {
     "grant": ["list"],
     "rule": ["list", "@review"],
     "token": ["list"],
+    "wait": ["i7", "--for", "done"],
     "schema": ["agent"],
     "completion": ["bash"],
 }

@@ -1,0 +1,164 @@
+"""``awk wait TARGET --for idle|done|needs``: until an agent, workflow, run or instruction is that far; starts nothing.
+
+Level-triggered: its state is asked for after every connect, ping and event that may change it, so a kernel that is
+replaced meanwhile loses nothing. It also ends, with 7, where only a person can let go on what is waited for.
+"""
+
+import argparse
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from interface.cli.command_parser import duration
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.output import Screen, one_line
+from interface.cli.parsing import json_flag
+from interface.cli.targets import RUN, target
+from interface.client import PING, Client, ServerEvent, quoted
+from interface.event_follow import CONNECTED, Expired, Follower
+from interface.failure import Failure, Unreachable
+from interface.instruction_wait import ENDED
+from protocol.target import Target
+
+INSTRUCTION: Final = re.compile(r"i\d{1,18}", re.ASCII)
+MOVING: Final = frozenset({"delta", "progress", "instruction.step", "worker.log"})
+"""Events by which nothing comes to rest."""
+_PAGE: Final = "1000"
+
+
+class Standing(NamedTuple):
+    """One look at something: how far it is. ``note`` says it in words."""
+
+    idle: bool
+    done: bool
+    needs: bool
+    note: str
+
+
+def configure_wait(parser: argparse.ArgumentParser) -> None:
+    """TARGET --for WHAT [--timeout D]."""
+    parser.add_argument("target", metavar="TARGET", help="alice, alice@review, @review:tag, a run (r12), work (i7)")
+    parser.add_argument(
+        "--for",
+        dest="goal",
+        choices=("idle", "done", "needs"),
+        required=True,
+        help="idle: has nothing to do; done: has ended (a run, an instruction, a workflow); needs: needs a person",
+    )
+    parser.add_argument(
+        "--timeout", type=duration, metavar="D", help="for so long at most (10s, 5m); then exit code 124"
+    )
+    json_flag(parser)
+
+
+def run_wait(context: Context) -> int:
+    """Wait. Returns 0, 7 where only a person can let it go on, 124 when the time is over."""
+    args = context.args
+    standing_of = subject(args.target)
+    if args.goal == "done" and isinstance(standing_of, OfAgent) and standing_of.target.agent is not None:
+        raise Failure("usage", f"{args.target} never ends: an agent is idle", f"awk wait {args.target} --for idle")
+    deadline = None if args.timeout is None else context.clock.now() + args.timeout
+    follower = Follower(connect=context.kernel, query={}, clock=context.clock, say=context.out.note, deadline=deadline)
+    last = Standing(idle=False, done=False, needs=False, note="nothing was heard of it")
+    try:
+        for event in follower:
+            if not may_change(event):
+                continue
+            assert follower.client is not None
+            try:
+                last = standing_of(follower.client)
+            except Unreachable:
+                continue  # the stream breaks too, and the next connect asks again
+            if getattr(last, args.goal) or last.needs:
+                return told(context, last, Exit.OK if getattr(last, args.goal) else Exit.UNTRUSTED)
+    except Expired:
+        pass
+    return told(context, last, Exit.TIMEOUT)
+
+
+def may_change(event: ServerEvent) -> bool:
+    """Return whether something may have come to rest by ``event``."""
+    return event in (CONNECTED, PING) or event.type not in MOVING
+
+
+def told(context: Context, last: Standing, code: Exit) -> int:
+    """Print how far it is, and return ``code``."""
+    document = {"schema": "awk/wait/1", "target": context.args.target, "for": context.args.goal, **last._asdict()}
+    context.answer(json.dumps({**document, "reached": code == Exit.OK}).encode(), wait_lines)
+    return code
+
+
+def wait_lines(body: bytes, _screen: Screen) -> list[str]:
+    """One line: what it waited for, and how far that is."""
+    said: Mapping[str, Any] = json.loads(body)
+    return [one_line(f"{said['target']}: {said['note']}")]
+
+
+class OfInstruction(NamedTuple):
+    """An instruction, by its id."""
+
+    id: str
+
+    def __call__(self, client: Client) -> Standing:
+        """Ask how far it is. Raises Failure (not_found), Unreachable."""
+        info = json.loads(client.get(f"/instructions/{self.id}"))
+        ended = info["status"] in ENDED
+        return Standing(ended, ended, info.get("standing") == "person", str(info["status"]))
+
+
+class OfRun(NamedTuple):
+    """A run, by its id."""
+
+    id: str
+
+    def __call__(self, client: Client) -> Standing:
+        """Ask how far it is. Raises Failure (not_found), Unreachable."""
+        status = str(json.loads(client.get(f"/runs/{self.id}"))["status"])
+        waits = any(item["run"] == self.id for item in needs(client))
+        return Standing(status != "running", status != "running", waits, status)
+
+
+class OfAgent(NamedTuple):
+    """Agents: one, or all members of a workflow."""
+
+    target: Target
+
+    def __call__(self, client: Client) -> Standing:
+        """Ask how far they are: idle once nobody works and nothing waits. Raises Failure, Unreachable."""
+        name, space = self.target.agent, None if self.target.workflow is None else str(self.target.space)
+        query = {key: value for key, value in (("space", space), ("agent", name)) if value is not None}
+        if json.loads(client.get("/status", query))["state"] == "down":
+            return Standing(idle=True, done=name is None, needs=False, note="stopped")
+        keys = {name}
+        if space is not None:
+            members = json.loads(client.get(f"/spaces/{quoted(space)}/members"))["members"]
+            keys = {row["agent"] or row["name"] for row in members if name in (None, row["name"])}
+        rows = [row for row in json.loads(client.get("/ps", {"all": "true"}))["agents"] if key_of(row) in keys]
+        busy = [row["name"] for row in rows if row["state"] == "running" or sum(row["queue"].values())]
+        waits = any(space in (None, item["space"]) and name in (None, item["agent"]) for item in needs(client))
+        return Standing(not busy, False, waits, f"{', '.join(busy)} at work" if busy else "idle")
+
+
+def key_of(row: Mapping[str, Any]) -> str:
+    """The name of the queue of a row of ps."""
+    return str(row["name"]) if row["space"] is None else f"{row['name']}@{row['space']}"
+
+
+def subject(text: str) -> OfInstruction | OfRun | OfAgent:
+    """The thing that ``text`` names. Raises Failure (bad_target)."""
+    if INSTRUCTION.fullmatch(text):
+        return OfInstruction(text)
+    return OfRun(text) if RUN.fullmatch(text) else OfAgent(target(text))
+
+
+def needs(client: Client) -> list[dict[str, Any]]:
+    """All that needs a person."""
+    found: list[dict[str, Any]] = []
+    after: str | None = ""
+    while after is not None:
+        page = json.loads(client.get("/needs", {"limit": _PAGE, **({"after": after} if after else {})}))
+        found += page["items"]
+        after = page["next"]
+    return found
