@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 import msgspec
 
-from kernel.policy.guard import Evidence
+from kernel.policy.guard import Evidence, Purpose
 from kernel.policy.needs import Proposed
 from kernel.store import rows
 from kernel.store.transaction import Transaction, rfc3339
@@ -22,7 +22,7 @@ _evidence: Final = msgspec.json.Decoder(tuple[dict[str, SourceClass], dict[str, 
 
 
 class GuardJob(NamedTuple):
-    """A question whose instruction stands as ``state`` says."""
+    """A question whose instruction stands as ``state`` says; ``settled``: nothing more is made of it."""
 
     id: int
     instruction: int
@@ -31,10 +31,13 @@ class GuardJob(NamedTuple):
     evidence: bytes
     state: Status
     text: str
+    purpose: Purpose
+    settled: bool
 
 
 JOBS: Final = """
-SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
+  j.state <> 'open' AS settled
 FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
 WHERE j.state = 'open' ORDER BY j.id LIMIT 100
 """
@@ -42,7 +45,19 @@ WHERE j.state = 'open' ORDER BY j.id LIMIT 100
 
 def open_jobs(conn: apsw.Connection) -> tuple[GuardJob, ...]:
     """The questions that nothing was made of yet."""
-    return tuple(rows.each(conn.execute(JOBS), JOBS, GuardJob))
+    return tuple(rows.each(conn.execute(JOBS), JOBS, GuardJob, settled=bool))
+
+
+JOB: Final = """
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
+  j.state <> 'open' AS settled
+FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE j.id = ?
+"""
+
+
+def job_of(conn: apsw.Connection, number: int) -> GuardJob | None:
+    """One question; None where its space was cleared."""
+    return rows.one(conn.execute(JOB, (number,)), JOB, GuardJob, settled=bool)
 
 
 def evidence_of(job: GuardJob) -> Evidence:

@@ -11,9 +11,11 @@ import msgspec
 import trio
 
 from kernel.agents.personal_context import ContextPlace
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.api.mcp.curation import summary_of
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy import mediation
+from kernel.policy.curation import Summary
 from kernel.policy.mediation import Given
 from kernel.rule.assignment import check_recipient, no_channel
 from kernel.rule.effects import Refuse
@@ -41,11 +43,15 @@ class MemoryAskArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class MemoryAskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of ``agent`` that answer the question and may be given, each with its source and its trust."""
+    """The entries of ``agent`` that answer the question and may be given, each with its source and its trust.
+
+    Where there is a guard with a model its ``summary`` stands for those that it names.
+    """
 
     agent: str
     given: tuple[Given, ...]
     note: str
+    summary: Summary | None = None
 
 
 class ShareWithArguments(ToolArguments, frozen=True, kw_only=True):
@@ -59,15 +65,18 @@ class ShareWithArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 async def memory_ask(
-    caller: Caller, asked: MemoryAskArguments, store: StoreAccess, files: ProjectFiles
+    caller: Caller, asked: MemoryAskArguments, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
 ) -> MemoryAskResult:
-    """Search a colleague's memory for what it lets others know."""
+    """Search a colleague's memory for what it lets others know, and have the guard's model sum that up."""
     colleague = _colleague(caller, asked.agent, store)
     found = partial(_answer, files, store, colleague.key, asked.query, place_of(caller.identity.space))
     given = await trio.to_thread.run_sync(found)
+    summary = await summary_of(caller, asked.query, given, memory) if given else None
     words = Asked(owner=colleague.key, name=colleague.name, query=asked.query)
-    await store.writer.commit(audit.record_ask, words, given, author=caller.author)
-    return MemoryAskResult(agent=colleague.name, given=given, note=SOMETHING if given else NOTHING)
+    note = "" if summary is None else f"{len(summary.keys)} in a summary of {len(summary.text)} characters"
+    await store.writer.commit(audit.record_ask, words, given, author=caller.author, note=note)
+    rest = given if summary is None else given[len(summary.keys) :]
+    return MemoryAskResult(agent=colleague.name, given=rest, note=SOMETHING if given else NOTHING, summary=summary)
 
 
 async def share_with(
