@@ -22,7 +22,7 @@ from kernel.store.attempts import Identity
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions.guarding import Question, ask_for_call, give_up, settle
-from kernel.store.tray import GuardJob
+from kernel.store.tray import GuardJob, Voted
 from kernel.store.writer import Writer
 from protocol.agent_memory import Entry, Source
 from protocol.api.tray import TrayReport, TrayRow
@@ -34,7 +34,7 @@ from protocol.names import AgentKey, place_of
 
 logger = logging.getLogger(__name__)
 
-WAKING: Final = frozenset({"instruction.ended", "instruction.queued"})
+WAKING: Final = frozenset({"instruction.ended", "instruction.queued", "memory.proposed"})
 FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 5.0
 """Before it looks again, where the store takes nothing."""
@@ -77,11 +77,13 @@ class Guard:
         await reconcile(self._wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Settle every question that is over, or waits for what nobody will see to."""
+        """Settle every question that is over, or waits for what nobody will see to; write what votes took."""
         try:
             for job in self._reader.now(tray.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
+            for one in self._reader.now(tray.voted):
+                await self._take(one)
         except Refused as refused:
             logger.warning("guard.refused %s", refused.text)
             return LATER_SECONDS
@@ -100,6 +102,13 @@ class Guard:
         await self._writer.commit(settle, job, found)
         if (over := self._over.get(job.id)) is not None:
             over.set()
+
+    async def _take(self, one: Voted) -> None:
+        """Write what a vote took. Where the memory cannot be written now, it is tried again at the next look."""
+        try:
+            await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
+        except (Refused, BadDefinition) as why:
+            logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
 
     def settings(self, space: str) -> GuardSettings:
         """The guard's settings in ``space``. Reads a file: ask in a thread."""

@@ -83,7 +83,7 @@ _MADE: Final[dict[str, Callable[[Any], Any]]] = {
     "at": rfc3339,
 }
 LIST: Final = """
-SELECT id, kind, key, value, messages, trust, space, run, at_ms AS at, state, decided_by FROM tray
+SELECT id, kind, key, value, messages, trust, space, run, at_ms AS at, state, decided_by, voted AS vote FROM tray
 WHERE agent = :agent AND (:id IS NULL OR id = :id) ORDER BY id DESC LIMIT 1000
 """
 
@@ -117,8 +117,28 @@ def decide(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: s
     return find(tx.conn, agent, name)
 
 
+VOTED: Final = (
+    "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
+)
+
+
+class Voted(NamedTuple):
+    """A proposal for ``agent`` that a ``vote`` said yes to, and that is still to be written."""
+
+    agent: AgentKey
+    id: str
+    vote: str
+
+
+def voted(conn: apsw.Connection) -> tuple[Voted, ...]:
+    """Those that a vote took."""
+    return tuple(rows.each(conn.execute(VOTED), VOTED, Voted, agent=AgentKey, id=_MADE["id"]))
+
+
 def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
     """``one``, if it can be decided so. Raises Refused (conflict)."""
+    if one.state == "open" and one.vote is not None and not approved:
+        raise Refused("conflict", f"{one.id} was taken by the vote {one.vote}", "memory is changed by its key")
     if one.state not in ("open", "approved" if approved else "rejected"):
         raise Refused("conflict", f"{one.id} is {one.state} already", "memory is changed by its key")
     return one
@@ -126,7 +146,7 @@ def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
 
 OPEN_EVERYWHERE: Final = """
 SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
-WHERE state = 'open' ORDER BY id
+WHERE state = 'open' AND voted IS NULL ORDER BY id
 """
 
 
