@@ -63,6 +63,9 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
         verbs.add_parser(verb).add_argument("name", help="of the file, whose text is read from stdin")
     verbs.add_parser("fetch-skills").add_argument("asked", help="github:owner/repo@ref/path")
     verbs.add_parser("memory-eval")
+    growth = verbs.add_parser("memory-growth")
+    growth.add_argument("runs", type=int, help="how many")
+    growth.add_argument("seed", type=int, help="of what is generated")
     verbs.add_parser("schemas")
     verbs.add_parser("backends")
     for verb in ("schema", "reference"):
@@ -160,6 +163,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.memory_eval import memory_eval
 
             document = memory_eval(sys.stdin.buffer.read())
+        case "memory-growth":
+            from kernel.inspect.memory_growth import memory_growth
+
+            document = memory_growth(args.runs, args.seed)
         case "backends":
             from kernel.inspect.backends import backends
 

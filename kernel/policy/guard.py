@@ -169,7 +169,7 @@ def read_answer(decoder: msgspec.json.Decoder[_Read], answer: str) -> _Read | No
 
 
 def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, Iterable[str]]) -> Iterator[Extracted]:
-    seen = {agent: [shape_of(text) for text in texts] for agent, texts in known.items()}
+    seen: dict[AgentKey, list[frozenset[str]]] = {}
     for item in items:
         agent = evidence.agents.get(item.for_.removeprefix("@").lower())
         key, value = " ".join(item.key.split()), " ".join(item.value.split())
@@ -177,7 +177,9 @@ def _sound(items: Sequence[_Item], evidence: Evidence, known: Mapping[AgentKey, 
         if agent is None or not ids or not evidence.classes.keys() >= set(ids) or junk(key, value) is not None:
             continue
         shape = shape_of(value)
-        if nearly_same(shape, seen.setdefault(agent, [])):
+        if agent not in seen:  # not before: mostly there is nothing to compare
+            seen[agent] = [shape_of(text) for text in known.get(agent, ())]
+        if nearly_same(shape, seen[agent]):
             continue
         seen[agent].append(shape)
         trust = least(("agent", *(evidence.classes[one] for one in ids)))

@@ -22,7 +22,7 @@ from kernel.store.attempts import Identity
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
 from kernel.store.transitions.guarding import Question, ask_for_call, give_up, settle
-from kernel.store.tray import GuardJob, Voted
+from kernel.store.tray import GuardJob
 from kernel.store.writer import Writer
 from protocol.agent_memory import Entry, Source
 from protocol.api.tray import TrayReport, TrayRow
@@ -83,7 +83,10 @@ class Guard:
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
             for one in self._reader.now(tray.voted):
-                await self._take(one)
+                try:
+                    await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
+                except (Refused, BadDefinition) as why:  # it is tried again at the next look
+                    logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
         except Refused as refused:
             logger.warning("guard.refused %s", refused.text)
             return LATER_SECONDS
@@ -98,17 +101,10 @@ class Guard:
                 memory = await trio.to_thread.run_sync(self._memory, key)
                 texts = (one.entry.value for one in memory.kept)
                 known[key] = (*texts, *await self._reader.read(tray.proposed, key))
-            found = extracted(job.text, evidence, known)
+            found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # much may be known
         await self._writer.commit(settle, job, found)
         if (over := self._over.get(job.id)) is not None:
             over.set()
-
-    async def _take(self, one: Voted) -> None:
-        """Write what a vote took. Where the memory cannot be written now, it is tried again at the next look."""
-        try:
-            await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
-        except (Refused, BadDefinition) as why:
-            logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
 
     def settings(self, space: str) -> GuardSettings:
         """The guard's settings in ``space``. Reads a file: ask in a thread."""

@@ -39,33 +39,22 @@ async def judged(
     settings = await trio.to_thread.run_sync(memory.guard.settings, identity.space)
     if settings.model is None or not settings.llm_curation:
         return None
-    question = Question(
-        purpose="write",
-        text=write_question(entry, await _near(caller, entry, known, memory)),
-        call=f"{identity.instruction}/{call}",
-    )
+    here, text = place_of(identity.space), f"{entry.key} {entry.value[:QUERY_CHARACTERS]}"
+
+    def shown(one: Entry) -> bool:
+        return one.space_only in (None, here) and may_judge(one, entry)
+
+    try:
+        found = await memory.history.find(identity.agent, known, text, NEAR, counts=shown)
+        near = [known.kept[one.place].entry for one in found.ranked]
+    except Refused:
+        near = []  # the index is of no use just now
+    question = Question(purpose="write", text=write_question(entry, near), call=f"{identity.instruction}/{call}")
     job = await memory.guard.ask(identity, settings, question)
     change = None if job is None else verdict(job.text, entry)
     if job is not None and change is not None:
         await store.writer.commit(audit.record_verdict, job.id, change, entry, author=caller.author)
     return change
-
-
-async def _near(caller: Caller, entry: Entry, known: Memory, memory: MemoryAccess) -> list[Entry]:
-    """The entries of ``known`` that are most like ``entry`` and may be shown beside it."""
-    here = place_of(caller.identity.space)
-    text = f"{entry.key} {entry.value[:QUERY_CHARACTERS]}"
-    try:
-        found = await memory.history.find(
-            caller.identity.agent,
-            known,
-            text,
-            NEAR,
-            counts=lambda one: one.space_only in (None, here) and may_judge(one, entry),
-        )
-    except Refused:
-        return []  # the index is of no use just now
-    return [known.kept[one.place].entry for one in found.ranked]
 
 
 async def summary_of(caller: Caller, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
