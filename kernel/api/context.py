@@ -247,7 +247,7 @@ class GuardModel(Protocol):
     """The guard's model, as far as a call may wait for what it says."""
 
     def settings(self, space: str) -> GuardSettings:
-        """Those that count in ``space``. Reads a file: in a thread."""
+        """Those that count in ``space``."""
         ...
 
     async def ask(self, identity: Identity, settings: GuardSettings, question: Question) -> GuardJob | None:

@@ -12,12 +12,13 @@ from typing import Final
 
 import trio
 
-from kernel.agents.personal_context import PersonalContexts
+from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.guard import Extracted, extracted
 from kernel.rule.draft import Author
 from kernel.services.timers import reconcile
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, tray
+from kernel.store.agents import AgentRecord
 from kernel.store.attempts import Identity
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
@@ -98,7 +99,7 @@ class Guard:
             evidence = tray.evidence_of(job)
             known: dict[AgentKey, tuple[str, ...]] = {}
             for key in evidence.agents.values():
-                memory = await trio.to_thread.run_sync(self._memory, key)
+                memory = await trio.to_thread.run_sync(self._memory, key, self._reader.now(agents.row, key))
                 texts = (one.entry.value for one in memory.kept)
                 known[key] = (*texts, *await self._reader.read(tray.proposed, key))
             found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # much may be known
@@ -107,7 +108,7 @@ class Guard:
             over.set()
 
     def settings(self, space: str) -> GuardSettings:
-        """The guard's settings in ``space``. Reads a file: ask in a thread."""
+        """The guard's settings in ``space``."""
         return self._settings(space)
 
     def asking(self) -> Set[str]:
@@ -150,9 +151,9 @@ class Guard:
         finally:
             self._over.pop(number, None)
 
-    def _memory(self, key: AgentKey) -> Memory:
+    def _memory(self, key: AgentKey, record: AgentRecord | None) -> Memory:
         try:
-            return self._contexts.memory(self._contexts.place(key, self._reader.now(agents.row, key)))
+            return self._contexts.memory(self._contexts.place(key, record))
         except (Refused, BadDefinition):
             return Memory((), ())
 
@@ -170,12 +171,12 @@ class Guard:
         async with self._lock:
             one = tray.check_open(await self._reader.read(tray.find, key, name), approved=approved)
             if approved and one.state == "open":
-                await trio.to_thread.run_sync(self._keep, key, one)
+                place = self._contexts.place(key, self._reader.now(agents.row, key))
+                await trio.to_thread.run_sync(self._keep, place, one)
             return await self._writer.commit(tray.decide, key, name, approved=approved, by=by)
 
-    def _keep(self, key: AgentKey, one: TrayRow) -> None:
+    def _keep(self, place: ContextPlace, one: TrayRow) -> None:
         source = Source(messages=one.messages, class_=one.trust, by=BY)
-        place = self._contexts.place(key, self._reader.now(agents.row, key))
 
         def change(memory: Memory) -> list[tuple[None, Entry]]:
             name, number = one.key, 1

@@ -39,12 +39,12 @@ JOBS: Final = """
 SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
   j.state <> 'open' AS settled
 FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
-WHERE j.state = 'open' ORDER BY j.id LIMIT 100
+WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100
 """
 
 
 def open_jobs(conn: apsw.Connection) -> tuple[GuardJob, ...]:
-    """The questions that nothing was made of yet."""
+    """The questions that nothing was made of yet; first those that a call waits for."""
     return tuple(rows.each(conn.execute(JOBS), JOBS, GuardJob, settled=bool))
 
 

@@ -3,8 +3,6 @@
 Neither holds a commit meanwhile, and without an answer each goes on as if there were no model.
 """
 
-import trio
-
 from kernel.agents.memory_search import QUERY_CHARACTERS
 from kernel.api.context import MemoryAccess, StoreAccess
 from kernel.api.mcp.tool import Caller
@@ -36,7 +34,7 @@ async def judged(
     It is shown what of ``known`` the agent itself may see here, and trusts no less. The same ``call`` has one answer.
     """
     identity = caller.identity
-    settings = await trio.to_thread.run_sync(memory.guard.settings, identity.space)
+    settings = memory.guard.settings(identity.space)
     if settings.model is None or not settings.llm_curation:
         return None
     here, text = place_of(identity.space), f"{entry.key} {entry.value[:QUERY_CHARACTERS]}"
@@ -59,7 +57,7 @@ async def judged(
 
 async def summary_of(caller: Caller, query: str, given: tuple[Given, ...], memory: MemoryAccess) -> Summary | None:
     """The words of the guard's model for the first of ``given``, as many as it can be shown. None: there are none."""
-    settings = await trio.to_thread.run_sync(memory.guard.settings, caller.identity.space)
+    settings = memory.guard.settings(caller.identity.space)
     shown = given[: summable(given)]
     if settings.model is None or not shown:
         return None

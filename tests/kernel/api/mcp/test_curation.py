@@ -205,6 +205,29 @@ async def test_people_and_agents_without_a_guard_are_asked_nothing(kernel: Serve
     assert await questions(kernel) == []
 
 
+async def test_in_personal_spaces_the_guard_of_the_project_judges(kernel: ServedKernel, tmp_path: Path) -> None:
+    """One for all of them, with one budget."""
+    (tmp_path / "project/moniro.yaml").write_text(GUARD)
+    await kernel.ask("DELETE", "/workflows/review")
+    await kernel.attempt("alice", token="own-token")
+    told, _ = await answered(kernel, "memory_write", WRITE, FORGET, "own-token")
+    assert told["entry"] is None
+    (row,) = await audited(kernel)
+    assert (row["kind"], row["space"]) == ("refused", "dm:alice")
+
+
+async def test_what_is_purged_is_in_no_question_and_no_audit(kernel: ServedKernel) -> None:
+    """The guard was shown it, and its key is long enough to say something."""
+    write = {"key": "what the tests CANARY-PURGED do", "value": "the tests CANARY-PURGED run in Lyon"}
+    await answered(kernel, "memory_write", write, MOVE)
+    await kernel.end("i1", text="done")
+    assert (await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "user"})).status == 200
+    (row,) = await audited(kernel)
+    (asked,) = await questions(kernel)
+    said = await kernel.ask("GET", f"/messages/{asked['message_ids'][0]}")
+    assert "CANARY-PURGED" not in json.dumps([row, asked, said.json])
+
+
 async def asks(kernel: ServedKernel, tmp_path: Path, answer: Any) -> tuple[Any, str]:
     """What bob is told of alice's memory, and what the model was asked."""
     folder = tmp_path / "project/.agents/alice/memory"
