@@ -77,6 +77,7 @@ from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches
+from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
@@ -296,7 +297,13 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         homes=CliHomes(state_dir / SESSIONS),
         logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
         in_flight=InFlight(state_dir / IN_FLIGHT),
-        guard=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(guards.WAKING)),
+        guard=Guard(
+            contexts=contexts,
+            reader=reader,
+            writer=writer,
+            wake=feed.new_wake(guards.WAKING),
+            settings=partial(settings_of, catalog=catalog, reader=reader),
+        ),
         launcher=choose_launcher(
             environ.get(VARIABLE),
             platform=sys.platform,
@@ -400,6 +407,7 @@ def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
         else Limits(limits.workers, each_provider=per_provider),
         pressed=partial(MemoryPressure(clock=time.monotonic).pressed, limits.memory_reserve),
         now_ms=base.clock.now_ms,
+        asking=base.guard.asking,
     )
 
 
@@ -448,6 +456,7 @@ def _memory(base: Foundation, found_again: Recall) -> MemoryAccess:
         prompts=base.memories,
         souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),
         trays=base.guard,
+        guard=base.guard,
     )
 
 

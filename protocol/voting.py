@@ -56,7 +56,7 @@ class Resolution(msgspec.Struct, frozen=True, kw_only=True):
 
 class Binds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The subject of a binding proposal: of an election the documents that its winner owns, of an approval a
-    suggestion for one."""
+    suggestion for one, or what an agent may want to remember."""
 
     documents: Annotated[
         tuple[Annotated[str, msgspec.Meta(min_length=1, max_length=200)], ...],
@@ -65,6 +65,9 @@ class Binds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     suggestion: Annotated[str, msgspec.Meta(max_length=20, description="Of an approval: s1, accepted by yes.")] | (
         None
     ) = None
+    tray: Annotated[str, msgspec.Meta(max_length=20, description="Of an approval: t1, remembered by yes.")] | None = (
+        None
+    )
 
 
 class Vote(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +142,7 @@ class ProposalTerms(Ask, frozen=True, kw_only=True):
         bool,
         msgspec.Meta(
             description="An election: the winner owns the documents. An assignment: of tasks. An approval: "
-            "it decides over your workflow, if that names it, or over the suggestion in binds. Nothing else can be."
+            "it decides over your workflow, if that names it, or over what binds names. Nothing else can be."
         ),
     ] = False
     binds: Annotated[Binds, msgspec.Meta(description="What a binding proposal decides about.")] | None = None

@@ -27,9 +27,11 @@ from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey, SingleFlight
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
+from kernel.store.transitions.guarding import Question
 from kernel.store.transitions.landings import MergePlan
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.runs import StartedRun
+from kernel.store.tray import GuardJob
 from kernel.store.turn_index import END, TurnFilter
 from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
@@ -46,6 +48,7 @@ from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.api.souls import SoulProposal, SoulReport
 from protocol.api.tray import TrayReport, TrayRow
+from protocol.guard import GuardSettings
 from protocol.memory_files import Memory
 from protocol.names import AgentKey
 
@@ -240,6 +243,18 @@ class TrayKeeper(Protocol):
         ...
 
 
+class GuardModel(Protocol):
+    """The guard's model, as far as a call may wait for what it says."""
+
+    def settings(self, space: str) -> GuardSettings:
+        """Those that count in ``space``."""
+        ...
+
+    async def ask(self, identity: Identity, settings: GuardSettings, question: Question) -> GuardJob | None:
+        """Ask while a call of ``identity`` waits; None: there is no answer. Raises Refused (stale_attempt)."""
+        ...
+
+
 class ProjectFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The project's files: definitions, the trust in them, its repository, and the environment they are read with."""
 
@@ -355,6 +370,7 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
     """What has to forget with the log and the files."""
     souls: SoulBook
     trays: TrayKeeper
+    guard: GuardModel
     prompts: Memories
 
 

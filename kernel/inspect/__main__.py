@@ -68,6 +68,9 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     look.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     look.add_argument("--runs", action="store_true", help="a kernel of the project is up: its database is left alone")
     verbs.add_parser("memory-eval")
+    growth = verbs.add_parser("memory-growth")
+    growth.add_argument("runs", type=int, help="how many")
+    growth.add_argument("seed", type=int, help="of what is generated")
     verbs.add_parser("schemas")
     verbs.add_parser("backends")
     for verb in ("schema", "reference"):
@@ -169,6 +172,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.memory_eval import memory_eval
 
             document = memory_eval(sys.stdin.buffer.read())
+        case "memory-growth":
+            from kernel.inspect.memory_growth import memory_growth
+
+            document = memory_growth(args.runs, args.seed)
         case "backends":
             from kernel.inspect.backends import backends
 

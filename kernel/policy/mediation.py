@@ -69,8 +69,13 @@ def given(entry: Entry, words: Sequence[str]) -> Given:
     return Given(
         key=entry.key,
         visibility=entry.visibility,
-        text="\n".join(f"> {line}" for line in text.splitlines() or [""]),
+        text=quoted(text),
         cut=len(entry.value) > limit,
         source=entry.source,
         trust=entry.trust,
     )
+
+
+def quoted(text: str) -> str:
+    """``text`` with each of its lines behind ``>``."""
+    return "\n".join(f"> {line}" for line in text.splitlines() or [""])

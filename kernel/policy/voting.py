@@ -305,7 +305,7 @@ def _verdict_ms(terms: VerdictTerms) -> int:
 BINDING: Final[Mapping[BallotType, str]] = MappingProxyType(
     {
         "approval": "an approval that the workflow's file names is the verdict of its run (verdict: ID), and "
-        "one that binds a suggestion accepts it",
+        "one that binds a suggestion, or what is in a tray, accepts it",
         "election": "an election makes the winner the owner of documents",
         "assignment": "an assignment of tasks, by id or key, that nobody is at gives them to who chose them",
     }
@@ -322,10 +322,10 @@ def binds_nothing(asked: ProposalTerms, verdict: str | None, assignable: frozens
     binds = asked.binds or Binds()
     if not asked.binding:
         return None if asked.binds is None else ("binds is only for what is binding", "add binding: true")
-    if asked.type == "election" and binds.suggestion is None:
+    if asked.type == "election" and binds.suggestion is None and binds.tray is None:
         return None  # the winner owns documents
-    if asked.type == "approval" and binds.suggestion is not None and not binds.documents:
-        return None  # yes accepts the suggestion
+    if asked.type == "approval" and (binds.suggestion is None) != (binds.tray is None) and not binds.documents:
+        return None  # yes accepts the suggestion, or what is in a tray
     tasks = {one.id for one in asked.options} if asked.type == "assignment" and asked.binds is None else set[str]()
     if tasks and tasks <= assignable:
         return None

@@ -104,9 +104,10 @@ class WakeupDue(_Payload, frozen=True, kw_only=True):
 
 
 class GuardAsked(_Payload, frozen=True, kw_only=True):
-    """Of ``due``: a run has ended, and its guard ``agent`` is asked what of it is worth remembering."""
+    """Of ``due``: a question to the guard ``agent``: of a run that has ended; or ``waited_for`` by an agent's call."""
 
     agent: AgentKey
+    waited_for: bool = False
 
 
 class ApprovalAsked(_Payload, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ and polls nothing: an idle kernel sleeps until the next ``not_before``.
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from functools import partial
 from typing import Final
 
@@ -58,14 +58,18 @@ class Dispatcher:
         limits: Limits,
         pressed: Callable[[], bool],
         now_ms: Callable[[], int],
+        asking: Callable[[], Set[str]] = frozenset,
     ) -> None:
-        """``pressed`` tells that memory is so short that no worker should be added."""
+        """``pressed`` tells that memory is so short that no worker should be added; ``asking`` are agents whose call
+        waits for a guard.
+        """
         self._reader = reader
         self._wake = wake
         self._attempts = attempts
         self._limits = limits
         self._pressed = pressed
         self._now_ms = now_ms
+        self._asking = asking
         self._busy: dict[str, Place] = {}
         """Agents with an attempt under way, from its choice until its tree is gone."""
         self._less_busy = trio.Event()
@@ -177,10 +181,10 @@ class Dispatcher:
             return True  # whatever is wrong shows when the dispatcher looks
 
     def _counted(self) -> Mapping[str, str]:
-        """Return the busy that count against a limit: not those whose call waits for a person."""
+        """Return the busy that count against a limit: not those whose call waits for a person, or for the guard."""
         if len(self._busy) < self._limits.workers and not self._limits.by_provider:
             return {agent: place.provider for agent, place in self._busy.items()}
-        kept = self._reader.now(instructions.waiting)
+        kept = self._reader.now(instructions.waiting) | self._asking()
         return {agent: place.provider for agent, place in self._busy.items() if agent not in kept}
 
     async def drain(self, grace_seconds: float) -> None:

@@ -1,59 +1,93 @@
-"""The guard: takes up what its model said of a run, and has people, or its owner, decide about an agent's tray.
+"""The guard: asks its model, takes up what it said, and has people, the owner or a vote decide about an agent's tray.
 
-Whatever becomes of a question is one look at its instruction: done, it may fill trays; anything else is the end of it.
+Whatever becomes of a question is one look at its instruction: done, it may fill trays, or a call that waits has its
+answer; anything else is the end of it. While a call waits its agent's worker does not count against the limit, so that
+a fleet in which everybody waits for the guard has a place for that.
 """
 
 import logging
+from collections import Counter
+from collections.abc import Callable, Set
 from typing import Final
 
 import trio
 
-from kernel.agents.personal_context import PersonalContexts
+from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.guard import Extracted, extracted
+from kernel.rule.draft import Author
 from kernel.services.timers import reconcile
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, tray
+from kernel.store.agents import AgentRecord
+from kernel.store.attempts import Identity
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
-from kernel.store.transitions.guarding import settle
+from kernel.store.transitions.guarding import Question, ask_for_call, give_up, settle
 from kernel.store.tray import GuardJob
 from kernel.store.writer import Writer
 from protocol.agent_memory import Entry, Source
 from protocol.api.tray import TrayReport, TrayRow
 from protocol.errors import Refused
+from protocol.guard import GuardSettings
 from protocol.instruction import ENDED
 from protocol.memory_files import Memory
-from protocol.names import AgentKey
+from protocol.names import AgentKey, place_of
 
 logger = logging.getLogger(__name__)
 
-WAKING: Final = frozenset({"instruction.ended", "instruction.queued"})
+WAKING: Final = frozenset({"instruction.ended", "instruction.queued", "memory.proposed"})
 FOREVER_SECONDS: Final = float("inf")
 LATER_SECONDS: Final = 5.0
 """Before it looks again, where the store takes nothing."""
 BY: Final = "guard"
+ANSWER_SECONDS: Final = 20.0
+"""So long a call waits for the model."""
+REST_SECONDS: Final = 60.0
+"""So long nobody waits for a guard that did not answer: no key, no money, no provider."""
 
 
 class Guard:
     """Settles questions to models, and what came of them."""
 
-    def __init__(self, *, contexts: PersonalContexts, reader: Reader, writer: Writer, wake: Wake) -> None:
+    def __init__(
+        self,
+        *,
+        contexts: PersonalContexts,
+        reader: Reader,
+        writer: Writer,
+        wake: Wake,
+        settings: Callable[[str], GuardSettings],
+        answer_seconds: float = ANSWER_SECONDS,
+    ) -> None:
+        """``settings``: those that count in a space."""
         self._contexts = contexts
         self._reader = reader
         self._writer = writer
         self._wake = wake
+        self._settings = settings
+        self._answer_seconds = answer_seconds
         self._lock = trio.Lock()
+        self._over: dict[int, trio.Event] = {}
+        """Questions that calls wait for, by job."""
+        self._asking: Counter[AgentKey] = Counter()
+        self._resting: dict[str, float] = {}
+        """By place, until when its guard is not waited for."""
 
     async def run(self) -> None:
         """Settle until cancelled."""
         await reconcile(self._wake, self.run_once)
 
     async def run_once(self) -> float:
-        """Settle every question that is over, or waits for what nobody will see to."""
+        """Settle every question that is over, or waits for what nobody will see to; write what votes took."""
         try:
             for job in self._reader.now(tray.open_jobs):
                 if job.state in ENDED or job.state == "waiting":
                     await self._settle(job)
+            for one in self._reader.now(tray.voted):
+                try:
+                    await self.decide(one.agent, one.id, approved=True, by=f"vote {one.vote}")
+                except (Refused, BadDefinition) as why:  # it is tried again at the next look
+                    logger.warning("guard.not_written %s of %s: %s", one.id, one.agent, why)
         except Refused as refused:
             logger.warning("guard.refused %s", refused.text)
             return LATER_SECONDS
@@ -61,19 +95,65 @@ class Guard:
 
     async def _settle(self, job: GuardJob) -> None:
         found: tuple[Extracted, ...] = ()
-        if job.state == "done":
+        if job.state == "done" and job.purpose == "extract":
             evidence = tray.evidence_of(job)
             known: dict[AgentKey, tuple[str, ...]] = {}
             for key in evidence.agents.values():
-                memory = await trio.to_thread.run_sync(self._memory, key)
+                memory = await trio.to_thread.run_sync(self._memory, key, self._reader.now(agents.row, key))
                 texts = (one.entry.value for one in memory.kept)
                 known[key] = (*texts, *await self._reader.read(tray.proposed, key))
-            found = extracted(job.text, evidence, known)
+            found = await trio.to_thread.run_sync(extracted, job.text, evidence, known)  # much may be known
         await self._writer.commit(settle, job, found)
+        if (over := self._over.get(job.id)) is not None:
+            over.set()
 
-    def _memory(self, key: AgentKey) -> Memory:
+    def settings(self, space: str) -> GuardSettings:
+        """The guard's settings in ``space``."""
+        return self._settings(space)
+
+    def asking(self) -> Set[str]:
+        """The agents that wait for a guard, and do nothing else."""
+        return self._asking.keys()
+
+    async def ask(self, identity: Identity, settings: GuardSettings, question: Question) -> GuardJob | None:
+        """Ask the guard's model while a call of ``identity`` waits. None: there is no answer in time, or ever.
+
+        Raises Refused (stale_attempt). Cancellation: the question goes on, and the same call finds it.
+        """
+        place = place_of(identity.space)
+        if settings.model is None or trio.current_time() < self._resting.get(place, 0.0):
+            return None
+        self._asking[identity.agent] += 1
         try:
-            return self._contexts.memory(self._contexts.place(key, self._reader.now(agents.row, key)))
+            author = Author(identity.instruction, identity.epoch)
+            number = await self._writer.commit(ask_for_call, settings, question, author=author)
+            job = None if number is None else await self._answered(number)
+        finally:
+            self._asking[identity.agent] -= 1
+            self._asking += Counter()  # drops those that are at none
+        if job is None or job.state != "done":
+            self._resting[place] = trio.current_time() + REST_SECONDS
+            return None
+        return job
+
+    async def _answered(self, number: int) -> GuardJob | None:
+        """Wait for the end of a question, and end it if that takes too long."""
+        over = self._over.setdefault(number, trio.Event())
+        try:
+            job = self._reader.now(tray.job_of, number)
+            if job is None or job.settled:
+                return job
+            with trio.move_on_after(self._answer_seconds):
+                await over.wait()
+                return self._reader.now(tray.job_of, number)
+            await self._writer.commit(give_up, number)
+            return self._reader.now(tray.job_of, number)
+        finally:
+            self._over.pop(number, None)
+
+    def _memory(self, key: AgentKey, record: AgentRecord | None) -> Memory:
+        try:
+            return self._contexts.memory(self._contexts.place(key, record))
         except (Refused, BadDefinition):
             return Memory((), ())
 
@@ -91,12 +171,12 @@ class Guard:
         async with self._lock:
             one = tray.check_open(await self._reader.read(tray.find, key, name), approved=approved)
             if approved and one.state == "open":
-                await trio.to_thread.run_sync(self._keep, key, one)
+                place = self._contexts.place(key, self._reader.now(agents.row, key))
+                await trio.to_thread.run_sync(self._keep, place, one)
             return await self._writer.commit(tray.decide, key, name, approved=approved, by=by)
 
-    def _keep(self, key: AgentKey, one: TrayRow) -> None:
+    def _keep(self, place: ContextPlace, one: TrayRow) -> None:
         source = Source(messages=one.messages, class_=one.trust, by=BY)
-        place = self._contexts.place(key, self._reader.now(agents.row, key))
 
         def change(memory: Memory) -> list[tuple[None, Entry]]:
             name, number = one.key, 1

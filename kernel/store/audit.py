@@ -1,22 +1,26 @@
 """The audit of memory that agents were given of each other: a row for each answer, in the commit that lets it out.
 
-It says which entries were given to whom, and how much of each: never what they say.
+It says which entries were given to whom, and how much of each: never what they say. What a guard's model kept out of a
+memory, or put elsewhere, is in it, too.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import apsw
 import msgspec
 
-from kernel.policy.mediation import Given
+from kernel.policy.curation import Verdict
+from kernel.policy.guard import NAME
+from kernel.policy.mediation import Given, given
 from kernel.rule.draft import Author
 from kernel.store import rows
 from kernel.store.attempts import Held, held
 from kernel.store.quotas import use
 from kernel.store.rows import Page
 from kernel.store.transaction import Transaction, rfc3339
-from protocol.api.audit import AuditGiven, AuditList, AuditRow
+from protocol.agent_memory import Entry
+from protocol.api.audit import AuditGiven, AuditKind, AuditList, AuditRow
 from protocol.errors import Refused
 from protocol.names import AgentKey, instruction_id, place_of
 from protocol.text import encode_json
@@ -33,14 +37,15 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 INSERT: Final = """
-INSERT INTO audit (kind, at_ms, owner, owner_name, receiver, receiver_name, space, instruction, query, given, withheld)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
+INSERT INTO audit (kind, at_ms, owner, owner_name, receiver, receiver_name, space, instruction, query, given, withheld,
+  note)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id
 """
 MEMBER: Final = "SELECT 1 FROM members WHERE space = ? AND agent = ?"
 
 
-def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author: Author) -> str:
-    """Write down that the author is given ``given``. Returns the id of the row.
+def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author: Author, note: str = "") -> str:
+    """Write down that the author is given ``given``, and in a ``note`` how. Returns the id of the row.
 
     Raises Refused: stale_attempt, quota_reached, and not_a_participant where whom it asked is not there any more.
     """
@@ -48,7 +53,9 @@ def record_ask(tx: Transaction, asked: Asked, given: Sequence[Given], *, author:
     if tx.conn.execute(MEMBER, (holder.space, asked.owner)).fetchone() is None:
         raise Refused("not_a_participant", f"{asked.name} is not a member of {place_of(holder.space)}")
     use(tx, holder, messages=1, text=asked.query)
-    return _insert(tx, "ask", holder, (asked.owner, asked.name), (holder.agent, holder.name), asked.query, given, 0)
+    return _insert(
+        tx, "ask", holder, (asked.owner, asked.name), (holder.agent, holder.name), asked.query, given, 0, note
+    )
 
 
 def record_share(
@@ -58,22 +65,38 @@ def record_share(
     return _insert(tx, "share", holder, (holder.agent, holder.name), receiver, "", given, withheld)
 
 
+TELL: Final = "UPDATE guard_jobs SET told = 1 WHERE id = ? AND told = 0 RETURNING id"
+
+
+def record_verdict(tx: Transaction, job: int, verdict: Verdict, entry: Entry, *, author: Author) -> None:
+    """Write down, once for each ``job``, what a guard's model made of ``entry``. Raises Refused (stale_attempt)."""
+    holder = held(tx.conn, author.instruction, author.epoch)
+    if tx.conn.execute(TELL, (job,)).fetchone() is None:
+        return
+    owner = (holder.agent, holder.name)
+    note = f"{entry.tier} to {verdict.tier}: {verdict.why}" if verdict.kept else verdict.why
+    withheld = 0 if verdict.kept else 1
+    kind: AuditKind = "moved" if verdict.kept else "refused"
+    _insert(tx, kind, holder, owner, (NAME, NAME), "", (given(entry, ()),), withheld, note)
+
+
 def _insert(
     tx: Transaction,
-    kind: Literal["ask", "share"],
+    kind: AuditKind,
     holder: Held,
     owner: tuple[str, str],
     receiver: tuple[str, str],
     query: str,
     given: Sequence[Given],
     withheld: int,
+    note: str = "",
 ) -> str:
     told = [
         AuditGiven(key=one.key, visibility=one.visibility, trust=one.trust, characters=len(one.text), cut=one.cut)
         for one in given
     ]
     row = (
-        kind, tx.now_ms, *owner, *receiver, holder.space, holder.number, query, encode_json(told), withheld,
+        kind, tx.now_ms, *owner, *receiver, holder.space, holder.number, query, encode_json(told), withheld, note,
     )  # fmt: skip
     number = int(tx.conn.execute(INSERT, row).get)
     return f"{LETTER}{number}"
@@ -90,7 +113,7 @@ _MADE: Final[dict[str, Callable[[Any], Any]]] = {
 
 NEWEST: Final = """
 SELECT id, kind, at_ms AS at, owner_name AS owner, receiver_name AS receiver, space, instruction, query, given,
-  withheld
+  withheld, note
 FROM audit
 WHERE (:agent IS NULL OR owner_name = :agent OR receiver_name = :agent) AND (:before IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit

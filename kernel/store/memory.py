@@ -31,6 +31,8 @@ class BegunWrite(msgspec.Struct, frozen=True):
     before: str
     again: bool = False
     """It was begun before: it may have been done."""
+    call: str = ""
+    """The key of the call, by which the same one is known."""
 
 
 def begin_write(
@@ -45,7 +47,7 @@ def begin_write(
     if call.result is not None:
         return msgspec.structs.replace(msgspec.json.decode(call.result, type=BegunWrite), again=True)
     use(tx, holder, text=text)
-    begun = BegunWrite(tx.now, tx.now_ms, before)
+    begun = BegunWrite(tx.now, tx.now_ms, before, call=call.key)
     record(tx, holder, call, encode_json(begun))
     return begun
 

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 import apsw
 import msgspec
 
-from kernel.policy.guard import Evidence
+from kernel.policy.guard import Evidence, Purpose
 from kernel.policy.open_items import Proposed
 from kernel.store import rows
 from kernel.store.transaction import Transaction, rfc3339
@@ -22,7 +22,7 @@ _evidence: Final = msgspec.json.Decoder(tuple[dict[str, SourceClass], dict[str, 
 
 
 class GuardJob(NamedTuple):
-    """A question whose instruction stands as ``state`` says."""
+    """A question whose instruction stands as ``state`` says; ``settled``: nothing more is made of it."""
 
     id: int
     instruction: int
@@ -31,18 +31,33 @@ class GuardJob(NamedTuple):
     evidence: bytes
     state: Status
     text: str
+    purpose: Purpose
+    settled: bool
 
 
 JOBS: Final = """
-SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
+  j.state <> 'open' AS settled
 FROM guard_jobs AS j INDEXED BY guard_jobs_open CROSS JOIN instructions AS i ON i.id = j.instruction
-WHERE j.state = 'open' ORDER BY j.id LIMIT 100
+WHERE j.state = 'open' ORDER BY j.purpose = 'extract', j.id LIMIT 100
 """
 
 
 def open_jobs(conn: apsw.Connection) -> tuple[GuardJob, ...]:
-    """The questions that nothing was made of yet."""
-    return tuple(rows.each(conn.execute(JOBS), JOBS, GuardJob))
+    """The questions that nothing was made of yet; first those that a call waits for."""
+    return tuple(rows.each(conn.execute(JOBS), JOBS, GuardJob, settled=bool))
+
+
+JOB: Final = """
+SELECT j.id, j.instruction, i.epoch, j.space, j.evidence, i.state, i.result_text AS text, j.purpose,
+  j.state <> 'open' AS settled
+FROM guard_jobs AS j CROSS JOIN instructions AS i ON i.id = j.instruction WHERE j.id = ?
+"""
+
+
+def job_of(conn: apsw.Connection, number: int) -> GuardJob | None:
+    """One question; None where its space was cleared."""
+    return rows.one(conn.execute(JOB, (number,)), JOB, GuardJob, settled=bool)
 
 
 def evidence_of(job: GuardJob) -> Evidence:
@@ -68,7 +83,7 @@ _MADE: Final[dict[str, Callable[[Any], Any]]] = {
     "at": rfc3339,
 }
 LIST: Final = """
-SELECT id, kind, key, value, messages, trust, space, run, at_ms AS at, state, decided_by FROM tray
+SELECT id, kind, key, value, messages, trust, space, run, at_ms AS at, state, decided_by, voted AS vote FROM tray
 WHERE agent = :agent AND (:id IS NULL OR id = :id) ORDER BY id DESC LIMIT 1000
 """
 
@@ -102,8 +117,28 @@ def decide(tx: Transaction, agent: AgentKey, name: str, *, approved: bool, by: s
     return find(tx.conn, agent, name)
 
 
+VOTED: Final = (
+    "SELECT agent, id, voted AS vote FROM tray INDEXED BY tray_open WHERE state = 'open' AND voted IS NOT NULL"
+)
+
+
+class Voted(NamedTuple):
+    """A proposal for ``agent`` that a ``vote`` said yes to, and that is still to be written."""
+
+    agent: AgentKey
+    id: str
+    vote: str
+
+
+def voted(conn: apsw.Connection) -> tuple[Voted, ...]:
+    """Those that a vote took."""
+    return tuple(rows.each(conn.execute(VOTED), VOTED, Voted, agent=AgentKey, id=_MADE["id"]))
+
+
 def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
     """``one``, if it can be decided so. Raises Refused (conflict)."""
+    if one.state == "open" and one.vote is not None and not approved:
+        raise Refused("conflict", f"{one.id} was taken by the vote {one.vote}", "memory is changed by its key")
     if one.state not in ("open", "approved" if approved else "rejected"):
         raise Refused("conflict", f"{one.id} is {one.state} already", "memory is changed by its key")
     return one
@@ -111,7 +146,7 @@ def check_open(one: TrayRow, *, approved: bool) -> TrayRow:
 
 OPEN_EVERYWHERE: Final = """
 SELECT id, agent AS name, space, run, at_ms AS since, key, value FROM tray INDEXED BY tray_open
-WHERE state = 'open' ORDER BY id
+WHERE state = 'open' AND voted IS NULL ORDER BY id
 """
 
 

@@ -5,6 +5,9 @@ from typing import Literal
 from protocol.agent_memory import SourceClass, Visibility
 from protocol.api.document import Body, Page
 
+AuditKind = Literal["ask", "share", "refused", "moved"]
+"""Asked for; shared; kept out of a memory by the guard's model; put into another tier by it."""
+
 
 class AuditGiven(Body, frozen=True, kw_only=True):
     """One entry that was given: which, how far it can be trusted, and how much of it. Never what it says."""
@@ -17,10 +20,11 @@ class AuditGiven(Body, frozen=True, kw_only=True):
 
 
 class AuditRow(Body, frozen=True, kw_only=True):
-    """Something of the memory of ``owner`` that was asked for by ``receiver``, or shared with it. ``id`` is u3."""
+    """Something of the memory of ``owner`` that was asked for by ``receiver``, or shared with it; or that the receiver,
+    the guard, kept out of it or put elsewhere. ``id`` is u3."""
 
     id: str
-    kind: Literal["ask", "share"]
+    kind: AuditKind
     at: str
     owner: str
     receiver: str
@@ -29,7 +33,9 @@ class AuditRow(Body, frozen=True, kw_only=True):
     query: str
     given: tuple[AuditGiven, ...]
     withheld: int
-    """Keys that were to be shared, and may not be."""
+    """Keys that were to be shared or kept, and may not be."""
+    note: str = ""
+    """What the guard's model did with it, in words of ours."""
 
 
 class AuditList(Page, frozen=True, kw_only=True):

@@ -16,6 +16,8 @@ class TrayRow(AgentProposal, frozen=True, kw_only=True):
     key: str
     messages: tuple[str, ...]
     trust: SourceClass
+    vote: str | None = None
+    """The vote that took it."""
 
 
 class TrayReport(Document, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
-from kernel.services.guard import WAKING, Guard
+from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.souls import Souls
@@ -49,6 +50,7 @@ from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Standing, TakeMode, Tip
+from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from kernel.workflows.setup import CheckOutcome
@@ -248,7 +250,11 @@ def write_project(root: Path) -> None:
 
 @asynccontextmanager
 async def serve_kernel(
-    root: Path, environ: Mapping[str, str] | None = None, *, on_disk: bool = False
+    root: Path,
+    environ: Mapping[str, str] | None = None,
+    *,
+    on_disk: bool = False,
+    answer_seconds: float = ANSWER_SECONDS,
 ) -> AsyncGenerator[ServedKernel, None]:
     """A served kernel for the length of the block; leaving it stops it as a kernel stops.
 
@@ -281,6 +287,14 @@ async def serve_kernel(
     launcher = ExecLauncher(run_dir=root / "run", environ={})
     project = root / "project"
     recall = Recall(path=str(root / "recall-index.db"), reader=reader, wake=Wake(), now_ms=lambda: 1_700_000_000_000)
+    guard = Guard(
+        contexts=contexts,
+        reader=reader,
+        writer=writer,
+        wake=feed.new_wake(WAKING),
+        settings=partial(settings_of, catalog=catalog, reader=reader),
+        answer_seconds=answer_seconds,
+    )
     services = Services(
         store=StoreAccess(
             writer=writer,
@@ -335,7 +349,8 @@ async def serve_kernel(
         memory=MemoryAccess(
             history=recall,
             derived=(recall,),
-            trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
+            trays=guard,
+            guard=guard,
             souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),
             prompts=Memories(contexts, lambda: 0),
         ),

@@ -29,7 +29,8 @@ def audit_lines(body: bytes, screen: Screen) -> list[str]:
     for one in decode(body, AuditList).rows:
         keys = ", ".join(given.key or "(purged)" for given in one.given) or "nothing"
         withheld = f" ({one.withheld} withheld)" if one.withheld else ""
-        asked = one.query if one.kind == "ask" else "(shared by its owner)"
+        told = {"ask": one.query, "share": "(shared by its owner)", "moved": f"(moved: {one.note})"}
+        asked = told.get(one.kind, f"(not kept: {one.note})")
         rows.append([one.id, one.at, one.receiver, one.owner, one.space, one_line(asked), f"{keys}{withheld}"])
     return (
         table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)

@@ -1,4 +1,4 @@
-"""``awk memory``: how well agents find again what was said."""
+"""``awk memory``: how well agents find again what was said, and how much junk their memory takes up."""
 
 import argparse
 import json
@@ -14,10 +14,14 @@ from interface.client import quoted
 from interface.failure import Failure
 from interface.offline import run_inspect
 from protocol.memory_eval import DEPTHS, EvalFigures, EvalFile, EvalReport, Outcome, judged
+from protocol.memory_growth import GrowthReport
 
 VERBS: Final = Subcommands(
     "memory",
-    (Subcommand("eval", "measure whether what is found for questions is what answers them"),),
+    (
+        Subcommand("eval", "measure whether what is found for questions is what answers them"),
+        Subcommand("growth", "measure how much junk a memory takes up over generated runs, with and without the guard"),
+    ),
 )
 DEFAULT_FILE: Final = "memory-eval.json"
 
@@ -54,6 +58,33 @@ def run_eval(context: Context) -> int:
     if asked.agent is None:
         return context.answer(run_inspect(None, "memory-eval", given=text, seconds=600), eval_lines)
     return context.answer(msgspec.json.encode(_of_agent(context, asked.agent, asked)), eval_lines)
+
+
+def configure_growth(parser: argparse.ArgumentParser) -> None:
+    """[RUNS] [--seed N]."""
+    parser.add_argument("runs", metavar="RUNS", nargs="?", type=int, default=1000, help="from 10 to 10,000 (1,000)")
+    parser.add_argument("--seed", metavar="N", type=int, default=1, help="the same runs each time for the same N (1)")
+
+
+def run_growth(context: Context) -> int:
+    """Print size and precision of a memory, by each way into it."""
+    words = (str(context.args.runs), str(context.args.seed))
+    return context.answer(run_inspect(None, "memory-growth", *words, seconds=600), growth_lines)
+
+
+def growth_lines(body: bytes, screen: Screen) -> list[str]:
+    """A line for each measure."""
+    report = msgspec.json.decode(body, type=GrowthReport)
+    titles = ["ROUTE", "RUNS", "ITEMS", "ENTRIES", "CHARACTERS", "WORTH", "KEPT", "JUNK IN IT"]
+    rows = [
+        [
+            *(one.route, str(one.runs), str(one.items), str(one.entries), str(one.characters)),
+            *(f"{one.worth:.3f}", f"{one.kept:.3f}"),
+            ", ".join(f"{count} {kind}" for kind, count in one.kinds.items() if kind != "fact") or "none",
+        ]
+        for one in report.rows
+    ]
+    return [*table(titles, rows, screen, right=frozenset(titles[1:-1])), f"junk among all items: {report.junk:.3f}"]
 
 
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:

@@ -4,22 +4,22 @@ Nobody reads another's memory. What is asked for is searched among the entries t
 the commit that lets it out.
 """
 
-from functools import partial
 from typing import Annotated, Final
 
 import msgspec
 import trio
 
-from kernel.agents.personal_context import ContextPlace
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.api.mcp.curation import summary_of
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy import mediation
+from kernel.policy.curation import Summary
 from kernel.policy.mediation import Given
 from kernel.rule.assignment import check_recipient, no_channel
 from kernel.rule.effects import Refuse
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents, audit, run_outcomes
-from kernel.store.agents import Member
+from kernel.store.agents import AgentRecord, Member
 from kernel.store.audit import Asked
 from kernel.store.transitions.sharing import MemoryShared, share
 from protocol.errors import Refused
@@ -41,11 +41,15 @@ class MemoryAskArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 class MemoryAskResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The entries of ``agent`` that answer the question and may be given, each with its source and its trust."""
+    """The entries of ``agent`` that answer the question and may be given, each with its source and its trust.
+
+    Where there is a guard with a model its ``summary`` stands for those that it names.
+    """
 
     agent: str
     given: tuple[Given, ...]
     note: str
+    summary: Summary | None = None
 
 
 class ShareWithArguments(ToolArguments, frozen=True, kw_only=True):
@@ -59,15 +63,24 @@ class ShareWithArguments(ToolArguments, frozen=True, kw_only=True):
 
 
 async def memory_ask(
-    caller: Caller, asked: MemoryAskArguments, store: StoreAccess, files: ProjectFiles
+    caller: Caller, asked: MemoryAskArguments, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
 ) -> MemoryAskResult:
-    """Search a colleague's memory for what it lets others know."""
+    """Search a colleague's memory for what it lets others know, and have the guard's model sum that up."""
     colleague = _colleague(caller, asked.agent, store)
-    found = partial(_answer, files, store, colleague.key, asked.query, place_of(caller.identity.space))
+    place, now_ms = place_of(caller.identity.space), store.now_ms()
+    record = store.reader.now(agents.row, colleague.key)
+
+    def found() -> tuple[Given, ...]:
+        known = (one.entry for one in _memory(files, colleague.key, record).kept)
+        return mediation.answer(known, asked.query, place, now_ms)
+
     given = await trio.to_thread.run_sync(found)
+    summary = await summary_of(caller, asked.query, given, memory) if given else None
     words = Asked(owner=colleague.key, name=colleague.name, query=asked.query)
-    await store.writer.commit(audit.record_ask, words, given, author=caller.author)
-    return MemoryAskResult(agent=colleague.name, given=given, note=SOMETHING if given else NOTHING)
+    note = "" if summary is None else f"{len(summary.keys)} in a summary of {len(summary.text)} characters"
+    await store.writer.commit(audit.record_ask, words, given, author=caller.author, note=note)
+    rest = given if summary is None else given[len(summary.keys) :]
+    return MemoryAskResult(agent=colleague.name, given=rest, note=SOMETHING if given else NOTHING, summary=summary)
 
 
 async def share_with(
@@ -76,7 +89,8 @@ async def share_with(
     """Give entries of the caller's own memory to a colleague, who finds them in the inbox."""
     identity = caller.identity
     colleague = _colleague(caller, asked.agent, store)
-    memory = await trio.to_thread.run_sync(_memory, files, store, identity.agent)
+    record = store.reader.now(agents.row, identity.agent)
+    memory = await trio.to_thread.run_sync(_memory, files, identity.agent, record)
     here = place_of(identity.space)
 
     shared, withheld = mediation.share(
@@ -114,18 +128,9 @@ def _refused(why: Refuse) -> Refused:
     return Refused(why.code, why.text, why.hint)
 
 
-def _answer(files: ProjectFiles, store: StoreAccess, key: AgentKey, query: str, place: str) -> tuple[Given, ...]:
-    known = (one.entry for one in _memory(files, store, key).kept)
-    return mediation.answer(known, query, place, store.now_ms())
-
-
-def _memory(files: ProjectFiles, store: StoreAccess, key: AgentKey) -> Memory:
-    """The memory of ``key``. One that cannot be read is to its colleagues as one that is empty."""
+def _memory(files: ProjectFiles, key: AgentKey, record: AgentRecord | None) -> Memory:
+    """The memory of ``key``. One that cannot be read is to its colleagues as one that is empty. Blocks: in a thread."""
     try:
-        return files.contexts.memory(_place(files, store, key))
+        return files.contexts.memory(files.contexts.place(key, record))
     except (Refused, BadDefinition):
         return Memory((), ())
-
-
-def _place(files: ProjectFiles, store: StoreAccess, key: AgentKey) -> ContextPlace:
-    return files.contexts.place(key, store.reader.now(agents.row, key))

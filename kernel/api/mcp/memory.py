@@ -11,7 +11,8 @@ import msgspec
 import trio
 
 from kernel.agents.personal_context import ContextPlace
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.api.mcp.curation import judged
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.provenance import source_of
 from kernel.store import agents
@@ -82,10 +83,11 @@ class MemoryWriteArguments(MemoryPut, ToolArguments, frozen=True, kw_only=True):
 
 
 class MemoryWriteResult(msgspec.Struct, frozen=True, kw_only=True):
-    """It is kept, as ``entry`` says; ``written`` is when."""
+    """It is kept, as ``entry`` says; null: it is not, and ``note`` says why. ``written`` is when."""
 
-    entry: MemoryRow
+    entry: MemoryRow | None
     written: str
+    note: str = ""
 
 
 class MemoryForgetArguments(ToolArguments, frozen=True, kw_only=True):
@@ -121,9 +123,9 @@ async def memory_read(
 
 
 async def memory_write(
-    caller: Caller, asked: MemoryWriteArguments, store: StoreAccess, files: ProjectFiles
+    caller: Caller, asked: MemoryWriteArguments, store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
 ) -> MemoryWriteResult:
-    """Keep something under a key, in place of what was there."""
+    """Keep something under a key, in place of what was there; where the guard judges what is written, as it says."""
     identity, place = caller.identity, _place(caller, store, files)
     claimed = None if asked.source is None else Source(asked.source.messages, asked.source.class_)
     given = await store.reader.read(
@@ -141,29 +143,37 @@ async def memory_write(
         caller, store, ("memory_write", asked), _digest(_known(before, asked.key, caller)), asked.value
     )
 
+    old = _known(before, asked.key, caller)
+    done = begun.again and _digest(old) != begun.before
+    entry = _wanted(asked, old, source, begun, identity.space)
+    change = None if done else await judged(caller, entry, begun.call, before, store, memory)
+    note = "" if change is None else change.told(entry.tier)
+    if change is not None and not change.kept:
+        return MemoryWriteResult(entry=None, written=begun.message_id, note=note)
+
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
         old = _known(memory, asked.key, caller)
         if begun.again and _digest(old) != begun.before:
             return []  # it was done; whatever stands there by now stays
-        was = Entry(asked.key, asked.value) if old is None else old.entry
-        only = was.space_only if asked.space_only is None else place_of(identity.space) if asked.space_only else None
-        new = Entry(
-            asked.key,
-            asked.value,
-            asked.tier or was.tier,
-            asked.visibility or was.visibility,
-            only,
-            source,
-            begun.message_id,
-        )
-        return [(old, new)]
+        new = _wanted(asked, old, source, begun, identity.space)
+        return [(old, new if change is None else msgspec.structs.replace(new, tier=change.tier))]
 
     await trio.to_thread.run_sync(files.contexts.change_memory, place, decide)
     after = await trio.to_thread.run_sync(files.contexts.memory, place)
     stored = after.find(asked.key)
     if stored is None:
         raise unknown(asked.key)
-    return MemoryWriteResult(entry=memory_rows([stored])[0], written=begun.message_id)
+    return MemoryWriteResult(entry=memory_rows([stored])[0], written=begun.message_id, note=note)
+
+
+def _wanted(
+    asked: MemoryWriteArguments, old: StoredEntry | None, source: Source, begun: BegunWrite, space: str
+) -> Entry:
+    """The entry that a write asks for, where ``old`` is there."""
+    was = Entry(asked.key, asked.value) if old is None else old.entry
+    only = was.space_only if asked.space_only is None else place_of(space) if asked.space_only else None
+    tier, visibility = asked.tier or was.tier, asked.visibility or was.visibility
+    return Entry(asked.key, asked.value, tier, visibility, only, source, begun.message_id)
 
 
 async def memory_forget(

@@ -102,6 +102,8 @@ def announced(opened: ProposalOpened) -> str:
         terms.append(f"the winner owns {what} the documents, and alone writes them")
     if binds.suggestion is not None:
         terms.append(f"yes accepts the suggestion {one_line(binds.suggestion)}, no rejects it")
+    if binds.tray is not None:
+        terms.append(f"yes has {one_line(binds.tray)} remembered, no rejects it")
     terms.append(f"open for {_duration(opened.timeout_ms)} at most")
     lines = [
         f"[PROPOSAL:{opened.name}] {one_line(opened.terms.title)}",

@@ -24,6 +24,7 @@ from kernel.rule.effects import (
     WriteRow,
 )
 from kernel.rule.view import View
+from protocol.instruction import Lane
 from protocol.message import SYSTEM
 from protocol.names import AgentKey, AgentName, is_personal, name_of, place_of, split_space, workflow_space
 from protocol.workflow import RunLimits
@@ -33,7 +34,7 @@ def decide_wakeup(fact: Fact, view: View) -> tuple[Effect, ...]:
     """Wake the agent here, or where it would rather be; a guard here, in its own space."""
     due = fact.draft.payload
     if isinstance(due, GuardAsked):
-        return _wake(due.agent, name_of(due.agent), fact.hops)
+        return _wake(due.agent, name_of(due.agent), fact.hops, "immediate" if due.waited_for else "background")
     if not isinstance(due, WakeupDue):
         return ()
     elsewhere = None if due.workspace is None else _running(due.agent, due.workspace, view)
@@ -72,8 +73,8 @@ def _in_workspace(fact: Fact, agent: AgentKey, view: View) -> tuple[Effect, ...]
     return _wake(agent, name, fact.hops)
 
 
-def _wake(agent: AgentKey, name: str, hops: int) -> tuple[Effect, ...]:
-    return (Assign(agent, AgentName(name), "background", hops), Deliver(agent, AgentName(name)))
+def _wake(agent: AgentKey, name: str, hops: int, lane: Lane = "background") -> tuple[Effect, ...]:
+    return (Assign(agent, AgentName(name), lane, hops), Deliver(agent, AgentName(name)))
 
 
 WAKEUP: Final = Rule(name="wakeup", kinds=frozenset({"due"}), decide=decide_wakeup)

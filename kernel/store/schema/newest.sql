@@ -602,25 +602,6 @@ CREATE TABLE handovers (
   at_ms INTEGER NOT NULL
 ) STRICT;
 
-CREATE TABLE audit (
-  id INTEGER PRIMARY KEY AUTOINCREMENT,
-  kind TEXT NOT NULL CHECK (kind IN ('ask', 'share')),
-  at_ms INTEGER NOT NULL,
-  owner TEXT NOT NULL,               -- whose memory it is: the key of its agent
-  owner_name TEXT NOT NULL,
-  receiver TEXT NOT NULL,            -- who was given it
-  receiver_name TEXT NOT NULL,
-  space TEXT NOT NULL,
-  instruction INTEGER NOT NULL,      -- that asked, or shared
-  query TEXT NOT NULL,               -- '' of what was shared
-  given BLOB NOT NULL,               -- JSON: [{key, visibility, trust, characters, cut}, ...]
-  withheld INTEGER NOT NULL          -- keys that were to be shared, and may not be
-) STRICT;
-
-CREATE INDEX audit_owner ON audit (owner, id);
-
-CREATE INDEX audit_receiver ON audit (receiver, id);
-
 CREATE TABLE soul_versions (
   agent TEXT NOT NULL,
   version INTEGER NOT NULL,
@@ -661,7 +642,8 @@ CREATE TABLE guard_jobs (
   space TEXT NOT NULL,               -- that it is about
   evidence BLOB NOT NULL,            -- JSON: the messages it was shown, and whose trays there are
   state TEXT NOT NULL CHECK (state IN ('open', 'done', 'failed'))
-) STRICT;
+, purpose TEXT NOT NULL DEFAULT 'extract'
+  CHECK (purpose IN ('extract', 'write', 'ask')), call TEXT, told INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE INDEX guard_jobs_open ON guard_jobs (id) WHERE state = 'open';
 
@@ -678,7 +660,7 @@ CREATE TABLE tray (
   at_ms INTEGER NOT NULL,
   state TEXT NOT NULL CHECK (state IN ('open', 'approved', 'rejected')),
   decided_by TEXT
-) STRICT;
+, voted TEXT) STRICT;
 
 CREATE INDEX tray_agent ON tray (agent, id);
 
@@ -770,6 +752,30 @@ CREATE TABLE tokens (
   created_ms INTEGER NOT NULL
 ) STRICT;
 
+CREATE UNIQUE INDEX guard_jobs_call ON guard_jobs (call) WHERE call IS NOT NULL;
+
+CREATE TABLE "audit" (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  kind TEXT NOT NULL CHECK (kind IN ('ask', 'share', 'refused', 'moved')),
+  at_ms INTEGER NOT NULL,
+  owner TEXT NOT NULL,               -- whose memory it is: the key of its agent
+  owner_name TEXT NOT NULL,
+  receiver TEXT NOT NULL,            -- who was given it
+  receiver_name TEXT NOT NULL,
+  space TEXT NOT NULL,
+  instruction INTEGER NOT NULL,      -- that asked, or shared, or wrote
+  query TEXT NOT NULL,               -- '' of what was shared or written
+  given BLOB NOT NULL,               -- JSON: [{key, visibility, trust, characters, cut}, ...]
+  withheld INTEGER NOT NULL,         -- keys that were to be shared, and may not be
+  note TEXT NOT NULL DEFAULT ''      -- what a guard's model did with it, in words of ours
+) STRICT;
+
+CREATE INDEX audit_owner ON audit (owner, id);
+
+CREATE INDEX audit_receiver ON audit (receiver, id);
+
+INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
+
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 23;
+PRAGMA user_version = 24;

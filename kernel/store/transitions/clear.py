@@ -5,12 +5,14 @@ cost, events without their words. It reads the log from end to end, so it takes 
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
+from kernel.policy.guard import NAME as GUARD
 from kernel.store import souls, tray
 from kernel.store.agents import remove_agent
 from kernel.store.mirrors import mark_redo
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.close import close_cancelled
 from kernel.store.transitions.voting import cancel_open, expire_proposals
 from protocol.api.agents import Cleared
 from protocol.errors import Refused
@@ -31,6 +33,34 @@ UNION SELECT p.blob FROM approvals AS p WHERE p.space IN (SELECT value FROM clea
 UNION SELECT r.blob FROM resources AS r WHERE r.space IN (SELECT value FROM cleared)
 UNION SELECT b.part FROM instructions AS i CROSS JOIN blobs AS b ON b.hash = i.prefix
 WHERE i.space IN (SELECT value FROM cleared) AND b.part IS NOT NULL
+-- and those of what a guard was asked about them
+UNION SELECT e.blob FROM entries AS e WHERE e.instruction IN (SELECT value FROM asked) AND e.blob IS NOT NULL
+UNION SELECT i.prefix FROM instructions AS i WHERE i.id IN (SELECT value FROM asked) AND i.prefix IS NOT NULL
+"""
+
+# What was said in them was shown to their guard, in a space of its own.
+ASKED: Final = """
+INSERT INTO asked (value) SELECT j.instruction FROM guard_jobs AS j WHERE j.space IN (SELECT value FROM cleared)
+"""
+ASKED_OPEN: Final = """
+SELECT i.id, i.epoch FROM instructions AS i WHERE i.id IN (SELECT value FROM asked)
+  AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+"""
+ASKED_WORDS: Final = """
+UPDATE messages SET text = '', cleared = 1
+WHERE cleared = 0 AND text <> '' AND (cause IN (SELECT value FROM asked)
+  OR seq IN (SELECT i.message FROM instructions AS i WHERE i.id IN (SELECT value FROM asked)))
+"""
+ERASE_ASKED: Final = "DELETE FROM entries WHERE instruction IN (SELECT value FROM asked)"
+ASKED_COMPLAINTS: Final = "UPDATE attempts SET stderr_tail = NULL WHERE instruction IN (SELECT value FROM asked)"
+ASKED_RESULTS: Final = """
+UPDATE instructions SET result_text = '', manifest = NULL, prefix = NULL, vouched = NULL, entries = 0, aside = 0,
+  carried_steps = 0
+WHERE id IN (SELECT value FROM asked)
+"""
+ASKED_EVENTS: Final = """
+UPDATE events SET data = CAST(json_replace(CAST(data AS TEXT), '$.text', '', '$.stderr', NULL) AS BLOB)
+WHERE instruction IN (SELECT value FROM asked) AND data IS NOT NULL AND type IN ('instruction.ended', 'attempt.ended')
 """
 
 ERASE_ENTRIES: Final = """
@@ -127,6 +157,7 @@ DELETE FROM blobs WHERE hash IN (SELECT value FROM wiped)
 OF_SPACE: Final = (
     ERASE_ENTRIES, ERASE_EFFECTS, ERASE_APPROVALS, ERASE_RESOURCES, ERASE_STATUSES, ERASE_HANDOVERS, ERASE_FEEDBACK,
     ERASE_QUERIES, ERASE_OBSERVATIONS, ERASE_TRAY, ERASE_JOBS,
+    ERASE_ASKED, ASKED_COMPLAINTS, ASKED_RESULTS, ASKED_EVENTS,
     ERASE_VOTES, ERASE_ELECTORS, ERASE_BALLOTS, ERASE_TASK_NEEDS, ERASE_TASKS, ERASE_COMPLAINTS, ERASE_OUTCOMES,
     ERASE_HELD_RULES, ERASE_RULES, ERASE_VERSIONS, ERASE_DOCUMENTS, ERASE_SUGGESTIONS, PARAMS, EVENTS, ERASE_ANSWERS,
 )  # fmt: skip
@@ -134,10 +165,11 @@ OF_SPACE: Final = (
 MAKE_LISTS: Final = """
 CREATE TEMP TABLE IF NOT EXISTS wiped (value BLOB PRIMARY KEY) WITHOUT ROWID;
 CREATE TEMP TABLE IF NOT EXISTS cleared (value TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TEMP TABLE IF NOT EXISTS asked (value INTEGER PRIMARY KEY) WITHOUT ROWID;
 """
 ADD_TO_LIST: Final = "INSERT INTO wiped (value) VALUES (?)"
 ADD_SPACE: Final = "INSERT OR IGNORE INTO cleared (value) VALUES (?)"
-EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared"
+EMPTY_LISTS: Final = "DELETE FROM wiped; DELETE FROM cleared; DELETE FROM asked"
 
 
 class Erased(NamedTuple):
@@ -152,7 +184,15 @@ def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
     conn = tx.conn
     conn.execute(MAKE_LISTS).fetchall()
     conn.executemany(ADD_SPACE, [(space,) for space in spaces])
+    conn.execute(ASKED)
+    for number, epoch in cast("list[tuple[int, int]]", conn.execute(ASKED_OPEN).fetchall()):
+        close_cancelled(tx, number, epoch)
     referred = conn.execute(REFERRED).fetchall()
+    conn.execute(ASKED_WORDS)
+    if asked := conn.changes():
+        home = personal_space(GUARD)
+        mark_redo(tx, home)
+        tx.emit("space.cleared", space=home, data={"messages": asked, "instructions": 0})
     conn.execute(WORDS)
     messages = conn.changes()
     for statement in OF_SPACE:

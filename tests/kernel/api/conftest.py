@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kernel.services.guard import ANSWER_SECONDS
 from tests.builders.api import ServedKernel, serve_kernel
 
 
@@ -15,7 +16,13 @@ def on_disk() -> bool:
 
 
 @pytest.fixture
-async def kernel(tmp_path: Path, on_disk: bool) -> AsyncIterator[ServedKernel]:
+def answer_seconds() -> float:
+    """How long a call waits for the guard's model: a test that is about its silence has itself parametrized."""
+    return ANSWER_SECONDS
+
+
+@pytest.fixture
+async def kernel(tmp_path: Path, on_disk: bool, answer_seconds: float) -> AsyncIterator[ServedKernel]:
     """A served kernel with a project of its own."""
-    async with serve_kernel(tmp_path, on_disk=on_disk) as built:
+    async with serve_kernel(tmp_path, on_disk=on_disk, answer_seconds=answer_seconds) as built:
         yield built

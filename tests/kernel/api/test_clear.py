@@ -10,7 +10,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import cancel
 from kernel.store.transitions.retention import sweep_events
 from protocol.voting import ProposalInfo
-from tests.builders.api import ServedKernel
+from tests.builders.api import REVIEW, ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 from tests.kernel.api.test_events import say
 
@@ -108,3 +108,26 @@ async def test_a_reader_of_the_past_is_told_of_the_gap(kernel: ServedKernel) -> 
     assert '"data":{"from":2,"to":4}' in answer
     assert "id: 3\n" not in answer
     assert "id: 5\n" in answer
+
+
+@pytest.mark.parametrize("on_disk", [True])
+@pytest.mark.parametrize("ended", [True, False])
+async def test_what_a_guard_was_asked_about_a_space_goes_with_it(
+    kernel: ServedKernel, tmp_path: Path, ended: bool
+) -> None:
+    """Its question, its answer and its steps, though they are in another space; one that goes on is cancelled."""
+    guard = 'guard: { model: "mock/guard", auto_store: true }\n'
+    (tmp_path / "project/.workflows/review.yaml").write_text(REVIEW + guard)
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.ask("POST", "/messages", {"to": "@review", "text": "the CANARY-ASKED goes by staging"})
+    await kernel.ask("DELETE", "/workflows/review")
+    (asked,) = (await kernel.ask("GET", "/instructions")).json["instructions"]
+    assert asked["agent"] == "guard"
+    await kernel.lease(asked["id"], "guards-token")
+    if ended:
+        await kernel.end(asked["id"], text="CANARY-ASKED, I say")
+    assert (await ask(kernel, "POST", "/spaces/review:main/clear")).status == 200
+    assert b"CANARY-ASKED" not in stored(tmp_path)
+    told = (await kernel.ask("GET", f"/instructions/{asked['id']}")).json
+    assert told["status"] == ("done" if ended else "cancelled")
+    assert told["text"] == ""

@@ -113,3 +113,102 @@ async def test_what_is_purged_is_in_no_tray_and_in_no_audit(kernel: ServedKernel
     assert purged.status == 200, purged.body
     assert "CANARY-TRAY" not in str(await tray(kernel))
     assert not any("CANARY-TRAY" in file.read_text() for file in (tmp_path / "project/.agents/alice").rglob("*.yaml"))
+
+
+async def votes_on(kernel: ServedKernel, name: str, choice: str) -> Any:
+    """What comes of it where alice and bob vote ``choice`` on ``name`` in the next run."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    await kernel.attempt("bob@review", token="bobs-token")
+    asked = {"type": "approval", "title": "Remember it?", "binding": True, "binds": {"tray": name}, "id": "keep"}
+    opened = await call(kernel, "team_proposal_create", asked, "bobs-token")
+    if opened["isError"]:
+        return opened
+    for token in ("bobs-token", "worker-token"):
+        voted = await call(kernel, "team_vote", {"proposal": "keep", "choice": choice}, token)
+        assert not voted["isError"], voted
+    return voted
+
+
+@pytest.mark.promise("P68")
+async def test_a_vote_takes_what_is_proposed_and_the_guard_writes_it_once(kernel: ServedKernel, tmp_path: Path) -> None:
+    """Who votes sees it quoted; a kernel that dies before it is written does so later, and nobody rejects it then."""
+    await ended_run(kernel, tmp_path, answer())
+    voted = await votes_on(kernel, "t1", "yes")
+    assert voted["structuredContent"]["proposal"]["winner"] == "yes"
+    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
+    assert any(f"> deploys: {FACT}" in one for one in said)
+    assert "[MEMORY] t1 is remembered for alice, by the vote keep" in said
+    (row,) = await tray(kernel)
+    assert (row["state"], row["vote"]) == ("open", "keep")
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+    assert (await kernel.ask("POST", "/agents/alice/tray/t1/reject")).status == 409
+    for _ in range(2):
+        await settle(kernel)
+    (row,) = await tray(kernel)
+    assert (row["state"], row["decided_by"]) == ("approved", "vote keep")
+    assert (tmp_path / "project/.agents/alice/memory/working.yaml").read_text().count(FACT) == 1
+
+
+@pytest.mark.promise("P68")
+async def test_what_a_vote_rejects_is_in_no_memory(kernel: ServedKernel, tmp_path: Path) -> None:
+    """And does not come again."""
+    await ended_run(kernel, tmp_path, answer())
+    await votes_on(kernel, "t1", "no")
+    await settle(kernel)
+    (row,) = await tray(kernel)
+    assert (row["state"], row["decided_by"]) == ("rejected", "vote keep")
+    assert not (tmp_path / "project/.agents/alice/memory").exists()
+
+
+@pytest.mark.promise("P68")
+@pytest.mark.parametrize("name", ["t2", "t1", "nonsense"])
+async def test_a_tray_of_another_workspace_is_to_a_vote_like_one_that_is_not_there(
+    kernel: ServedKernel, tmp_path: Path, name: str
+) -> None:
+    """In the same words."""
+    await ended_run(kernel, tmp_path, answer())
+    await kernel.services.store.writer.commit(lambda tx: tx.write("UPDATE tray SET space = 'task:main#9'", ()))
+    refused = (await votes_on(kernel, name, "yes"))["structuredContent"]
+    assert (refused["code"], refused["detail"].replace(name, "")) == (
+        "not_found", "nothing called '' of review:main waits in a tray",
+    )  # fmt: skip
+
+
+@pytest.mark.promise("P68")
+async def test_what_its_owner_decides_meanwhile_stands(kernel: ServedKernel, tmp_path: Path) -> None:
+    """The vote is too late, and says so."""
+    await ended_run(kernel, tmp_path, answer())
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    await kernel.attempt("bob@review", token="bobs-token")
+    asked = {"type": "approval", "title": "Remember it?", "binding": True, "binds": {"tray": "t1"}, "id": "keep"}
+    await call(kernel, "team_proposal_create", asked, "bobs-token")
+    assert (await kernel.ask("POST", "/agents/alice/tray/t1/reject")).status == 200
+    for token in ("bobs-token", "worker-token"):
+        await call(kernel, "team_vote", {"proposal": "keep", "choice": "yes"}, token)
+    await settle(kernel)
+    assert [one["state"] for one in await tray(kernel)] == ["rejected"]
+    said = [one["text"] for one in (await kernel.ask("GET", "/spaces/review/channel")).json["messages"]]
+    assert "[MEMORY] t1 was decided about before the vote keep" in said
+
+
+@pytest.mark.parametrize(
+    "terms",
+    [
+        {"type": "election", "binds": {"tray": "t1"}},
+        {"type": "approval", "binds": {"tray": "t1", "suggestion": "s1"}},
+        {"type": "approval", "binds": {"tray": "t1", "documents": ["x"]}},
+        {"type": "approval", "binding": False, "binds": {"tray": "t1"}},
+    ],
+)
+async def test_a_vote_that_would_not_decide_about_a_tray_is_refused(
+    kernel: ServedKernel, tmp_path: Path, terms: dict[str, Any]
+) -> None:
+    """As with everything that nothing follows from."""
+    await ended_run(kernel, tmp_path, answer())
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    await kernel.attempt("alice@review")
+    asked = {"title": "Remember it?", "binding": True, **terms}
+    told = await call(kernel, "team_proposal_create", asked, "worker-token")
+    assert told["structuredContent"]["code"] == "bad_request"

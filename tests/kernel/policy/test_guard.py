@@ -11,6 +11,8 @@ from kernel.policy.guard import MOST_ITEMS, Evidence, extracted, junk, shown
 from protocol.message import Message
 from protocol.names import AgentKey
 
+pytestmark = pytest.mark.promise("P69")
+
 ALICE = AgentKey("alice")
 EVIDENCE = Evidence({"m1": "user", "m2": "tool", "m3": "agent"}, {"alice": ALICE})
 SOUND = {

@@ -1,5 +1,6 @@
 """Mediation: what of an agent's memory its colleagues are given, and that it is written down."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,20 @@ async def test_what_is_purged_is_in_no_row_of_the_audit_by_its_key_either(kernel
     assert (purged.status, purged.json["entries"]) == (200, 1), purged.body
     (row,) = (await kernel.ask("GET", "/audit")).json["rows"]
     assert ([one["key"] for one in row["given"]], row["query"]) == (["deploy-here"], "deploys")
+
+
+async def test_the_log_is_asked_on_the_kernels_own_thread(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connection is busy else, now and then, for one of the two who ask."""
+    reader, threads = kernel.services.store.reader, set[int]()
+    now = reader.now
+
+    def noted(*args: Any) -> Any:
+        threads.add(threading.get_ident())
+        return now(*args)
+
+    monkeypatch.setattr(reader, "now", noted)
+    await asks(kernel, "deploys")
+    await call(kernel, "share_with", {"agent": "bob", "keys": ["deploy"]}, "worker-token")
+    assert threads == {threading.get_ident()}

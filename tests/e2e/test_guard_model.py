@@ -1,0 +1,115 @@
+"""The guard's model with a real kernel, real workers and a provider's own client: before a memory is written."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.project import Project, empty_project
+from tests.worker.scripted_api import Fail, Move, Say, ScriptedApi, Silence
+
+ALICE = """\
+backend: mock
+mock:
+  - { tool: memory_write, args: { key: status, value: "the tests CANARY-JUNK are running now" } }
+  - { tool: memory_write, args: { key: sprint, value: "this sprint is about the parser and its dates" } }
+  - { tool: memory_write, args: { key: deploys, value: "deploys go through staging, never straight" } }
+  - { text: "done" }
+"""
+TEAM = """\
+agents: { alice: { ref: alice } }
+kickoff: "@alice write down what you know"
+"""
+SAID: list[Move] = [
+    Say(text=json.dumps({"keep": False, "tier": "archive", "why": "junk"})),
+    Say(text=json.dumps({"keep": True, "tier": "archive", "why": "temporary"})),
+    Fail(401, {"error": {"type": "authentication_error", "message": "no such key"}}),
+]
+
+
+@pytest.fixture
+def judged(tmp_path: Path) -> Iterator[tuple[Project, ScriptedApi]]:
+    """A project with place for one worker, whose guard has a model behind a server."""
+    project = empty_project(tmp_path)
+    with ScriptedApi(SAID) as api:
+        project.write(".agents/alice.yaml", ALICE)
+        project.write(".workflows/team.yaml", TEAM)
+        project.write(
+            "moniro.yaml",
+            f"""
+            limits: {{ workers: 1 }}
+            providers: {{ cheap: {{ base_url: "{api.anthropic_url}", dialect: anthropic, api_key: $CHEAP_KEY }} }}
+            guard: {{ model: cheap/small, llm_curation: true, budget: {{ tokens: 100000 }} }}
+            """,
+        )
+        yield project, api
+        project.stop()
+
+
+@pytest.mark.promise("P67")
+def test_a_model_behind_a_server_judges_what_is_written_also_where_one_worker_may_live(
+    judged: tuple[Project, ScriptedApi],
+) -> None:
+    """What waits for the guard does not keep it from its work; a key that is refused changes nothing."""
+    project, api = judged
+    assert project.awk("start", "--trust", env={"CHEAP_KEY": "key-of-the-tests"}).code == 0
+    ran = project.awk("run", "team", "--trust", "--json")
+    assert ran.code == 0, ran.err
+    known = {one["key"]: one["tier"] for one in project.awk("agent", "memory", "alice", "--json").json()["entries"]}
+    assert known == {"sprint": "archive", "deploys": "working"}
+    assert len(api.requests) == 3
+    assert all("\n> " in json.dumps(one.body).replace("\\n", "\n") for one in api.requests)
+    rows = project.awk("audit", "--json").json()["rows"]
+    assert [(one["kind"], one["note"]) for one in rows] == [
+        ("moved", "working to archive: temporary"),
+        ("refused", "junk"),
+    ]
+    assert "CANARY-JUNK" not in json.dumps(rows)
+    assert project.awk("needs", "--json").json()["total"] == 0
+
+
+class Forgetful(ScriptedApi):
+    """Takes the first question and says nothing; refuses everything that it is asked after that."""
+
+    def __init__(self, release: threading.Event) -> None:
+        super().__init__([Silence(release)], SAID[0])
+
+
+@pytest.mark.promise("P67")
+@pytest.mark.long("tests/kernel/api/mcp/test_curation.py")
+def test_a_kernel_that_dies_while_its_guard_is_asked_judges_the_write_once(tmp_path: Path) -> None:
+    """The call is made again, and finds its question, which goes on: one row of the audit, and nothing in a file."""
+    project, release = empty_project(tmp_path), threading.Event()
+    with Forgetful(release) as api:
+        project.write(
+            ".agents/alice.yaml",
+            "backend: mock\nmock:\n"
+            '  - { tool: memory_write, args: { key: status, value: "the tests CANARY-JUNK are running now" } }\n'
+            '  - { text: "done" }\n',
+        )
+        project.write(
+            "moniro.yaml",
+            f"""
+            providers: {{ cheap: {{ base_url: "{api.anthropic_url}", dialect: anthropic, api_key: $CHEAP_KEY }} }}
+            guard: {{ model: cheap/small, llm_curation: true }}
+            """,
+        )
+        env = {"CHEAP_KEY": "key-of-the-tests"}
+        assert project.awk("start", "--trust", env=env).code == 0
+        asked = project.send("alice", "write down what you know")
+        assert api.asked.wait(30)
+        kernel = psutil.Process(project.record()["pid"])
+        kernel.send_signal(signal.SIGKILL)
+        kernel.wait(30)
+        release.set()
+        assert project.awk("start", "--trust", env=env).code == 0
+        assert project.ended(asked)["status"] == "done"
+        (row,) = project.awk("audit", "--json").json()["rows"]
+        project.stop()
+        assert len(api.requests) == 2
+    assert (row["kind"], row["space"]) == ("refused", "dm:alice")
+    assert not list(project.root.glob(".agents/alice/memory/*.yaml"))
