@@ -9,7 +9,8 @@ so; an id that the agent was never given is refused.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Final, NamedTuple, cast
 
 from protocol.agent_memory import CLASSES, Source, SourceClass, least
@@ -177,5 +178,26 @@ def _forms(text: str) -> set[bytes]:
     return found
 
 
+BRANCHES: Final = 32
+"""In one another, in a pattern: beyond, what is left stands side by side."""
+
+
 def _any(pieces: Iterable[bytes]) -> re.Pattern[bytes]:
-    return re.compile(b"|".join(re.escape(one) for one in sorted(pieces, key=len, reverse=True)))
+    """A pattern for any of ``pieces``, the longest that fits; what begins alike is compared once, however many."""
+    return re.compile(_branch(sorted(set(pieces)), 0, BRANCHES))
+
+
+def _branch(pieces: Sequence[bytes], at: int, left: int) -> bytes:
+    """The same of ``pieces`` from ``at`` on: sorted, and alike up to there."""
+    first, last = pieces[0], pieces[-1]
+    alike = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    common = re.escape(first[at:alike])
+    if len(pieces) == 1:
+        return common
+    if left:
+        groups = (list(group) for _, group in groupby(pieces, key=lambda piece: piece[alike : alike + 1]))
+        rest = [_branch(group, alike, left - 1) for group in groups]
+    else:
+        rest = [re.escape(piece[alike:]) for piece in pieces]
+    # One that ends here sorts first: it counts where none of the longer ones fits.
+    return common + b"(?:" + b"|".join(reversed(rest)) + b")"

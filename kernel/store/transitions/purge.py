@@ -112,25 +112,47 @@ SELECT 'document ' || d.file, d.space FROM documents AS d WHERE held(d.content)
 UNION SELECT 'an older version of document ' || d.file, d.space
   FROM document_versions AS v CROSS JOIN documents AS d ON d.id = v.document WHERE held(v.undo) OR held(v.reason)
 UNION SELECT 'a suggestion for document ' || s.file, s.space FROM document_suggestions AS s
-  WHERE held(s.content) OR held(s.reason)
+  WHERE held(s.content) OR held(s.reason) OR held(s.decision_reason)
 ORDER BY 2, 1
 """
 LEFT_SOULS: Final = """
-SELECT 'version ' || v.version || ' of the soul of ' || v.agent, 'dm:' || v.agent FROM soul_versions AS v
+SELECT 'version ' || v.version || ' of the soul', 'dm:' || v.agent FROM soul_versions AS v
 WHERE held(v.body) OR held(v.diff) OR held(v.reason) ORDER BY v.agent, v.version
 """
 LEFT_TASKS: Final = """
 SELECT 'task t' || t.n, t.space FROM tasks AS t
-WHERE held(t.title) OR held(t.text) OR held(t.result) OR held(t.reason) ORDER BY t.space, t.n
+WHERE held(t.title) OR held(t.text) OR held(t.command) OR held(t.result) OR held(t.reason) ORDER BY t.space, t.n
 """
 LEFT_BALLOTS: Final = """
 SELECT 'proposal ' || b.name, b.space FROM ballots AS b
-WHERE held(b.title) OR held(b.description) OR held(b.options) ORDER BY b.id
+WHERE held(b.title) OR held(b.description) OR held(b.options) OR held(b.reason) ORDER BY b.id
 """
 LEFT_WORKFLOWS: Final = """
 SELECT 'the parameters or the kickoff of run r' || w.id, w.space FROM workflows AS w
 WHERE held(w.params) OR held(w.held_kickoff) OR held(w.definition) ORDER BY w.id
 """
+LEFT_MERGES: Final = """
+SELECT 'what a merge of run r' || l.run || ' printed', l.space FROM landings AS l
+WHERE held(l.terms) OR held(l.outcome) ORDER BY l.id
+"""
+LEFT_TREES: Final = """
+SELECT 'the note on the working tree of ' || t.name, t.space FROM worktrees AS t WHERE held(t.why) OR held(t.note)
+ORDER BY t.run, t.name
+"""
+LEFT_AGENTS: Final = """
+SELECT 'the definition', coalesce(a.home_space, 'dm:' || a.key) FROM agents AS a WHERE held(a.definition) ORDER BY a.key
+"""
+LEFT_SCHEDULES: Final = """
+SELECT 'a schedule', t.home FROM timers AS t WHERE held(t.schedule) ORDER BY t.agent, t.home
+"""
+LEFT_APPROVALS: Final = """
+SELECT 'the pattern of approval rule ' || r.id, coalesce('dm:' || r.agent, 'all agents') FROM approval_rules AS r
+WHERE held(r.pattern) ORDER BY r.id
+"""
+LEFT: Final = (
+    LEFT_DOCUMENTS, LEFT_SOULS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS, LEFT_MERGES, LEFT_TREES, LEFT_AGENTS,
+    LEFT_SCHEDULES, LEFT_APPROVALS,
+)  # fmt: skip
 
 
 class Wiped(NamedTuple):
@@ -197,6 +219,6 @@ def _numbers(conn: apsw.Connection, statement: str) -> tuple[int, ...]:
 
 
 def _left(conn: apsw.Connection) -> Iterator[str]:
-    for statement in (LEFT_DOCUMENTS, LEFT_SOULS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS):
+    for statement in LEFT:
         for what, space in conn.execute(statement):
             yield f"{what} of {place_of(str(space))}"

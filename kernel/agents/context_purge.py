@@ -1,0 +1,96 @@
+"""Purge of what agents keep in files: what holds the words of items that are to be gone, whoever keeps it.
+
+Agents copy: an item comes back as a note, as something to do, as an entry of the colleague who asked for it, and from
+there into prompts. So entries that agents wrote, notes and todos that hold a piece of it go with it. An entry that a
+person wrote by hand stays, and its file is told.
+
+Everything here blocks.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from kernel.agents.context_files import names_in
+from kernel.agents.personal_context import ContextPlace, PersonalContexts
+from kernel.policy.provenance import Traces
+from kernel.source.safe_paths import open_folder, read_here
+from protocol.agent_layout import MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE
+from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of, without
+from protocol.memory_files import Memory, StoredEntry
+
+
+class Copies(NamedTuple):
+    """Counts of the copies that went, and the agents whose memory lost some."""
+
+    entries: int = 0
+    notes: int = 0
+    todos: int = 0
+    agents: tuple[str, ...] = ()
+
+
+def purge_copies(
+    contexts: PersonalContexts, places: Iterable[ContextPlace], traces: Traces, meant: Collection[Entry]
+) -> Copies:
+    """Remove what holds ``traces`` at ``places``, but for the items ``meant`` themselves. Raises Refused."""
+    entries = notes = todos = 0
+    agents: list[str] = []
+    for place in places:
+        memory = contexts.memory(place).kept
+        copied = [one.entry for one in memory if _is_copy(one.entry, traces) and one.entry not in meant]
+        if copied:
+            contexts.change_memory(place, removal(copied))
+            entries += len(copied)
+            agents.append(place.agent)
+        for note in contexts.notes(place).notes:
+            if _held(note.text, traces):
+                contexts.remove_note(place, note.file)
+                notes += 1
+        listed = sum(_held(item.text, traces) for item in contexts.todos(place).todos)
+        if listed:
+            contexts.change_todos(place, partial(_without_items, traces=traces))
+            todos += listed
+    return Copies(entries, notes, todos, tuple(agents))
+
+
+def removal(
+    gone: Collection[Entry],
+) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
+    """The change of a memory by which the entries ``gone`` go, each as far as it is as it was."""
+    return lambda now: [(one, None) for one in now.kept if one.entry in gone]
+
+
+def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:
+    """The files at ``places`` that hold ``traces`` still, as people are told of them."""
+    for place in places:
+        for part, suffix in ((MEMORY, SUFFIX), (NOTES, NOTES_SUFFIX), (TODO, TODO_FILE), ("", SOUL_FILE)):
+            try:
+                folder = open_folder(place.root, f"{place.folder}/{part}")
+            except OSError:
+                continue  # nothing is there, or nothing that anybody reads
+            try:
+                for name in names_in(folder, suffix):
+                    with suppress(OSError):
+                        if _held(read_here(folder, name)[0], traces):
+                            yield "/".join(filter(None, (place.shown, part, name)))
+            finally:
+                os.close(folder)
+
+
+def _held(text: str, traces: Traces) -> bool:
+    """Return whether ``text`` has a long piece: a short one beside its key is too little to take a note for it."""
+    return bool(traces.find(text.encode("utf-8", "surrogatepass")))
+
+
+def _is_copy(entry: Entry, traces: Traces) -> bool:
+    return entry.source != BY_HAND and _held(f"{entry.key}\n{entry.value}", traces)
+
+
+def _without_items(text: str, traces: Traces) -> str:
+    items = items_of(text)[0]
+    for number in range(len(items), 0, -1):
+        if _held(items[number - 1].text, traces):
+            text = without(text, number)
+    return text
