@@ -38,8 +38,8 @@ def purge_copies(
     entries = notes = todos = 0
     agents: list[str] = []
     for place in places:
-        memory = contexts.memory(place).kept
-        copied = [one.entry for one in memory if _is_copy(one.entry, traces) and one.entry not in meant]
+        kept = (one.entry for one in contexts.memory(place).kept if one.entry.source != BY_HAND)
+        copied = [one for one in kept if _held(f"{one.key}\n{one.value}", traces) and one not in meant]
         if copied:
             contexts.change_memory(place, removal(copied))
             entries += len(copied)
@@ -82,10 +82,6 @@ def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:
 def _held(text: str, traces: Traces) -> bool:
     """Return whether ``text`` has a long piece: a short one beside its key is too little to take a note for it."""
     return bool(traces.find(text.encode("utf-8", "surrogatepass")))
-
-
-def _is_copy(entry: Entry, traces: Traces) -> bool:
-    return entry.source != BY_HAND and _held(f"{entry.key}\n{entry.value}", traces)
 
 
 def _without_items(text: str, traces: Traces) -> str:

@@ -85,29 +85,24 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     wanted = [seq for one in asked if (seq := number_of(one, "m")) is not None]
     values = {"asked": encode_json([*own, *wanted]).decode(), "own": encode_json(own).decode(), "agent": agent}
     messages = rows.all_(conn.execute(GIVEN, values), GIVEN, GivenMessage, id=message_id)
-    results = tuple(result for one in _thread(conn, number) for result in _results(conn, one))
-    return Given(tuple(map(message_id, own)), {one.id: one for one in messages}, results)
+    return Given(tuple(map(message_id, own)), {one.id: one for one in messages}, tuple(_results(conn, number)))
 
 
 # Entries of another prompt are not copied into the work that goes on: its prompt tells of them.
 TAKEN_UP: Final = "SELECT continues FROM instructions WHERE id = ? AND aside > 0"
 
 
-def _thread(conn: apsw.Connection, number: int | None) -> Iterator[int]:
-    """The instruction ``number``, and those before it of whose entries its prompt tells."""
+def _results(conn: apsw.Connection, number: int | None) -> Iterator[ToolResult]:
+    """The results that the instruction ``number`` has, or is told of."""
     while number is not None:
-        yield number
+        calls: tuple[ToolCall, ...] = ()
+        back = 0
+        for one in entries.of(conn, instruction_id(number)):
+            if one.kind == "reply":
+                calls, back = one.calls, 0
+            elif one.kind == "tool":
+                call = entries.call_of(one.call_id, calls, back)
+                back += 1
+                yield ToolResult(one.name or ("" if call is None else call.name), one.text)
         row = conn.execute(TAKEN_UP, (number,)).fetchone()
         number = None if row is None else cast("int | None", row[0])
-
-
-def _results(conn: apsw.Connection, number: int) -> Iterator[ToolResult]:
-    calls: tuple[ToolCall, ...] = ()
-    back = 0
-    for one in entries.of(conn, instruction_id(number)):
-        if one.kind == "reply":
-            calls, back = one.calls, 0
-        elif one.kind == "tool":
-            call = entries.call_of(one.call_id, calls, back)
-            back += 1
-            yield ToolResult(one.name or ("" if call is None else call.name), one.text)
