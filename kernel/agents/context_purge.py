@@ -19,6 +19,7 @@ from kernel.policy.provenance import Traces
 from kernel.source.safe_paths import open_folder, read_here
 from protocol.agent_layout import MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE
 from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of, without
+from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 
 
@@ -34,32 +35,43 @@ class Copies(NamedTuple):
 def purge_copies(
     contexts: PersonalContexts, places: Iterable[ContextPlace], traces: Traces, meant: Collection[Entry]
 ) -> Copies:
-    """Remove what holds ``traces`` at ``places``, but for the items ``meant`` themselves. Raises Refused."""
+    """Remove what holds ``traces`` at ``places``, but for the items ``meant`` themselves.
+
+    What cannot be changed stays as it is, and keeps nothing else from going. Raises Refused where it cannot be read.
+    """
     entries = notes = todos = 0
     agents: list[str] = []
     for place in places:
-        kept = (one.entry for one in contexts.memory(place).kept if one.entry.source != BY_HAND)
-        copied = [one for one in kept if _held(f"{one.key}\n{one.value}", traces) and one not in meant]
-        if copied:
-            contexts.change_memory(place, removal(copied))
-            entries += len(copied)
-            agents.append(place.agent)
+        written = (one for one in all_of(contexts.memory(place)) if one.source != BY_HAND)
+        copied = [one for one in written if _held(f"{one.key}\n{one.value}", traces) and one not in meant]
+        with suppress(Refused):
+            if copied:
+                contexts.change_memory(place, removal(copied))
+                entries += len(copied)
+                agents.append(place.agent)
         for note in contexts.notes(place).notes:
-            if _held(note.text, traces):
-                contexts.remove_note(place, note.file)
-                notes += 1
+            with suppress(Refused):
+                if _held(note.text, traces):
+                    contexts.remove_note(place, note.file)
+                    notes += 1
         listed = sum(_held(item.text, traces) for item in contexts.todos(place).todos)
-        if listed:
-            contexts.change_todos(place, partial(_without_items, traces=traces))
-            todos += listed
+        with suppress(Refused):
+            if listed:
+                contexts.change_todos(place, partial(_without_items, traces=traces))
+                todos += listed
     return Copies(entries, notes, todos, tuple(agents))
+
+
+def all_of(memory: Memory) -> Iterator[Entry]:
+    """All entries, those that do not count beside another one among them."""
+    return (one.entry for one in (*memory.kept, *memory.twice))
 
 
 def removal(
     gone: Collection[Entry],
 ) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
     """The change of a memory by which the entries ``gone`` go, each as far as it is as it was."""
-    return lambda now: [(one, None) for one in now.kept if one.entry in gone]
+    return lambda now: [(one, None) for one in (*now.kept, *now.twice) if one.entry in gone]
 
 
 def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:

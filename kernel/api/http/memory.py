@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import trio
 
-from kernel.agents.context_purge import holding, purge_copies, removal
+from kernel.agents.context_purge import all_of, holding, purge_copies, removal
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
@@ -124,7 +124,7 @@ async def purge(
     place = _place(call, store, files)
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
-    meant = [one.entry for one in known.kept if chosen(what, one.entry.source)]
+    meant = [one for one in all_of(known) if chosen(what, one.source)]
     traces = await trio.to_thread.run_sync(Traces, [(one.key, one.value) for one in meant])
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
