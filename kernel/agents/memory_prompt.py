@@ -89,7 +89,9 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     found = [_piece(one) for one in known.found[:TRIED] if one.entry.key not in shown]
     recalled = tuple(_section("recalled", FOUND, found, budget))
     notes = tuple(_section("notes", _noted(tools), _notes(known.notes), budget))
-    skipped = [Part("memory", fault, "agent", "", "left_out") for fault in known.skipped[:LISTED]]
+    further = len(known.skipped) - LISTED
+    faults = (*known.skipped[:LISTED], *([f"{further:,} more that cannot be read"] if further > 0 else ()))
+    skipped = [Part("memory", fault, "agent", "", "left_out") for fault in faults]
     return (*always, *recalled, *notes, *todos, *skipped)
 
 

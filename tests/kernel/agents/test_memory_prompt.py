@@ -164,6 +164,8 @@ def test_what_cannot_be_read_is_listed() -> None:
     made = told(Known(skipped=("memory/core.yaml:3: no mapping",)))
     (row,) = (part for part in made.parts if part.name == "memory")
     assert (row.source, row.kept) == ("memory/core.yaml:3: no mapping", "left_out")
+    rows = [part.source for part in told(Known(skipped=("x",) * (LISTED + 7))).parts if part.name == "memory"]
+    assert rows == ["x"] * LISTED + ["7 more that cannot be read"]
 
 
 TEXT = st.one_of(
