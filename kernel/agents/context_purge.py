@@ -17,7 +17,7 @@ from kernel.agents.context_files import names_in
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.provenance import Traces
 from kernel.source.safe_paths import open_folder, read_here
-from protocol.agent_layout import MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE
+from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE, TRASH
 from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of, without
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
@@ -89,6 +89,19 @@ def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:
                             yield "/".join(filter(None, (place.shown, part, name)))
             finally:
                 os.close(folder)
+
+
+def trashed(root: str, traces: Traces) -> Iterator[str]:
+    """The files of deleted agents that hold ``traces``: whoever takes them out of the trash has the items again."""
+    for folder, _, names in os.walk(os.path.join(root, AGENTS, TRASH)):
+        for name in sorted(names):
+            with suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    if _held(read_here(descriptor, name)[0], traces):
+                        yield os.path.relpath(os.path.join(folder, name), root)
+                finally:
+                    os.close(descriptor)
 
 
 def _held(text: str, traces: Traces) -> bool:

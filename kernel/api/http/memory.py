@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import trio
 
-from kernel.agents.context_purge import all_of, holding, purge_copies, removal
+from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
@@ -135,6 +135,7 @@ async def purge(
             wiped = again._replace(
                 messages=(*wiped.messages, *again.messages),
                 instructions=tuple(dict.fromkeys((*wiped.instructions, *again.instructions))),
+                homes=(*wiped.homes, *again.homes),
                 paused=wiped.paused,
             )
         if meant:
@@ -146,8 +147,13 @@ async def purge(
                 await copy.purge(owner, kept=True)
         if meant:
             await store.homes.forget(key, None)
+        for agent, space in wiped.homes:
+            await store.homes.forget(agent, space)
         await store.mirror.redo()
-        left = await trio.to_thread.run_sync(lambda: tuple(holding(places, traces)))
+        left = wiped.left
+        if meant:
+            root = str(files.catalog.root)
+            left += await trio.to_thread.run_sync(lambda: (*holding(places, traces), *trashed(root, traces)))
     finally:
         if wiped.paused:
             with trio.CancelScope(shield=True):
@@ -160,7 +166,7 @@ async def purge(
         todos=copies.todos,
         messages=len(wiped.messages),
         instructions=len(wiped.instructions),
-        left=(*wiped.left, *left),
+        left=left,
     )
 
 

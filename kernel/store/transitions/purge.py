@@ -55,6 +55,11 @@ ORDER BY i.id
 SPACES: Final = """
 SELECT m.space, count(*) FROM messages AS m WHERE m.seq IN (SELECT value FROM purged_words) GROUP BY m.space
 """
+HOMES: Final = """
+SELECT DISTINCT i.agent, i.space, EXISTS (
+    SELECT 1 FROM instructions AS l WHERE l.agent = i.agent AND l.space = i.space AND l.state IN ('leased', 'running'))
+FROM instructions AS i WHERE i.id IN (SELECT value FROM purged_work) ORDER BY 1, 2
+"""
 WORDS: Final = "SELECT value FROM purged_words ORDER BY value"
 WORK: Final = "SELECT value FROM purged_work ORDER BY value"
 
@@ -158,11 +163,13 @@ LEFT: Final = (
 class Wiped(NamedTuple):
     """Numbers of messages and instructions that lost their words, and what holds the items still, in words.
 
-    ``paused``: the agent is kept from work until the files are without them, too.
+    ``homes``: agents and spaces in which this work was done; their programs may have kept the words. ``paused``: the
+    agent is kept from work until the files are without them, too.
     """
 
     messages: tuple[int, ...]
     instructions: tuple[int, ...]
+    homes: tuple[tuple[str, str], ...]
     left: tuple[str, ...]
     paused: bool
 
@@ -191,13 +198,15 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
         if under_way := _numbers(conn, UNDER_WAY):
             _refuse(under_way, "has what is to be purged in its message, its prompt or its steps")
         wiped = _numbers(conn, WORDS), _numbers(conn, WORK)
+        worked = [(str(agent), str(space), bool(live)) for agent, space, live in conn.execute(HOMES)]
         for space, count in conn.execute(SPACES).fetchall():
             mark_redo(tx, str(space))
             tx.emit("space.cleared", space=str(space), data={"messages": count, "instructions": 0})
         for statement in WIPE:
             conn.execute(statement)
         conn.execute(WIPE_AUDITED_KEYS, (key,))
-        left = tuple(_left(conn))
+        at_work = (f"sessions of {agent}'s program, which is at work" for agent, _, live in worked if live)
+        left = (*_left(conn), *dict.fromkeys(at_work))
     finally:
         conn.create_scalar_function("held", None, 1)
         conn.create_scalar_function("is_key", None, 1)
@@ -206,7 +215,7 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
     if pause:
         agents.set_agent_state(tx, key, "paused")
     tx.forget()
-    return Wiped(*wiped, left, pause)
+    return Wiped(*wiped, tuple((agent, space) for agent, space, live in worked if not live), left, pause)
 
 
 def _refuse(numbers: list[int] | tuple[int, ...], why: str) -> None:
