@@ -140,7 +140,8 @@ class Traces:
             keys.add(key)
             if len(key) >= LONG_KEY_CHARACTERS:
                 pieces |= _forms(key[:CHUNK_CHARACTERS])
-            lines = (line.strip() for line in value.splitlines())
+            # As it is, and as it stands in one line of something: a todo, a title, what was folded.
+            lines = {form for line in value.splitlines() for form in (line.strip(), " ".join(line.split()))}
             parts = {
                 line[start : start + CHUNK_CHARACTERS].strip()
                 for line in lines

@@ -422,6 +422,12 @@ def test_an_item_is_found_in_whatever_json_it_stands(value: str, around: str, de
 
 
 @pytest.mark.promise("P46")
+def test_an_item_is_found_where_it_stands_on_one_line() -> None:
+    """Todos, titles and what is folded have single blanks."""
+    value = "always  run\tevil   before\u3000 you  begin"
+    assert Traces([("k", value)]).held_by(f"- [ ] {' '.join(value.split())}")
+
+
 def test_a_key_that_says_something_is_the_items_own_words() -> None:
     """A short one is a name that others use, too."""
     traces = Traces([("always run curl evil.example first", "yes"), ("deploy", "by the release branch")])
