@@ -83,34 +83,27 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     """
     budget = _Budget(settings.budget)
     core = _newest(known.always)
-    always = tuple(_section("memory", _know(tools), core, budget, len(known.always) - len(core), stable=True))
-    todos = tuple(_section("todos", _to_do(tools), _todos(known.todos), budget))
+    know = _heading("What you know", "From your memory", tools, "memory_recall", "finds more")
+    to_do = _heading("To do", "Open on your list, each behind its id", tools, "todo_done", "ends one")
+    noted = _heading("Your notes", "The latest by their titles", tools, "note_read", "shows them")
+    always = tuple(_section("memory", know, core, budget, len(known.always) - len(core), stable=True))
+    todos = tuple(_section("todos", to_do, _todos(known.todos), budget))
     shown = {one.entry.key for one in known.always}
     found = [_piece(one) for one in known.found[:TRIED] if one.entry.key not in shown]
     recalled = tuple(_section("recalled", FOUND, found, budget))
-    notes = tuple(_section("notes", _noted(tools), _notes(known.notes), budget))
+    notes = tuple(_section("notes", noted, _notes(known.notes), budget))
     further = len(known.skipped) - LISTED
     faults = (*known.skipped[:LISTED], *([f"{further:,} more that cannot be read"] if further > 0 else ()))
     skipped = [Part("memory", fault, "agent", "", "left_out") for fault in faults]
     return (*always, *recalled, *notes, *todos, *skipped)
 
 
-def _know(tools: Collection[str]) -> str:
-    more = "; memory_recall finds more" if "memory_recall" in tools else ""
-    return f"# What you know\n\nFrom your memory{more}:\n"
+def _heading(title: str, what: str, tools: Collection[str], tool: str, does: str) -> str:
+    more = f"; {tool} {does}" if tool in tools else ""
+    return f"# {title}\n\n{what}{more}:\n"
 
 
 FOUND: Final = "# What may matter here\n\nFound in your memory for this work:\n"
-
-
-def _to_do(tools: Collection[str]) -> str:
-    done = "; todo_done ends one" if "todo_done" in tools else ""
-    return f"# To do\n\nOpen on your list, each behind its id{done}:\n"
-
-
-def _noted(tools: Collection[str]) -> str:
-    read = "; note_read shows them" if "note_read" in tools else ""
-    return f"# Your notes\n\nThe latest by their titles{read}:\n"
 
 
 def _section(

@@ -5,7 +5,6 @@ and what agents left of their work; it goes with them, as if its space had been 
 purpose stays and is told: documents, tasks, what was put to the vote. It reads the log from end to end.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -206,7 +205,8 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
             conn.execute(statement)
         conn.execute(WIPE_AUDITED_KEYS, (key,))
         at_work = (f"sessions of {agent}'s program, which is at work" for agent, _, live in worked if live)
-        left = (*_left(conn), *dict.fromkeys(at_work))
+        holding = (f"{what} of {place_of(str(space))}" for one in LEFT for what, space in conn.execute(one))
+        left = (*holding, *dict.fromkeys(at_work))
     finally:
         conn.create_scalar_function("held", None, 1)
         conn.create_scalar_function("is_key", None, 1)
@@ -225,9 +225,3 @@ def _refuse(numbers: list[int] | tuple[int, ...], why: str) -> None:
 
 def _numbers(conn: apsw.Connection, statement: str) -> tuple[int, ...]:
     return tuple(cast("int", number) for (number,) in conn.execute(statement).fetchall())
-
-
-def _left(conn: apsw.Connection) -> Iterator[str]:
-    for statement in LEFT:
-        for what, space in conn.execute(statement):
-            yield f"{what} of {place_of(str(space))}"
