@@ -10,6 +10,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_prompt import NOTES, Known
 from kernel.agents.memory_search import FOUND, ITEMS, Memories
 from kernel.agents.personal_context import PersonalContexts
+from kernel.source import safe_paths
 from protocol.agent import Memory
 from tests.kernel.agents.test_catalog import MINIMAL
 
@@ -126,7 +127,7 @@ def test_a_prompt_opens_no_more_notes_than_it_shows(house: House, monkeypatch: p
         house.write(f"notes/2026-11-{day}-x.md", f"# note {day}\n")
     house.write("notes/2026-11-29-x.md", "")
     opened: list[str] = []
-    read = context_files.read_here
+    read = safe_paths.read_here
 
     def counted(folder: int, name: str) -> tuple[str, os.stat_result]:
         opened.append(name)
