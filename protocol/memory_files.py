@@ -19,7 +19,7 @@ from protocol.agent_memory import (
     tier_of,
     value_of,
 )
-from protocol.yaml_edit import New, Uneditable, with_value, without_value
+from protocol.yaml_edit import New, Uneditable, with_value, without_value, without_values
 from protocol.yaml_reading import NotYaml, composed, data_of
 from protocol.yaml_writer import Value
 
@@ -151,12 +151,15 @@ def with_entry(texts: Texts, old: StoredEntry | None, new: Entry) -> tuple[Store
 
 def without_entries(texts: Texts, gone: Iterable[StoredEntry]) -> dict[str, str]:
     """The files that change where these entries go; one in which nothing is left is "". Raises Unchangeable."""
-    changes: dict[str, str] = {}
+    names: dict[str, set[str]] = {}
     for one in gone:
+        names.setdefault(one.file, set()).add(one.entry.key)
+    changes: dict[str, str] = {}
+    for file, keys in names.items():
         try:
-            changes[one.file] = without_value(changes.get(one.file) or _text_of(texts, one.file), [one.entry.key])
+            changes[file] = without_values(_text_of(texts, file), keys)
         except (NotYaml, Uneditable) as error:
-            raise Unchangeable(f"{one.file} cannot be changed: {error}") from error
+            raise Unchangeable(f"{file} cannot be changed: {error}") from error
     return {file: text if text.strip() else "" for file, text in changes.items()}
 
 

@@ -10,7 +10,6 @@ Everything here blocks.
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from functools import partial
 from typing import NamedTuple
 
 from kernel.agents.context_files import names_in
@@ -18,7 +17,7 @@ from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.provenance import Traces
 from kernel.source.safe_paths import open_folder, read_here
 from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE, TRASH
-from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of, without
+from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
 
@@ -39,6 +38,12 @@ def purge_copies(
 
     What cannot be changed stays as it is, and keeps nothing else from going. Raises Refused where it cannot be read.
     """
+
+    def without_them(todo: str) -> str:
+        return "\n".join(
+            line for line in todo.split("\n") if not any(_held(one.text, traces) for one in items_of(line)[0])
+        )
+
     entries = notes = todos = 0
     agents: list[str] = []
     for place in places:
@@ -57,7 +62,7 @@ def purge_copies(
         listed = sum(_held(item.text, traces) for item in contexts.todos(place).todos)
         with suppress(Refused):
             if listed:
-                contexts.change_todos(place, partial(_without_items, traces=traces))
+                contexts.change_todos(place, without_them)
                 todos += listed
     return Copies(entries, notes, todos, tuple(agents))
 
@@ -107,11 +112,3 @@ def trashed(root: str, traces: Traces) -> Iterator[str]:
 def _held(text: str, traces: Traces) -> bool:
     """Return whether ``text`` has a long piece: a short one beside its key is too little to take a note for it."""
     return bool(traces.find(text.encode("utf-8", "surrogatepass")))
-
-
-def _without_items(text: str, traces: Traces) -> str:
-    items = items_of(text)[0]
-    for number in range(len(items), 0, -1):
-        if _held(items[number - 1].text, traces):
-            text = without(text, number)
-    return text

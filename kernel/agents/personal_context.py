@@ -164,15 +164,16 @@ class PersonalContexts:
             memory, texts = self._memory(place, folder)
             stored: list[StoredEntry] = []
             changes: dict[str, str] = {}
+            gone: list[StoredEntry] = []
             for old, new in decide(memory):
-                now = {**texts, **changes}
                 if new is not None:
-                    one, more = with_entry(now, old, new)
+                    one, more = with_entry({**texts, **changes}, old, new)
                     stored.append(one)
+                    changes |= more
                 else:
                     assert old is not None, "nothing is put in the place of nothing"
-                    more = without_entries(now, [old])
-                changes |= more
+                    gone.append(old)
+            changes |= without_entries({**texts, **changes}, gone)
             for file, text in changes.items():  # what is added first: who dies between them leaves it twice, not never
                 if text:
                     put_here(folder, file, text)
