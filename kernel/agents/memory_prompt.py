@@ -7,7 +7,7 @@ A person's own words stand as a list. Everything else (what a colleague said, a 
 noted for itself) is quoted under its source, as data: no line of it can pass for an instruction (XF07).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple
 
@@ -19,9 +19,11 @@ from protocol.memory_files import StoredEntry
 from protocol.names import NAME
 
 TRIED: Final = 1000
-"""Items of a section that are looked at, the newest; further ones are left out, and counted."""
+"""Items of a section that are looked at, of memory the newest; further ones are left out, and counted."""
 LISTED: Final = 50
 """Items that were left out and are listed one by one; of further ones the number."""
+LETTERS: Final = 6
+"""More than one token has in a usual text."""
 NOTES: Final = 5
 TITLE_CHARACTERS: Final = 120
 TODO_CHARACTERS: Final = 200
@@ -68,7 +70,13 @@ class _Budget:
         self.left = left
 
     def take(self, *texts: str) -> bool:
-        """Use the room that lines of ``texts`` need; False where there is not so much."""
+        """Use the room that lines of ``texts`` need; False where there is not so much.
+
+        Of a text that is far too long the beginning tells that.
+        """
+        enough = LETTERS * self.left + LETTERS
+        if any(len(text) > enough and tokens(text[:enough]) > self.left + JOIN for text in texts):
+            return False
         cost = sum(tokens(text) + JOIN for text in texts)
         if cost > self.left:
             return False
@@ -87,7 +95,8 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     to_do = _heading("To do", "Open on your list, each behind its id", tools, "todo_done", "ends one")
     noted = _heading("Your notes", "The latest by their titles", tools, "note_read", "shows them")
     always = tuple(_section("memory", know, core, budget, len(known.always) - len(core), stable=True))
-    todos = tuple(_section("todos", to_do, _todos(known.todos), budget))
+    open_ = [(number, item.text) for number, item in enumerate(known.todos, 1) if not item.done]
+    todos = tuple(_section("todos", to_do, _todos(open_[:TRIED]), budget, len(open_[TRIED:])))
     shown = {one.entry.key for one in known.always}
     found = [_piece(one) for one in known.found[:TRIED] if one.entry.key not in shown]
     recalled = tuple(_section("recalled", FOUND, found, budget))
@@ -134,7 +143,7 @@ def _section(
     yield from (Part(name, piece.source, piece.trust, "", "left_out") for piece in left_out[:LISTED])
     further += len(left_out[LISTED:])
     if further:
-        trust = least([piece.trust for piece in left_out[LISTED:]])
+        trust = least([piece.trust for piece in pieces])
         yield Part(name, f"{further:,} more", trust, "", "left_out")
 
 
@@ -167,13 +176,9 @@ def _listed(key: str, value: str) -> str:
     return "\n  ".join(f"- {key}: {value}".splitlines())
 
 
-def _todos(items: Sequence[Item]) -> list[_Piece]:
-    """The open ones; a number is the place in the list, as todo_done takes it."""
-    return [
-        _line(f"todo {number}", f"{number}: {item.text}", TODO_CHARACTERS)
-        for number, item in enumerate(items, 1)
-        if not item.done
-    ]
+def _todos(items: Iterable[tuple[int, str]]) -> list[_Piece]:
+    """Some that are open; a number is the place in the list, as todo_done takes it."""
+    return [_line(f"todo {number}", f"{number}: {text}", TODO_CHARACTERS) for number, text in items]
 
 
 def _notes(notes: Sequence[Note]) -> list[_Piece]:
