@@ -166,14 +166,17 @@ class PurgeRequest(_Body, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class MemoryPurged(_Document, frozen=True, kw_only=True):
-    """``agent memory NAME purge``: how many entries went, and how many messages and instructions lost their words.
+    """``agent memory NAME purge``: how many entries, notes and todos went, those of other agents that repeat an item
+    among them, and how many messages and instructions lost their words.
 
-    ``left``: what others made of them on purpose, which holds them still.
+    ``left``: what people made of them, and others on purpose, which holds them still.
     """
 
     agent: str
     source: str
     entries: int
+    notes: int = 0
+    todos: int = 0
     messages: int
     instructions: int
     left: tuple[str, ...] = ()

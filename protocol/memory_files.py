@@ -19,7 +19,7 @@ from protocol.agent_memory import (
     tier_of,
     value_of,
 )
-from protocol.yaml_edit import New, Uneditable, with_value, without_value
+from protocol.yaml_edit import New, Uneditable, with_value, without_value, without_values
 from protocol.yaml_reading import NotYaml, composed, data_of
 from protocol.yaml_writer import Value
 
@@ -65,6 +65,8 @@ class Memory(NamedTuple):
 
     kept: tuple[StoredEntry, ...]
     skipped: tuple[Skipped, ...]
+    twice: tuple[StoredEntry, ...] = ()
+    """What does not count, for its key is in another file too; without that it would."""
 
     def find(self, key: str) -> StoredEntry | None:
         """The entry of ``key``."""
@@ -85,9 +87,14 @@ def parse(text: str, file: str) -> MemoryFile:
         return MemoryFile((), ())
     if not isinstance(data, Mapping):
         return MemoryFile((), (Skipped(file, 1, "is no mapping of keys to what is known"),))
-    lines = {str(key.value): int(key.start_mark.line) + 1 for key, _ in root.value} if root is not None else {}
     kept: list[StoredEntry] = []
     skipped: list[Skipped] = []
+    lines: dict[str, int] = {}
+    for node, _ in [] if root is None else root.value:
+        key = str(node.value)
+        if key in lines:
+            skipped.append(Skipped(file, lines[key], f"{key} is there once more below, and that counts"))
+        lines[key] = int(node.start_mark.line) + 1
     for key, value in cast("Mapping[str, object]", data).items():
         try:
             kept.append(StoredEntry(entry_of(key, value, file), file, lines.get(key, 0)))
@@ -105,14 +112,16 @@ def together(files: Mapping[str, MemoryFile]) -> Memory:
     """All files as one memory."""
     kept: dict[str, StoredEntry] = {}
     skipped: list[Skipped] = []
+    twice: list[StoredEntry] = []
     for file in sorted(files, key=order):
         skipped += files[file].skipped
         for one in files[file].entries:
             first = kept.setdefault(one.entry.key, one)
             if first is not one:
+                twice.append(one)
                 skipped.append(Skipped(file, one.line, f"{one.entry.key} is in {first.file} too"))
     by_tier = sorted(kept.values(), key=lambda one: TIERS.index(one.entry.tier))
-    return Memory(tuple(by_tier), tuple(skipped))
+    return Memory(tuple(by_tier), tuple(skipped), tuple(twice))
 
 
 Texts = Mapping[str, str | None]
@@ -142,12 +151,15 @@ def with_entry(texts: Texts, old: StoredEntry | None, new: Entry) -> tuple[Store
 
 def without_entries(texts: Texts, gone: Iterable[StoredEntry]) -> dict[str, str]:
     """The files that change where these entries go; one in which nothing is left is "". Raises Unchangeable."""
-    changes: dict[str, str] = {}
+    names: dict[str, set[str]] = {}
     for one in gone:
+        names.setdefault(one.file, set()).add(one.entry.key)
+    changes: dict[str, str] = {}
+    for file, keys in names.items():
         try:
-            changes[one.file] = without_value(changes.get(one.file) or _text_of(texts, one.file), [one.entry.key])
+            changes[file] = without_values(_text_of(texts, file), keys)
         except (NotYaml, Uneditable) as error:
-            raise Unchangeable(f"{one.file} cannot be changed: {error}") from error
+            raise Unchangeable(f"{file} cannot be changed: {error}") from error
     return {file: text if text.strip() else "" for file, text in changes.items()}
 
 

@@ -4,7 +4,8 @@ Works on the text, at the places that the parser names. What comes out is read a
 meant; a file whose form is too much for it (an anchor that is used elsewhere, say) is refused, never guessed at.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from typing import Any, Final, NamedTuple, cast
 
 import yaml
@@ -36,7 +37,7 @@ def with_value(source: str, path: Sequence[str], value: New) -> str:
     """
     root = composed(source)
     after = _Edit(source).put(root, tuple(path), value)
-    _compare(root, after, path, _data_of_value(value))
+    _compare(after, _changed(data_of(root), tuple(path), _data_of_value(value)))
     return after
 
 
@@ -47,7 +48,21 @@ def without_value(source: str, path: Sequence[str]) -> str:
     """
     root = composed(source)
     after = _Edit(source).remove(root, tuple(path))
-    _compare(root, after, path, _GONE)
+    _compare(after, _changed(data_of(root), tuple(path), _GONE))
+    return after
+
+
+def without_values(source: str, names: Collection[str]) -> str:
+    """``source`` without the keys ``names`` of the file's own mapping, cut out in one go. Raises NotYaml, Uneditable;
+    KeyError where one is not there, if it can only be done one by one.
+    """
+    root = composed(source)
+    mapping = _as_mapping(root, "the file") if root is not None else None
+    if mapping is None or mapping.flow_style:
+        return reduce(lambda text, name: without_value(text, [name]), names, source)
+    rest = {key: value for key, value in cast("dict[str, object]", data_of(root)).items() if key not in names}
+    after = _Edit(source).remove_all(mapping, frozenset(names))
+    _compare(after, rest or _GONE)
     return after
 
 
@@ -93,6 +108,12 @@ class _Edit:
         while len(above) > 1 and len(above[-1][0].value) == 1:
             above.pop()
         return self._cut(*above[-1])
+
+    def remove_all(self, mapping: yaml.MappingNode, names: Collection[str]) -> str:
+        for place in reversed(range(len(mapping.value))):  # the marks of what stands before stay true
+            if mapping.value[place][0].value in names:
+                self._source = self._cut(mapping, place)
+        return self._source
 
     def _replace(self, key: yaml.Node, old: yaml.Node, mapping: yaml.MappingNode, value: New) -> str:
         start, end = old.start_mark.index, self._end(old)
@@ -209,13 +230,12 @@ def _data_of_value(value: New) -> object:
             return [_data_of_value(item) for item in value]
 
 
-def _compare(before: yaml.Node | None, after: str, path: Sequence[str], meant: object) -> None:
-    """Raise Uneditable unless ``after`` differs from ``before`` in what was meant, and in nothing else."""
+def _compare(after: str, wanted: object) -> None:
+    """Raise Uneditable unless the data of ``after`` is what was ``wanted`` (_GONE: none)."""
     try:
         found = data_of(composed(after))
     except NotYaml as error:
         raise Uneditable(f"the form of the file does not allow it ({error})") from error
-    wanted = _changed(data_of(before), tuple(path), meant)
     if found != (None if wanted is _GONE else wanted):
         raise Uneditable("the form of the file does not allow it (an alias, perhaps)")
 

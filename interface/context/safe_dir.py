@@ -4,6 +4,7 @@ What is written is whole or not there (fault SF19): a temporary file, synced, th
 what is no regular file is refused without being opened for long (a FIFO does not block).
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -82,10 +83,16 @@ class SafeDir:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise Unusable(f"{self.shown}/{name}", f"cannot be read: {error.strerror}") from error
+            why = (
+                "is a link, which is not followed"
+                if error.errno == errno.ELOOP
+                else f"cannot be read: {error.strerror}"
+            )
+            raise Unusable(f"{self.shown}/{name}", why) from error
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # Python opens no folder
+            os.close(descriptor)
+            raise Unusable(f"{self.shown}/{name}", "is not a regular file")
         with open(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                raise Unusable(f"{self.shown}/{name}", "is not a regular file")
             data = file.read(LIMIT_BYTES + 1)
         if len(data) > LIMIT_BYTES:
             raise Unusable(f"{self.shown}/{name}", f"is larger than {LIMIT_BYTES // 1024} KiB")

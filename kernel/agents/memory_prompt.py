@@ -7,7 +7,7 @@ A person's own words stand as a list. Everything else (what a colleague said, a 
 noted for itself) is quoted under its source, as data: no line of it can pass for an instruction (XF07).
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
 from typing import Final, NamedTuple
 
@@ -19,9 +19,11 @@ from protocol.memory_files import StoredEntry
 from protocol.names import NAME
 
 TRIED: Final = 1000
-"""Items of a section that are looked at, the newest; further ones are left out, and counted."""
+"""Items of a section that are looked at, of memory the newest; further ones are left out, and counted."""
 LISTED: Final = 50
 """Items that were left out and are listed one by one; of further ones the number."""
+LETTERS: Final = 6
+"""More than one token has in a usual text."""
 NOTES: Final = 5
 TITLE_CHARACTERS: Final = 120
 TODO_CHARACTERS: Final = 200
@@ -68,7 +70,13 @@ class _Budget:
         self.left = left
 
     def take(self, *texts: str) -> bool:
-        """Use the room that lines of ``texts`` need; False where there is not so much."""
+        """Use the room that lines of ``texts`` need; False where there is not so much.
+
+        Of a text that is far too long the beginning tells that.
+        """
+        enough = LETTERS * self.left + LETTERS
+        if any(len(text) > enough and tokens(text[:enough]) > self.left + JOIN for text in texts):
+            return False
         cost = sum(tokens(text) + JOIN for text in texts)
         if cost > self.left:
             return False
@@ -83,32 +91,28 @@ def memory_parts(settings: Memory, known: Known, tools: Collection[str]) -> tupl
     """
     budget = _Budget(settings.budget)
     core = _newest(known.always)
-    always = tuple(_section("memory", _know(tools), core, budget, len(known.always) - len(core), stable=True))
-    todos = tuple(_section("todos", _to_do(tools), _todos(known.todos), budget))
+    know = _heading("What you know", "From your memory", tools, "memory_recall", "finds more")
+    to_do = _heading("To do", "Open on your list, each behind its id", tools, "todo_done", "ends one")
+    noted = _heading("Your notes", "The latest by their titles", tools, "note_read", "shows them")
+    always = tuple(_section("memory", know, core, budget, len(known.always) - len(core), stable=True))
+    open_ = [(number, item.text) for number, item in enumerate(known.todos, 1) if not item.done]
+    todos = tuple(_section("todos", to_do, _todos(open_[:TRIED]), budget, len(open_[TRIED:])))
     shown = {one.entry.key for one in known.always}
     found = [_piece(one) for one in known.found[:TRIED] if one.entry.key not in shown]
     recalled = tuple(_section("recalled", FOUND, found, budget))
-    notes = tuple(_section("notes", _noted(tools), _notes(known.notes), budget))
-    skipped = [Part("memory", fault, "agent", "", "left_out") for fault in known.skipped[:LISTED]]
+    notes = tuple(_section("notes", noted, _notes(known.notes), budget))
+    further = len(known.skipped) - LISTED
+    faults = (*known.skipped[:LISTED], *([f"{further:,} more that cannot be read"] if further > 0 else ()))
+    skipped = [Part("memory", fault, "agent", "", "left_out") for fault in faults]
     return (*always, *recalled, *notes, *todos, *skipped)
 
 
-def _know(tools: Collection[str]) -> str:
-    more = "; memory_recall finds more" if "memory_recall" in tools else ""
-    return f"# What you know\n\nFrom your memory{more}:\n"
+def _heading(title: str, what: str, tools: Collection[str], tool: str, does: str) -> str:
+    more = f"; {tool} {does}" if tool in tools else ""
+    return f"# {title}\n\n{what}{more}:\n"
 
 
 FOUND: Final = "# What may matter here\n\nFound in your memory for this work:\n"
-
-
-def _to_do(tools: Collection[str]) -> str:
-    done = "; todo_done ends one" if "todo_done" in tools else ""
-    return f"# To do\n\nOpen on your list, each behind its id{done}:\n"
-
-
-def _noted(tools: Collection[str]) -> str:
-    read = "; note_read shows them" if "note_read" in tools else ""
-    return f"# Your notes\n\nThe latest by their titles{read}:\n"
 
 
 def _section(
@@ -139,7 +143,7 @@ def _section(
     yield from (Part(name, piece.source, piece.trust, "", "left_out") for piece in left_out[:LISTED])
     further += len(left_out[LISTED:])
     if further:
-        trust = least([piece.trust for piece in left_out[LISTED:]])
+        trust = least([piece.trust for piece in pieces])
         yield Part(name, f"{further:,} more", trust, "", "left_out")
 
 
@@ -172,13 +176,9 @@ def _listed(key: str, value: str) -> str:
     return "\n  ".join(f"- {key}: {value}".splitlines())
 
 
-def _todos(items: Sequence[Item]) -> list[_Piece]:
-    """The open ones; a number is the place in the list, as todo_done takes it."""
-    return [
-        _line(f"todo {number}", f"{number}: {item.text}", TODO_CHARACTERS)
-        for number, item in enumerate(items, 1)
-        if not item.done
-    ]
+def _todos(items: Iterable[tuple[int, str]]) -> list[_Piece]:
+    """Some that are open; a number is the place in the list, as todo_done takes it."""
+    return [_line(f"todo {number}", f"{number}: {text}", TODO_CHARACTERS) for number, text in items]
 
 
 def _notes(notes: Sequence[Note]) -> list[_Piece]:

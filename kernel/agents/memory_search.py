@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from kernel.agents.memory_prompt import Known
+from kernel.agents.memory_prompt import NOTES, Known
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.policy.recall import Corpus, Remembered, rank, within_budget
 from kernel.policy.word_forms import asked_words, words
@@ -57,7 +57,7 @@ class Memories:
 
     def known(self, place: ContextPlace, settings: Memory, here: str, text: str) -> Known:
         """The knowledge that the agent of ``place`` brings to ``text`` in the space ``here``. Raises Refused."""
-        kept = self._contexts.read(place)
+        kept = self._contexts.read(place, NOTES)
         index = self._index(place, kept.memory)
         always = [one for tier in settings.auto_load for one in index.by_tier.get(tier, ()) if _visible(one, here)]
         searched = [tier for tier in settings.search if tier not in settings.auto_load]

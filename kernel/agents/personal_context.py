@@ -135,9 +135,12 @@ class PersonalContexts:
         """The place of the context of an agent without a file."""
         return ContextPlace(key, str(self._state), quote(key, safe=_SAFE), f"the state of {key}")
 
-    def read(self, place: ContextPlace) -> Personal:
-        """All of it, as the files have it now. Raises Refused where the context as a whole cannot be looked at."""
-        memory, notes, todos = self.memory(place), self.notes(place), self.todos(place)
+    def read(self, place: ContextPlace, newest: int | None = None) -> Personal:
+        """All of it, as the files have it now; of the notes the ``newest``, if so many are enough.
+
+        Raises Refused where the context as a whole cannot be looked at.
+        """
+        memory, notes, todos = self.memory(place), self.notes(place, newest), self.todos(place)
         skipped = (*self.told(place, memory), *notes.skipped, *todos.skipped)
         return Personal(memory.kept, notes.notes, todos.todos, skipped)
 
@@ -161,15 +164,16 @@ class PersonalContexts:
             memory, texts = self._memory(place, folder)
             stored: list[StoredEntry] = []
             changes: dict[str, str] = {}
+            gone: list[StoredEntry] = []
             for old, new in decide(memory):
-                now = {**texts, **changes}
                 if new is not None:
-                    one, more = with_entry(now, old, new)
+                    one, more = with_entry({**texts, **changes}, old, new)
                     stored.append(one)
+                    changes |= more
                 else:
                     assert old is not None, "nothing is put in the place of nothing"
-                    more = without_entries(now, [old])
-                changes |= more
+                    gone.append(old)
+            changes |= without_entries({**texts, **changes}, gone)
             for file, text in changes.items():  # what is added first: who dies between them leaves it twice, not never
                 if text:
                     put_here(folder, file, text)
@@ -186,22 +190,24 @@ class PersonalContexts:
         except Unchangeable as error:
             raise Refused("conflict", f"{place.shown}/{MEMORY}/{error}", "change it in an editor") from error
 
-    def notes(self, place: ContextPlace) -> Personal:
-        """The notes, the oldest first; files that are none are skipped."""
+    def notes(self, place: ContextPlace, newest: int | None = None) -> Personal:
+        """The notes, or the ``newest`` of them, the oldest first; files that are none are skipped."""
         skipped: list[str] = []
 
         def look(folder: int) -> tuple[Note, ...]:
             found: list[Note] = []
-            for file in sorted(names_in(folder, NOTES_SUFFIX), key=note_order):
+            for file in sorted(names_in(folder, NOTES_SUFFIX), key=note_order, reverse=True):
+                if len(found) == newest:
+                    break
                 try:
                     found.append(
                         note(file, self._files.read(f"{place.root}/{place.folder}/{NOTES}", folder, file).text)
                     )
                 except (OSError, NoteRejected) as error:
                     skipped.append(f"{place.shown}/{NOTES}/{file}: {why_not(error)}")
-            return tuple(found)
+            return tuple(reversed(found))
 
-        return Personal(notes=self._in(place, NOTES, look) or (), skipped=tuple(skipped))
+        return Personal(notes=self._in(place, NOTES, look) or (), skipped=tuple(reversed(skipped)))
 
     def add_note(self, place: ContextPlace, text: str, title: str | None, at: float, *, again: bool = False) -> Note:
         """Write a note; its file is named by the time ``at`` (UTC) and its first words. Raises Refused.

@@ -44,7 +44,10 @@ def read_soul(root: Path, definition: AgentDefinition) -> SoulFile | None:
         data = read_bytes(inside(root, path, path), path, SOUL_BYTES, links=False)
     except FileMissing:
         return None
-    return SoulFile(path, data.decode(), traits_of(data, path)) if data.strip() else SoulFile(path, "", {})
+    if not data.strip():
+        return SoulFile(path, "", {})
+    traits = traits_of(data, path)  # which says where it is no text
+    return SoulFile(path, data.decode(), traits)
 
 
 def traits_of(data: bytes, path: str) -> dict[str, Any]:

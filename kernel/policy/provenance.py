@@ -2,39 +2,55 @@
 
 The classes are user, agent, tool and web, the most trusted first. An item is trusted as the least of what it was made
 of: the messages that are its source, and what the agent read through tools before it wrote. Only a text that stands
-word for word in one of those messages is that message's, whatever was read meanwhile. Nobody raises a class by saying
+word for word in one of those messages is that message's, whatever was read meanwhile; a key is looked at alike, unless
+it is a mere name. Nobody raises a class by saying
 so; an id that the agent was never given is refused.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
 from typing import Final, NamedTuple, cast
 
 from protocol.agent_memory import CLASSES, Source, SourceClass, least
 from protocol.errors import Refused
 from protocol.message import HOOK, SYSTEM, USER
-from protocol.tools import BUILT_IN, CONTEXT_TOOLS
+from protocol.tools import AUTH_REQUEST, BUILT_IN, CONTEXT_TOOLS
 
-_READING: Final = ("_read", "_search", "_recall", "_ask", "_history", "_list", "_inbox")
-"""How context tools end that show words of others."""
+_NOTHING_OF_OTHERS: Final = frozenset(
+    {
+        *("channel_send", "my_inbox_ack", "team_vote", "resource_create", "my_status_set", "handover_write"),
+        *("memory_write", "memory_forget", "note_write", "todo_add", "share_with", "soul_suggest", "feedback_submit"),
+        AUTH_REQUEST,
+    }
+)
+"""Daemon MCP's tools that answer with nothing but what the caller said itself, and numbers. A further one shows others'
+words until it is listed here: ``ask_agent`` is followed by the colleague's."""
 _FROM_WEB: Final = re.compile(r"web|fetch|browse|http|url", re.IGNORECASE)
 """In names of tools that bring what strangers wrote."""
 _TOLD_TRUST: Final = re.compile(r'"(?:trust|class)"\s*:\s*"(user|agent|tool|web)"')
-_OF_OWN_MEMORY: Final = ("memory_read", "memory_recall")
+_OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall"})
+_OF_OWN_WORK: Final = frozenset({"history_search", "history_read"})
+_TOLD_TOOL: Final = re.compile(r'"tool"\s*:\s*"([^"\\]+)"')
+_PLAIN_KEY: Final = re.compile(r"[\w.-]{1,32}")
+"""A name that an agent makes up for something: too little to order anything."""
 
 
 class GivenMessage(NamedTuple):
-    """A message that an agent was given, or could read."""
+    """A message that an agent was given, or could read. ``printed``: what commands printed may stand in it."""
 
     id: str
     kind: str
     sender: str
     text: str
+    printed: bool = False
 
 
 class ToolResult(NamedTuple):
-    """Words that a tool showed to an agent. ``name`` is without its server."""
+    """Words that a tool showed to an agent. ``name`` is as in the journal: a tool of a server of the agent's own is no
+    tool of Daemon MCP, whatever it is called there."""
 
     name: str
     text: str
@@ -42,6 +58,8 @@ class ToolResult(NamedTuple):
 
 def class_of_message(message: GivenMessage) -> SourceClass:
     """A person's words and those of a workflow's file are the user's, a hook's a stranger's; all others are agents."""
+    if message.printed:
+        return "tool"
     if message.sender == USER or (message.sender == SYSTEM and message.kind == "kickoff"):
         return "user"
     return "web" if message.sender.startswith(HOOK) else "agent"
@@ -51,22 +69,30 @@ def class_of_result(result: ToolResult) -> SourceClass:
     """The least that the result may be from: as it says itself, or as its tool's name does."""
     told = least(cast("list[SourceClass]", _TOLD_TRUST.findall(result.text)))
     if result.name in _OF_OWN_MEMORY:
-        return told
+        with suppress(ValueError):
+            json.loads(result.text)
+            return told
+        return "web"  # the middle of what is too long for the journal is missing, and how far to trust it
+    if result.name in _NOTHING_OF_OTHERS:
+        return "user"
     if result.name in CONTEXT_TOOLS:
-        return least([told, "agent"]) if result.name.endswith(_READING) else "user"
+        called = _TOLD_TOOL.findall(result.text) if result.name in _OF_OWN_WORK else ()
+        return least([told, "agent", *(class_of_result(ToolResult(name, "")) for name in called)])
     if _FROM_WEB.search(result.name) and result.name not in BUILT_IN:
         return "web"
     return "web" if told == "web" else "tool"
 
 
 def source_of(
+    key: str,
     value: str,
     claimed: Source | None,
     instruction: Iterable[str],
     given: Mapping[str, GivenMessage],
     results: Iterable[ToolResult],
 ) -> Source:
-    """The source of ``value``, as an agent writes it that claims one, or none: then the messages of its instruction.
+    """The source of ``value``, as an agent writes it under ``key`` that claims one, or none: then the messages of its
+    instruction.
 
     ``given``: those of the messages named that it was given, by id. Raises Refused (bad_request).
     """
@@ -76,8 +102,8 @@ def source_of(
             hint = "name messages that reached you, or leave source out: it is your instruction's messages then"
             raise Refused("bad_request", f"{one[:40]!r} is no message that you were given", hint)
     messages = [given[one] for one in dict.fromkeys(named)]
-    wanted = _plain(value)
-    if any(wanted in _plain(one.text) for one in messages):
+    wanted = [_plain(value)] if _PLAIN_KEY.fullmatch(key) else [_plain(value), _plain(key)]
+    if any(all(words in text for words in wanted) for text in (_plain(one.text) for one in messages)):
         read: SourceClass = "user"
     else:
         read = least(class_of_result(one) for one in results)
@@ -118,7 +144,8 @@ class Traces:
             keys.add(key)
             if len(key) >= LONG_KEY_CHARACTERS:
                 pieces |= _forms(key[:CHUNK_CHARACTERS])
-            lines = (line.strip() for line in value.splitlines())
+            # As it is, and as it stands in one line of something: a todo, a title, what was folded.
+            lines = {form for line in value.splitlines() for form in (line.strip(), " ".join(line.split()))}
             parts = {
                 line[start : start + CHUNK_CHARACTERS].strip()
                 for line in lines
@@ -156,5 +183,26 @@ def _forms(text: str) -> set[bytes]:
     return found
 
 
+BRANCHES: Final = 32
+"""In one another, in a pattern: beyond, what is left stands side by side."""
+
+
 def _any(pieces: Iterable[bytes]) -> re.Pattern[bytes]:
-    return re.compile(b"|".join(re.escape(one) for one in sorted(pieces, key=len, reverse=True)))
+    """A pattern for any of ``pieces``, the longest that fits; what begins alike is compared once, however many."""
+    return re.compile(_branch(sorted(set(pieces)), 0, BRANCHES))
+
+
+def _branch(pieces: Sequence[bytes], at: int, left: int) -> bytes:
+    """The same of ``pieces`` from ``at`` on: sorted, and alike up to there."""
+    first, last = pieces[0], pieces[-1]
+    alike = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    common = re.escape(first[at:alike])
+    if len(pieces) == 1:
+        return common
+    if left:
+        groups = (list(group) for _, group in groupby(pieces, key=lambda piece: piece[alike : alike + 1]))
+        rest = [_branch(group, alike, left - 1) for group in groups]
+    else:
+        rest = [re.escape(piece[alike:]) for piece in pieces]
+    # One that ends here sorts first: it counts where none of the longer ones fits.
+    return common + b"(?:" + b"|".join(reversed(rest)) + b")"

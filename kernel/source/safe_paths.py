@@ -8,6 +8,7 @@ import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -81,7 +82,12 @@ def open_folder(root: str, path: str, *, make: bool = False) -> int:
 
 def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
     """The regular file ``name`` in ``folder``, never what a link points to. Raises OSError (EINVAL: it is none)."""
-    descriptor = os.open(name, flags | _FILE, mode, dir_fd=folder)
+    try:
+        descriptor = os.open(name, flags | _FILE, mode, dir_fd=folder)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise OSError(errno.ELOOP, "is a link, which is not followed", name) from None
+        raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise OSError(errno.EINVAL, "is not a regular file", name)
@@ -132,10 +138,25 @@ def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
             os.unlink(temporary, dir_fd=folder)
 
 
+PATIENCE_SECONDS: Final = 10.0
+"""A write takes milliseconds: whoever keeps the lock for so long keeps nobody waiting for good."""
+
+
 @contextmanager
 def locked(folder: int) -> Generator[None]:
-    """Keep other writers away, from reading to writing; what one of them left half-written when it died goes."""
-    fcntl.flock(folder, fcntl.LOCK_EX)
+    """Keep other writers away, from reading to writing; what one of them left half-written when it died goes.
+
+    Raises OSError (EAGAIN) where another one keeps the lock for PATIENCE_SECONDS.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise OSError(errno.EAGAIN, f"another program has kept it locked for {PATIENCE_SECONDS:g} s") from None
+            time.sleep(0.01)  # noqa: TID251 - in a thread, as all that writes files
     try:
         for name in os.listdir(folder):
             if name.startswith(".") and _TEMPORARY in name:

@@ -5,7 +5,7 @@ counts it and keeps its call: a call that is made again after a crash finds ther
 before, and so whether it is still to be done. Of what was there only a digest is kept: nothing has to be purged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, cast
 
 import apsw
@@ -19,7 +19,7 @@ from kernel.store.idempotency import Words, find, record
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
 from protocol.ipc import ToolCall
-from protocol.names import message_id, number_of
+from protocol.names import instruction_id, message_id, number_of
 from protocol.text import encode_json
 
 
@@ -59,7 +59,10 @@ UNION SELECT i.message FROM instructions AS i WHERE i.id = :id ORDER BY 1
 
 # What reached it, what it said, what stands in the channel of a space it is a member of, what it works on.
 GIVEN: Final = """
-SELECT m.seq AS id, m.kind, m.sender, m.text FROM json_each(:asked) AS a CROSS JOIN messages AS m ON m.seq = a.value
+SELECT m.seq AS id, m.kind, m.sender, m.text, m.kind = 'kickoff' AND EXISTS (
+    SELECT 1 FROM workflows AS w, json_each(CAST(w.definition AS TEXT), '$.setup') AS s
+    WHERE w.id = m.run AND s.value ->> '$.as' IS NOT NULL) AS printed
+FROM json_each(:asked) AS a CROSS JOIN messages AS m ON m.seq = a.value
 WHERE m.seq IN (SELECT value FROM json_each(:own))
   OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.message = m.seq AND d.agent = :agent)
   OR EXISTS (SELECT 1 FROM instructions AS i WHERE i.id = m.cause AND i.agent = :agent)
@@ -84,14 +87,24 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     wanted = [seq for one in asked if (seq := number_of(one, "m")) is not None]
     values = {"asked": encode_json([*own, *wanted]).decode(), "own": encode_json(own).decode(), "agent": agent}
     messages = rows.all_(conn.execute(GIVEN, values), GIVEN, GivenMessage, id=message_id)
-    results: list[ToolResult] = []
-    calls: tuple[ToolCall, ...] = ()
-    back = 0
-    for one in entries.of(conn, instruction):
-        if one.kind == "reply":
-            calls, back = one.calls, 0
-        elif one.kind == "tool":
-            call = entries.call_of(one.call_id, calls, back)
-            back += 1
-            results.append(ToolResult(entries.bare_name(one.name or ("" if call is None else call.name)), one.text))
-    return Given(tuple(map(message_id, own)), {one.id: one for one in messages}, tuple(results))
+    return Given(tuple(map(message_id, own)), {one.id: one for one in messages}, tuple(_results(conn, number)))
+
+
+# Entries of another prompt are not copied into the work that goes on: its prompt tells of them.
+TAKEN_UP: Final = "SELECT continues FROM instructions WHERE id = ? AND aside > 0"
+
+
+def _results(conn: apsw.Connection, number: int | None) -> Iterator[ToolResult]:
+    """The results that the instruction ``number`` has, or is told of."""
+    while number is not None:
+        calls: tuple[ToolCall, ...] = ()
+        back = 0
+        for one in entries.of(conn, instruction_id(number)):
+            if one.kind == "reply":
+                calls, back = one.calls, 0
+            elif one.kind == "tool":
+                call = entries.call_of(one.call_id, calls, back)
+                back += 1
+                yield ToolResult(one.name or ("" if call is None else call.name), one.text)
+        row = conn.execute(TAKEN_UP, (number,)).fetchone()
+        number = None if row is None else cast("int | None", row[0])

@@ -177,14 +177,18 @@ def test_a_link_leads_nowhere(part: str, cli: Cli, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["memory/core.yaml", "notes/x.md", "todo/index.md"])
 def test_what_is_no_file_is_not_waited_for(path: str, cli: Cli) -> None:
-    """A FIFO does not block, a link out is not read."""
+    """A FIFO does not block, a link out is not read, and a folder is told by its name."""
     (cli.root / CONTEXT / path).parent.mkdir(parents=True)
     os.mkfifo(cli.root / CONTEXT / path)
     ran = cli("agent", path.split("/", maxsplit=1)[0], "alice")
     assert "is not a regular file" in ran.err
     (cli.root / CONTEXT / path).unlink()
     (cli.root / CONTEXT / path).symlink_to("/etc/hostname")
-    assert "cannot be read" in cli("agent", path.split("/", maxsplit=1)[0], "alice").err
+    assert "is a link, which is not followed" in cli("agent", path.split("/", maxsplit=1)[0], "alice").err
+    (cli.root / CONTEXT / path).unlink()
+    (cli.root / CONTEXT / path).mkdir()
+    assert f"{CONTEXT}/{path}" in (ran := cli("agent", path.split("/", maxsplit=1)[0], "alice")).err
+    assert "is not a regular file" in ran.err
 
 
 @pytest.mark.promise("CF12")

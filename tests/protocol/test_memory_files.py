@@ -134,3 +134,12 @@ def test_a_key_in_two_files_is_told_with_its_place_and_the_first_counts() -> Non
     assert [one.shown("m") for one in found.skipped] == [
         "m/a.yaml:1: l is in core-2.yaml too", "m/zoo.yaml:1: k is in working.yaml too",
     ]  # fmt: skip
+
+
+def test_a_key_that_is_twice_in_a_file_is_told_with_the_line_that_does_not_count() -> None:
+    """Whoever edits finds out why the first has no effect."""
+    found = parse("a: 1\nb: 2\na: 3\n", "core.yaml")
+    assert [(one.entry.key, one.entry.value, one.line) for one in found.entries] == [("a", "3", 3), ("b", "2", 2)]
+    assert [one.shown("m") for one in found.skipped] == [
+        "m/core.yaml:1: a is there once more below, and that counts"
+    ]  # fmt: skip

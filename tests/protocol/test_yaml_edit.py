@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.yaml_edit import Raw, Uneditable, with_value, without_value
+from protocol import yaml_edit, yaml_reading
+from protocol.yaml_edit import Raw, Uneditable, with_value, without_value, without_values
 from protocol.yaml_reading import NotYaml, read
 from protocol.yaml_writer import document
 
@@ -75,6 +77,36 @@ def test_one_value_changes_and_nothing_else(path: str, value: str | Raw, before:
 def test_a_key_goes_and_nothing_else(path: str, gone: str) -> None:
     """With the mapping above it where that had nothing else; empty ones are refused by the loader."""
     assert without_value(FILE, path.split(".")) == FILE.replace(gone, "")
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@given(gone=st.sets(st.sampled_from(["model", "prompt", "soul", "timeouts", "env", "mock", "never there"])))
+def test_many_keys_go_as_one_after_the_other(newline: str, gone: set[str]) -> None:
+    """Read twice, however many there are: a purge may take a thousand."""
+    source = FILE.replace("\n", newline)
+    after = source
+    for key in gone - {"never there"}:
+        after = without_value(after, [key])
+    assert without_values(source, gone) == after
+    flow = "{a: 1, b: 2, c: 3}\n"
+    assert read(without_values(flow, {"a", "c"})) == {"b": "2"}
+    with pytest.raises(Uneditable):
+        without_values("a: &x 1\nb: *x\n", {"a"})
+    assert without_values("a: 1\na: 2\nb: 3\n", {"a"}) == "b: 3\n"
+
+
+def test_a_thousand_keys_go_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One by one each would cost a reading of the whole file, which is half a minute."""
+    readings: list[str] = []
+
+    def composed(text: str) -> yaml.Node | None:
+        readings.append(text)
+        return yaml_reading.composed(text)
+
+    monkeypatch.setattr(yaml_edit, "composed", composed)
+    source = "".join(f"k{number}: v\n" for number in range(1001))
+    assert without_values(source, {f"k{number}" for number in range(1000)}) == "k1000: v\n"
+    assert len(readings) == 2
 
 
 def test_a_file_of_comments_gets_its_first_key() -> None:

@@ -125,8 +125,10 @@ def _report(place: AgentDir, memory: Memory) -> MemoryReport:
 def purged_lines(body: bytes, _screen: Screen) -> list[str]:
     """The numbers of what went, and the things that hold it still."""
     told = msgspec.json.decode(body, type=MemoryPurged)
+    copies = "".join(f", {count} {what}" for count, what in ((told.notes, "notes"), (told.todos, "todos")) if count)
     gone = (
-        f"{told.entries} entries; {told.messages} messages and the steps of {told.instructions} instructions with them"
+        f"{told.entries} entries{copies}; {told.messages} messages and the steps of {told.instructions} instructions "
+        "with them"
     )
     return [f"purged {gone}", *(f"still in {one_line(what)}" for what in told.left)]
 

@@ -4,17 +4,20 @@ What is written here is a person's word. The files are the truth (kernel.agents.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import msgspec
 import trio
 
+from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.http.spaces import agent_key
 from kernel.policy.provenance import Traces, chosen
+from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import set_agent_state
 from kernel.store.rows import LONGEST
@@ -121,21 +124,36 @@ async def purge(
     place = _place(call, store, files)
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
-    meant = [one.entry for one in known.kept if chosen(what, one.entry.source)]
-    traces = Traces((one.key, one.value) for one in meant)
-
-    def remove(now: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
-        return [(one, None) for one in now.kept if one.entry in meant]
-
+    meant = [one for one in all_of(known) if chosen(what, one.source)]
+    traces = await trio.to_thread.run_sync(Traces, [(one.key, one.value) for one in meant])
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
-        await trio.to_thread.run_sync(files.contexts.change_memory, place, remove)
+        places = _places(store, files) if meant else ()
+        copies = await trio.to_thread.run_sync(purge_copies, files.contexts, places, traces, meant)
+        if any(copies):  # somebody may have had them before its eyes since
+            again = await store.writer.commit(purge_log, key, traces)
+            wiped = again._replace(
+                messages=(*wiped.messages, *again.messages),
+                instructions=tuple(dict.fromkeys((*wiped.instructions, *again.instructions))),
+                homes=(*wiped.homes, *again.homes),
+                paused=wiped.paused,
+            )
+        if meant:
+            await trio.to_thread.run_sync(files.contexts.change_memory, place, removal(meant))
         await trio.to_thread.run_sync(files.contexts.blank_logs, traces)
         for copy in memory.derived:
-            await copy.purge(key, messages=wiped.messages, instructions=wiped.instructions, kept=True)
+            await copy.purge(None, messages=wiped.messages, instructions=wiped.instructions)
+            for owner in dict.fromkeys((key, *copies.agents)):
+                await copy.purge(owner, kept=True)
         if meant:
             await store.homes.forget(key, None)
+        for agent, space in wiped.homes:
+            await store.homes.forget(agent, space)
         await store.mirror.redo()
+        left = wiped.left
+        if meant:
+            root = str(files.catalog.root)
+            left += await trio.to_thread.run_sync(lambda: (*holding(places, traces), *trashed(root, traces)))
     finally:
         if wiped.paused:
             with trio.CancelScope(shield=True):
@@ -143,11 +161,22 @@ async def purge(
     return MemoryPurged(
         agent=name_of(key),
         source=what,
-        entries=len(meant),
+        entries=len(meant) + copies.entries,
+        notes=copies.notes,
+        todos=copies.todos,
         messages=len(wiped.messages),
         instructions=len(wiped.instructions),
-        left=wiped.left,
+        left=left,
     )
+
+
+def _places(store: StoreAccess, files: ProjectFiles) -> list[ContextPlace]:
+    """The places of what all agents keep; an agent whose definition never was right keeps nothing yet."""
+    found: list[ContextPlace] = []
+    for key in sorted({*files.catalog.names(), *files.contexts.kept_for()}):
+        with suppress(Refused, BadDefinition):
+            found.append(files.contexts.place(key, store.reader.now(agents.row, key)))
+    return found
 
 
 async def read_notes(call: Request[None], store: StoreAccess, files: ProjectFiles) -> NotesReport:

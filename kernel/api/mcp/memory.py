@@ -131,7 +131,7 @@ async def memory_write(
     given = await store.reader.read(
         log.given, identity.agent, identity.instruction, () if claimed is None else claimed.messages
     )
-    source = source_of(asked.value, claimed, given.instruction, given.messages, given.results)
+    source = source_of(asked.key, asked.value, claimed, given.instruction, given.messages, given.results)
     try:
         check_entry(Entry(asked.key, asked.value, source=source))
     except EntryRejected as error:

@@ -5,7 +5,6 @@ and what agents left of their work; it goes with them, as if its space had been 
 purpose stays and is told: documents, tasks, what was put to the vote. It reads the log from end to end.
 """
 
-from collections.abc import Iterator
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -54,6 +53,11 @@ ORDER BY i.id
 
 SPACES: Final = """
 SELECT m.space, count(*) FROM messages AS m WHERE m.seq IN (SELECT value FROM purged_words) GROUP BY m.space
+"""
+HOMES: Final = """
+SELECT DISTINCT i.agent, i.space, EXISTS (
+    SELECT 1 FROM instructions AS l WHERE l.agent = i.agent AND l.space = i.space AND l.state IN ('leased', 'running'))
+FROM instructions AS i WHERE i.id IN (SELECT value FROM purged_work) ORDER BY 1, 2
 """
 WORDS: Final = "SELECT value FROM purged_words ORDER BY value"
 WORK: Final = "SELECT value FROM purged_work ORDER BY value"
@@ -112,35 +116,59 @@ SELECT 'document ' || d.file, d.space FROM documents AS d WHERE held(d.content)
 UNION SELECT 'an older version of document ' || d.file, d.space
   FROM document_versions AS v CROSS JOIN documents AS d ON d.id = v.document WHERE held(v.undo) OR held(v.reason)
 UNION SELECT 'a suggestion for document ' || s.file, s.space FROM document_suggestions AS s
-  WHERE held(s.content) OR held(s.reason)
+  WHERE held(s.content) OR held(s.reason) OR held(s.decision_reason)
 ORDER BY 2, 1
 """
 LEFT_SOULS: Final = """
-SELECT 'version ' || v.version || ' of the soul of ' || v.agent, 'dm:' || v.agent FROM soul_versions AS v
+SELECT 'version ' || v.version || ' of the soul', 'dm:' || v.agent FROM soul_versions AS v
 WHERE held(v.body) OR held(v.diff) OR held(v.reason) ORDER BY v.agent, v.version
 """
 LEFT_TASKS: Final = """
 SELECT 'task t' || t.n, t.space FROM tasks AS t
-WHERE held(t.title) OR held(t.text) OR held(t.result) OR held(t.reason) ORDER BY t.space, t.n
+WHERE held(t.title) OR held(t.text) OR held(t.command) OR held(t.result) OR held(t.reason) ORDER BY t.space, t.n
 """
 LEFT_BALLOTS: Final = """
 SELECT 'proposal ' || b.name, b.space FROM ballots AS b
-WHERE held(b.title) OR held(b.description) OR held(b.options) ORDER BY b.id
+WHERE held(b.title) OR held(b.description) OR held(b.options) OR held(b.reason) ORDER BY b.id
 """
 LEFT_WORKFLOWS: Final = """
 SELECT 'the parameters or the kickoff of run r' || w.id, w.space FROM workflows AS w
 WHERE held(w.params) OR held(w.held_kickoff) OR held(w.definition) ORDER BY w.id
 """
+LEFT_MERGES: Final = """
+SELECT 'what a merge of run r' || l.run || ' printed', l.space FROM landings AS l
+WHERE held(l.terms) OR held(l.outcome) ORDER BY l.id
+"""
+LEFT_TREES: Final = """
+SELECT 'the note on the working tree of ' || t.name, t.space FROM worktrees AS t WHERE held(t.why) OR held(t.note)
+ORDER BY t.run, t.name
+"""
+LEFT_AGENTS: Final = """
+SELECT 'the definition', coalesce(a.home_space, 'dm:' || a.key) FROM agents AS a WHERE held(a.definition) ORDER BY a.key
+"""
+LEFT_SCHEDULES: Final = """
+SELECT 'a schedule', t.home FROM timers AS t WHERE held(t.schedule) ORDER BY t.agent, t.home
+"""
+LEFT_APPROVALS: Final = """
+SELECT 'the pattern of approval rule ' || r.id, coalesce('dm:' || r.agent, 'all agents') FROM approval_rules AS r
+WHERE held(r.pattern) ORDER BY r.id
+"""
+LEFT: Final = (
+    LEFT_DOCUMENTS, LEFT_SOULS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS, LEFT_MERGES, LEFT_TREES, LEFT_AGENTS,
+    LEFT_SCHEDULES, LEFT_APPROVALS,
+)  # fmt: skip
 
 
 class Wiped(NamedTuple):
     """Numbers of messages and instructions that lost their words, and what holds the items still, in words.
 
-    ``paused``: the agent is kept from work until the files are without them, too.
+    ``homes``: agents and spaces in which this work was done; their programs may have kept the words. ``paused``: the
+    agent is kept from work until the files are without them, too.
     """
 
     messages: tuple[int, ...]
     instructions: tuple[int, ...]
+    homes: tuple[tuple[str, str], ...]
     left: tuple[str, ...]
     paused: bool
 
@@ -169,13 +197,16 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
         if under_way := _numbers(conn, UNDER_WAY):
             _refuse(under_way, "has what is to be purged in its message, its prompt or its steps")
         wiped = _numbers(conn, WORDS), _numbers(conn, WORK)
+        worked = [(str(agent), str(space), bool(live)) for agent, space, live in conn.execute(HOMES)]
         for space, count in conn.execute(SPACES).fetchall():
             mark_redo(tx, str(space))
             tx.emit("space.cleared", space=str(space), data={"messages": count, "instructions": 0})
         for statement in WIPE:
             conn.execute(statement)
         conn.execute(WIPE_AUDITED_KEYS, (key,))
-        left = tuple(_left(conn))
+        at_work = (f"sessions of {agent}'s program, which is at work" for agent, _, live in worked if live)
+        holding = (f"{what} of {place_of(str(space))}" for one in LEFT for what, space in conn.execute(one))
+        left = (*holding, *dict.fromkeys(at_work))
     finally:
         conn.create_scalar_function("held", None, 1)
         conn.create_scalar_function("is_key", None, 1)
@@ -184,7 +215,7 @@ def purge(tx: Transaction, key: AgentKey, traces: Traces) -> Wiped:
     if pause:
         agents.set_agent_state(tx, key, "paused")
     tx.forget()
-    return Wiped(*wiped, left, pause)
+    return Wiped(*wiped, tuple((agent, space) for agent, space, live in worked if not live), left, pause)
 
 
 def _refuse(numbers: list[int] | tuple[int, ...], why: str) -> None:
@@ -194,9 +225,3 @@ def _refuse(numbers: list[int] | tuple[int, ...], why: str) -> None:
 
 def _numbers(conn: apsw.Connection, statement: str) -> tuple[int, ...]:
     return tuple(cast("int", number) for (number,) in conn.execute(statement).fetchall())
-
-
-def _left(conn: apsw.Connection) -> Iterator[str]:
-    for statement in (LEFT_DOCUMENTS, LEFT_SOULS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS):
-        for what, space in conn.execute(statement):
-            yield f"{what} of {place_of(str(space))}"

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kernel.agents import memory_prompt
 from kernel.agents.memory_prompt import LISTED, TRIED, Known, memory_parts
 from kernel.agents.prompt import Prompt, assemble, joined_text
 from kernel.agents.workspace_prompt import PromptContext
@@ -159,11 +160,32 @@ def test_what_is_too_long_is_folded_and_what_has_no_room_is_listed() -> None:
     assert line.endswith(" left out")
 
 
+def test_what_has_no_room_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prompt is made while everything else waits: neither long items nor endless lists are counted to their ends."""
+    letters: list[int] = []
+
+    def counted(text: str) -> int:
+        letters.append(len(text))
+        return tokens(text)
+
+    monkeypatch.setattr(memory_prompt, "tokens", counted)
+    long = [item(f"k{number}", "word " * 10_000, "web") for number in range(300)]
+    parts = memory_parts(Memory(), Known(always=long, todos=[Item(f"do {number}") for number in range(20_000)]), ())
+    assert sum(letters) < 1_000_000 < sum(len(one.entry.value) for one in long)
+    assert (parts[-1].name, parts[-1].trust) == ("todos", "agent")
+    assert (
+        parts[-1].source
+        == f"{20_000 - LISTED - sum(part.name == 'todos' and part.text != '' for part in parts):,} more"
+    )
+
+
 def test_what_cannot_be_read_is_listed() -> None:
     """A file with an error keeps nobody from working."""
     made = told(Known(skipped=("memory/core.yaml:3: no mapping",)))
     (row,) = (part for part in made.parts if part.name == "memory")
     assert (row.source, row.kept) == ("memory/core.yaml:3: no mapping", "left_out")
+    rows = [part.source for part in told(Known(skipped=("x",) * (LISTED + 7))).parts if part.name == "memory"]
+    assert rows == ["x"] * LISTED + ["7 more that cannot be read"]
 
 
 TEXT = st.one_of(

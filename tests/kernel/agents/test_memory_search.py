@@ -1,13 +1,16 @@
 """What an agent knows for its work: read from its files, searched with the words of its instruction."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from kernel.agents import context_files
 from kernel.agents.catalog import Catalog
-from kernel.agents.memory_prompt import Known
+from kernel.agents.memory_prompt import NOTES, Known
 from kernel.agents.memory_search import FOUND, ITEMS, Memories
 from kernel.agents.personal_context import PersonalContexts
+from kernel.source import safe_paths
 from protocol.agent import Memory
 from tests.kernel.agents.test_catalog import MINIMAL
 
@@ -116,3 +119,22 @@ def test_todos_notes_and_what_cannot_be_read_come_along(house: House) -> None:
     assert [note.title for note in known.notes] == ["Learned"]
     (fault,) = known.skipped
     assert fault.startswith(".agents/alice/memory/core.yaml:")
+
+
+def test_a_prompt_opens_no_more_notes_than_it_shows(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent may have written thousands; one that cannot be read takes nobody's place."""
+    for day in range(10, 30):
+        house.write(f"notes/2026-11-{day}-x.md", f"# note {day}\n")
+    house.write("notes/2026-11-29-x.md", "")
+    opened: list[str] = []
+    read = safe_paths.read_here
+
+    def counted(folder: int, name: str) -> tuple[str, os.stat_result]:
+        opened.append(name)
+        return read(folder, name)
+
+    monkeypatch.setattr(context_files, "read_here", counted)
+    known = house.known("anything")
+    assert [note.title for note in known.notes] == [f"note {day}" for day in range(29 - NOTES, 29)]
+    assert known.skipped == (".agents/alice/notes/2026-11-29-x.md: is empty",)
+    assert len(opened) == NOTES + 1

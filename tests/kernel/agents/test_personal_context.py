@@ -1,6 +1,7 @@
 """The files of an agent's memory, notes and todo list as the kernel reads and writes them."""
 
 import errno
+import fcntl
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from kernel.agents import personal_context
 from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
+from kernel.source import safe_paths
 from kernel.store.agents import AgentRecord
 from protocol.agent_memory import Entry, Source, with_done, with_item
 from protocol.errors import Refused
@@ -175,6 +177,23 @@ def test_writers_of_several_processes_lose_nothing_of_each_other(contexts: Perso
     found = contexts.memory(alice)
     assert {one.entry.key for one in found.kept} == every | {"shared"} and not found.skipped
     assert {one.text for one in contexts.todos(alice).todos} == {f"todo {one}" for one in every}
+
+
+def test_who_keeps_the_lock_for_long_keeps_nobody_waiting_for_good(
+    contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads of the kernel would wait, until there was none left for anything else."""
+    _put(contexts, alice, Entry("a", "one"))
+    monkeypatch.setattr(safe_paths, "PATIENCE_SECONDS", 0.05)
+    folder = os.open(tmp_path / "p/.agents/alice/memory", os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with pytest.raises(Refused, match="is as it was: another program has kept it locked"):
+            _put(contexts, alice, Entry("b", "two"))
+    finally:
+        os.close(folder)
+    _put(contexts, alice, Entry("b", "two"))
+    assert [one.entry.key for one in contexts.memory(alice).kept] == ["a", "b"]
 
 
 def test_what_a_writer_left_half_written_when_it_died_goes_with_the_next_change(

@@ -159,3 +159,18 @@ async def test_an_agent_that_gets_a_file_of_another_name_is_who_it_was(kernel: S
     asked = await kernel.ask("POST", "/messages", {"to": "erin", "text": "hi"})
     prompt = await kernel.ask("GET", f"/instructions/{asked.json['instruction_ids'][0]}/prompt")
     assert b"Be brief" in prompt.body and b"the gate is blue" not in prompt.body.split(b"Be brief")[0]
+
+
+@pytest.mark.promise("P52")
+@pytest.mark.parametrize(
+    ("edited", "line"), [(b"role: x\nstyle: \xff\xfe\n", 2), ("role: x\n".encode("utf-16"), 1), (b"role: [\n", 2)]
+)
+async def test_a_soul_file_that_is_no_text_is_told_with_its_place(
+    edited: bytes, line: int, kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """An editor may save whatever: no attempt dies of it as if the kernel were at fault."""
+    soul_file(tmp_path).parent.mkdir(exist_ok=True)
+    soul_file(tmp_path).write_bytes(edited)
+    told = await kernel.ask("GET", SOUL)
+    assert (told.status, told.json["code"]) == (422, "bad_definition")
+    assert f".agents/alice/soul.yaml:{line}" in told.json["detail"]

@@ -1,0 +1,114 @@
+"""Purge of what agents keep in files: what holds the words of items that are to be gone, whoever keeps it.
+
+Agents copy: an item comes back as a note, as something to do, as an entry of the colleague who asked for it, and from
+there into prompts. So entries that agents wrote, notes and todos that hold a piece of it go with it. An entry that a
+person wrote by hand stays, and its file is told.
+
+Everything here blocks.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+from kernel.agents.context_files import names_in
+from kernel.agents.personal_context import ContextPlace, PersonalContexts
+from kernel.policy.provenance import Traces
+from kernel.source.safe_paths import open_folder, read_here
+from protocol.agent_layout import AGENTS, MEMORY, NOTES, SOUL_FILE, TODO, TODO_FILE, TRASH
+from protocol.agent_memory import BY_HAND, NOTES_SUFFIX, SUFFIX, Entry, items_of
+from protocol.errors import Refused
+from protocol.memory_files import Memory, StoredEntry
+
+
+class Copies(NamedTuple):
+    """Counts of the copies that went, and the agents whose memory lost some."""
+
+    entries: int = 0
+    notes: int = 0
+    todos: int = 0
+    agents: tuple[str, ...] = ()
+
+
+def purge_copies(
+    contexts: PersonalContexts, places: Iterable[ContextPlace], traces: Traces, meant: Collection[Entry]
+) -> Copies:
+    """Remove what holds ``traces`` at ``places``, but for the items ``meant`` themselves.
+
+    What cannot be changed stays as it is, and keeps nothing else from going. Raises Refused where it cannot be read.
+    """
+
+    def without_them(todo: str) -> str:
+        return "\n".join(
+            line for line in todo.split("\n") if not any(_held(one.text, traces) for one in items_of(line)[0])
+        )
+
+    entries = notes = todos = 0
+    agents: list[str] = []
+    for place in places:
+        written = (one for one in all_of(contexts.memory(place)) if one.source != BY_HAND)
+        copied = [one for one in written if _held(f"{one.key}\n{one.value}", traces) and one not in meant]
+        with suppress(Refused):
+            if copied:
+                contexts.change_memory(place, removal(copied))
+                entries += len(copied)
+                agents.append(place.agent)
+        for note in contexts.notes(place).notes:
+            with suppress(Refused):
+                if _held(note.text, traces):
+                    contexts.remove_note(place, note.file)
+                    notes += 1
+        listed = sum(_held(item.text, traces) for item in contexts.todos(place).todos)
+        with suppress(Refused):
+            if listed:
+                contexts.change_todos(place, without_them)
+                todos += listed
+    return Copies(entries, notes, todos, tuple(agents))
+
+
+def all_of(memory: Memory) -> Iterator[Entry]:
+    """All entries, those that do not count beside another one among them."""
+    return (one.entry for one in (*memory.kept, *memory.twice))
+
+
+def removal(
+    gone: Collection[Entry],
+) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
+    """The change of a memory by which the entries ``gone`` go, each as far as it is as it was."""
+    return lambda now: [(one, None) for one in (*now.kept, *now.twice) if one.entry in gone]
+
+
+def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:
+    """The files at ``places`` that hold ``traces`` still, as people are told of them."""
+    for place in places:
+        for part, suffix in ((MEMORY, SUFFIX), (NOTES, NOTES_SUFFIX), (TODO, TODO_FILE), ("", SOUL_FILE)):
+            try:
+                folder = open_folder(place.root, f"{place.folder}/{part}")
+            except OSError:
+                continue  # nothing is there, or nothing that anybody reads
+            try:
+                for name in names_in(folder, suffix):
+                    with suppress(OSError):
+                        if _held(read_here(folder, name)[0], traces):
+                            yield "/".join(filter(None, (place.shown, part, name)))
+            finally:
+                os.close(folder)
+
+
+def trashed(root: str, traces: Traces) -> Iterator[str]:
+    """The files of deleted agents that hold ``traces``: whoever takes them out of the trash has the items again."""
+    for folder, _, names in os.walk(os.path.join(root, AGENTS, TRASH)):
+        for name in sorted(names):
+            with suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    if _held(read_here(descriptor, name)[0], traces):
+                        yield os.path.relpath(os.path.join(folder, name), root)
+                finally:
+                    os.close(descriptor)
+
+
+def _held(text: str, traces: Traces) -> bool:
+    """Return whether ``text`` has a long piece: a short one beside its key is too little to take a note for it."""
+    return bool(traces.find(text.encode("utf-8", "surrogatepass")))
