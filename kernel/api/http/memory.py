@@ -121,11 +121,11 @@ async def purge(
     place = _place(call, store, files)
     key = AgentKey(place.agent)
     known = await trio.to_thread.run_sync(files.contexts.memory, place)
-    meant = [one.entry for one in known.kept if chosen(what, one.entry.source)]
+    meant = [one.entry for one in (*known.kept, *known.shadowed) if chosen(what, one.entry.source)]
     traces = Traces((one.key, one.value) for one in meant)
 
     def remove(now: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
-        return [(one, None) for one in now.kept if one.entry in meant]
+        return [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in meant]
 
     wiped = await store.writer.commit(purge_log, key, traces)
     try:
