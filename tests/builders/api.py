@@ -32,6 +32,7 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import WAKING, Guard
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -334,6 +335,15 @@ async def serve_kernel(
         ),
         memory=MemoryAccess(
             history=recall,
+            vectors=Embeddings(
+                catalog=catalog,
+                environ=environ or {},
+                asking=EmbeddingProcess(launcher, dict),
+                state_dir=root / "state",
+                trusted=False,
+                kept=lambda: kept(grants),
+                now=lambda: 0.0,
+            ),
             derived=(recall,),
             trays=Guard(contexts=contexts, reader=reader, writer=writer, wake=feed.new_wake(WAKING)),
             souls=Souls(catalog=catalog, contexts=contexts, reader=reader, writer=writer),

@@ -107,6 +107,7 @@ from protocol.documents import (
     SuggestionMade,
     SuggestionVerdict,
 )
+from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.trust import TrustList
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
@@ -156,6 +157,14 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
     Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
+    Route(
+        "POST",
+        "/agents/<name>/thread/trial",
+        history.keep_trial,
+        VectorTrial,
+        asks=VectorTrialRequest,
+        people_only=True,
+    ),
     Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport, people_only=True),
     Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
     Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
