@@ -57,6 +57,7 @@ CONTRACT = {
     "POST /agents/<name>/soul/<id>/reject", "GET /agents/<name>/tray", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "GET /audit",
     "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
+    "POST /agents/<name>/thread/trial",
     "POST /agents/<name>/reindex", "POST /reindex",
     "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
     "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
