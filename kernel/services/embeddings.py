@@ -15,6 +15,7 @@ import os
 import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from operator import mul
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
@@ -165,12 +166,7 @@ class Embeddings:
         """
         try:
             found = self.endpoint()
-            self._trials[agent] = _KeptTrial(found.id, trial)
-            folder = os.open(self._state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                put_here(folder, FILE, encode_json(self._trials).decode())
-            finally:
-                os.close(folder)
+            self._save({**self._trials, agent: _KeptTrial(found.id, trial)})
         except NoVectors as why:
             raise why.refused() from why
         except OSError as error:
@@ -183,6 +179,20 @@ class Embeddings:
             vectors=trial.vectors,
             on=gains(trial),
         )
+
+    def forget(self, agent: str) -> None:
+        """Its name may be another's from here on. Blocks. Raises nothing."""
+        if agent in self._trials:
+            with suppress(OSError):
+                self._save({name: one for name, one in self._trials.items() if name != agent})
+
+    def _save(self, trials: dict[str, _KeptTrial]) -> None:
+        folder = os.open(self._state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            put_here(folder, FILE, encode_json(trials).decode())
+        finally:
+            os.close(folder)
+        self._trials = trials
 
     async def vectors(self, endpoint: EmbeddingEndpoint, texts: Sequence[str]) -> list[Vector]:
         """The vectors of ``texts``, in time or not at all. Raises NoVectors."""

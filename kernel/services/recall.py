@@ -295,6 +295,8 @@ class Recall:
             await self._drop_gone(space=space)
         for agent in found.agents:
             self._kept.pop(agent, None)
+            if self._embeddings is not None:
+                await trio.to_thread.run_sync(self._embeddings.forget, agent)
             await self._write(kept_index.forget_kept, agent)
             await self._drop_gone(agent=agent)
         return found.more

@@ -11,11 +11,14 @@ import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
+from kernel.inspect.trust import trust_demands
 from kernel.policy.recall import fused
 from kernel.procs.exec import ExecLauncher
 from kernel.services import embeddings as service
 from kernel.services.embeddings import FILE, Asking, EmbeddingProcess, Embeddings
 from kernel.services.recall import WAKING, Recall
+from kernel.source.diagnostics import BadDefinition
+from kernel.store.transitions.clear import delete_agent
 from protocol.api.history import HistoryFound
 from protocol.errors import Refused
 from protocol.ipc import EmbeddingAnswer, EmbeddingRequest
@@ -23,7 +26,7 @@ from protocol.memory_eval import LEAST_QUESTIONS, VectorTrialRequest
 from protocol.names import AgentKey
 from protocol.trust import Grant
 from tests.builders.embeddings_api import EmbeddingsApi
-from tests.kernel.services.test_recall import Archive, archive_at
+from tests.kernel.services.test_recall import Archive, _end_all, archive_at
 from worker.embeddings import embed
 
 pytestmark = pytest.mark.promise("P47")
@@ -274,6 +277,18 @@ async def test_a_purge_leaves_no_byte_of_a_vector(ground: Ground) -> None:
     assert vector not in ground.archive.bytes() and kept in ground.archive.bytes()
 
 
+async def test_what_was_measured_for_an_agent_goes_with_it(ground: Ground) -> None:
+    """Another one of that name is measured anew."""
+    ground.embeddings.trial(ALICE, GAIN)
+    ground.embeddings.trial(AgentKey("bob"), GAIN)
+    await ground.search()
+    await ground.archive.store.writer.commit(_end_all, "dm:alice")
+    await ground.archive.store.writer.commit(delete_agent, ALICE)
+    await ground.archive.recall.redo()
+    ground.restart()
+    assert (ground.embeddings.proven("alice"), ground.embeddings.proven("bob")) == (False, True)
+
+
 def test_scores_and_closeness_count_half_each_and_what_has_no_vector_is_the_least_close() -> None:
     """Deterministic: of equals the one that is better by its words."""
     words = {"a": 4.0, "b": 4.0, "c": 2.0}
@@ -282,3 +297,29 @@ def test_scores_and_closeness_count_half_each_and_what_has_no_vector_is_the_leas
     assert fused(words, {"a": 0.1, "b": 0.2, "c": 0.3}) == [("b", 0.75), ("c", 0.75), ("a", 0.5)]
     assert fused(words, {"c": 0.9, "b": -0.1}) == [("c", 0.75), ("a", 0.5), ("b", 0.5)]
     assert fused({}, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("{model: anthropic/claude-haiku-4-5}", "spoken to as anthropic"),
+        ("{model: nobody/small}", "unknown provider 'nobody'"),
+        ("{model: small}", "'small' is not a model"),
+        ("{}", "model"),
+    ],
+)
+def test_a_mistake_is_told_where_it_stands(said: str, why: str, tmp_path: Path) -> None:
+    """``awk validate`` and the start say the same."""
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents.yaml").write_text(f"conversations: true\nembeddings: {said}\n")
+    with pytest.raises(BadDefinition, match=why) as told:
+        Catalog(tmp_path).project()
+    assert ".agents.yaml:2" in told.value.text and "embeddings" in told.value.text
+
+
+def test_the_demand_names_where_it_is_sent_and_with_which_key(tmp_path: Path) -> None:
+    """Also for an endpoint that is known by its name: nobody agreed yet that it hears what was said."""
+    (tmp_path / ".agents").mkdir()
+    (tmp_path / ".agents.yaml").write_text("embeddings: {model: openai/text-embedding-3-small}\n")
+    (unit,) = trust_demands(tmp_path, ()).units
+    assert unit.demands == ("what agents said, were told and search for is sent to openai, with $OPENAI_API_KEY",)
