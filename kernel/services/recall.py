@@ -173,7 +173,8 @@ class Recall:
         asked, *others = await self._embeddings.vectors(endpoint, [query, *said])
         new = {place: vector.tobytes() for place, vector in zip(texts, others, strict=True)}
         if new:
-            await self._write(turn_index.put_vectors, endpoint.id, list(new.items()))
+            with suppress(Refused):  # nothing can be kept: they are asked for again next time
+                await self._write(turn_index.put_vectors, endpoint.id, list(new.items()))
         known |= {place.id: vector for place, vector in new.items()}
         closeness = await trio.to_thread.run_sync(closeness_to, asked, known, limiter=self._threads)
         both = fused({one.place.id: one.score for one in best}, closeness)

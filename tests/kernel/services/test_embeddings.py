@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
+import apsw
 import psutil
 import pytest
 import trio
@@ -18,6 +19,7 @@ from kernel.services import embeddings as service
 from kernel.services.embeddings import FILE, Asking, EmbeddingProcess, Embeddings
 from kernel.services.recall import WAKING, Recall
 from kernel.source.diagnostics import BadDefinition
+from kernel.store import turn_index
 from kernel.store.transitions.clear import delete_agent
 from protocol.api.history import HistoryFound
 from protocol.errors import Refused
@@ -217,6 +219,17 @@ async def test_whatever_goes_wrong_the_answer_is_the_one_by_words(
     ground.now += service.REST_SECONDS
     ground.api.answer = ground.api._vectors
     assert (await ground.search()).ranked == "vectors"
+
+
+async def test_vectors_that_cannot_be_kept_rank_all_the_same(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: they are asked for again next time."""
+
+    def full(*_: object) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr(turn_index, "put_vectors", full)
+    assert [(await ground.search(vectors=True)).ranked for _ in range(2)] == ["vectors"] * 2
+    assert [len(texts) for texts in ground.api.texts] == [1 + len(SAID)] * 2
 
 
 async def test_a_silent_endpoint_costs_a_bounded_time(ground: Ground, monkeypatch: pytest.MonkeyPatch) -> None:
