@@ -136,12 +136,15 @@ def main(count: int, seed: int) -> int:
             dead, wrong = killed_at(empty_project(Path(folder) / str(number)), place, damage)
             died += dead
             bad += bool(wrong)
-            for text in wrong:
-                sys.stdout.write(
-                    f"seed {seed}, kernel {number}, killed at {place}, index {damage or 'whole'}: {text}\n"
-                )
-    sys.stdout.write(f"{count} trials with kernels, {died} of them killed at one of {len(known)} points, {bad} wrong\n")
+            what = "; ".join(wrong) or ("as if it had lived" if dead else "it did not come there")
+            _say(f"seed {seed}, kernel {number}, to be killed at {place}, index {damage or 'whole'}: {what}")
+    _say(f"{count} trials with kernels, {died} of them killed at one of {len(known)} points, {bad} wrong")
     return bad
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _damage(path: Path, how: str) -> None:
