@@ -17,7 +17,7 @@ class EmbeddingsApi:
         """Words of one of ``meanings`` mean the same."""
         self.meanings = meanings
         self.requests: list[tuple[str, str, dict[str, Any]]] = []
-        self.answer: Answer = self._vectors
+        self.answer: Answer = self.vectors
         api = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -32,7 +32,7 @@ class EmbeddingsApi:
                 self.end_headers()
                 self.wfile.write(text)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -49,7 +49,8 @@ class EmbeddingsApi:
         """The texts of each request."""
         return [body["input"] for _, _, body in self.requests]
 
-    def _vectors(self, body: dict[str, Any]) -> tuple[int, Any]:
+    def vectors(self, body: dict[str, Any]) -> tuple[int, Any]:
+        """The answer to a request, as long as nothing else was said."""
         rows = [
             {"object": "embedding", "index": number, "embedding": self.vector(text)}
             for number, text in enumerate(body["input"])

@@ -28,7 +28,7 @@ from protocol.memory_eval import LEAST_QUESTIONS, VectorTrialRequest
 from protocol.names import AgentKey
 from protocol.trust import Grant
 from tests.builders.embeddings_api import EmbeddingsApi
-from tests.kernel.services.test_recall import Archive, _end_all, archive_at
+from tests.kernel.services.test_recall import Archive, archive_at, end_all
 from worker.embeddings import embed
 
 pytestmark = pytest.mark.promise("P47")
@@ -184,7 +184,10 @@ async def test_a_turn_is_sent_once_with_the_key_and_only_ones_own(ground: Ground
 
 
 def _said(status: int, body: Any) -> Callable[[EmbeddingsApi], None]:
-    return lambda api: setattr(api, "answer", lambda _asked: (status, body))
+    def answer(_asked: dict[str, Any]) -> tuple[int, Any]:
+        return status, body
+
+    return lambda api: setattr(api, "answer", answer)
 
 
 def _row(number: int, *vector: float) -> dict[str, Any]:
@@ -217,7 +220,7 @@ async def test_whatever_goes_wrong_the_answer_is_the_one_by_words(
     with pytest.raises(Refused, match="there are no vectors"):
         await ground.search(vectors=True)
     ground.now += service.REST_SECONDS
-    ground.api.answer = ground.api._vectors
+    ground.api.answer = ground.api.vectors
     assert (await ground.search()).ranked == "vectors"
 
 
@@ -295,7 +298,7 @@ async def test_what_was_measured_for_an_agent_goes_with_it(ground: Ground) -> No
     ground.embeddings.trial(ALICE, GAIN)
     ground.embeddings.trial(AgentKey("bob"), GAIN)
     await ground.search()
-    await ground.archive.store.writer.commit(_end_all, "dm:alice")
+    await ground.archive.store.writer.commit(end_all, "dm:alice")
     await ground.archive.store.writer.commit(delete_agent, ALICE)
     await ground.archive.recall.redo()
     ground.restart()
