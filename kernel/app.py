@@ -138,6 +138,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "retention", kernel.retention.run)
             await nursery.start(keep, "mirror", kernel.mirror.run)
             nursery.start_soon(keep, "recall", kernel.recall.run)
+            nursery.start_soon(keep, "embeddings", kernel.embeddings.run)
             nursery.start_soon(keep, "passing", kernel.memory_spaces.run)
             nursery.start_soon(keep, "worktrees", kernel.worktrees.run)
             nursery.start_soon(keep, "worktree_sweep", kernel.worktree_sweep.run)

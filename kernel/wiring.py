@@ -49,6 +49,7 @@ from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
+from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
@@ -110,6 +111,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention
     mirror: Mirror
     recall: Recall
+    embeddings: EmbeddingProcess
     memory_spaces: MemorySpaceCleanup
     worktrees: Worktrees
     worktree_sweep: WorktreeSweep
@@ -160,9 +162,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     trees, tree_work, checks, attempts = _attempts(base, budgets, repository)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
-    found_again = Recall(
-        path=str(base.state_dir / recall.FILE), reader=reader, wake=feed.new_wake(recall.WAKING), now_ms=clock.now_ms
-    )
+    asking, vectors, found_again = _recall(base)
     sweep = WorktreeSweep(
         repository=repository,
         trees=trees,
@@ -197,7 +197,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 shutdown=shutdown,
             ),
-            memory=_memory(base, found_again),
+            memory=_memory(base, found_again, vectors),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -216,6 +216,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         ),
         mirror=files_mirror,
         recall=found_again,
+        embeddings=asking,
         memory_spaces=MemorySpaceCleanup(
             reader=reader, writer=writer, wake=feed.new_wake(retention.WAKING), now_ms=clock.now_ms
         ),
@@ -263,6 +264,28 @@ def _webhooks(base: Foundation) -> Webhooks:
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
     )
+
+
+def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
+    """Make what finds again what was said, by words and with vectors."""
+    asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
+    vectors = Embeddings(
+        catalog=base.catalog,
+        environ=base.environ,
+        asking=asking,
+        state_dir=base.state_dir,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+        now=time.monotonic,
+    )
+    found_again = Recall(
+        path=str(base.state_dir / recall.FILE),
+        reader=base.reader,
+        wake=base.feed.new_wake(recall.WAKING),
+        now_ms=base.clock.now_ms,
+        embeddings=vectors,
+    )
+    return asking, vectors, found_again
 
 
 def _foundation(boot: Boot, database: Database) -> Foundation:
@@ -448,10 +471,11 @@ def _project_files(
     )
 
 
-def _memory(base: Foundation, found_again: Recall) -> MemoryAccess:
+def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> MemoryAccess:
     """Make what looks after that which agents are and remember."""
     return MemoryAccess(
         history=found_again,
+        vectors=vectors,
         derived=(found_again,),
         prompts=base.memories,
         souls=Souls(catalog=base.catalog, contexts=base.contexts, reader=base.reader, writer=base.writer),

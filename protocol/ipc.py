@@ -119,6 +119,22 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """Of dialect ``openai``: over which of its APIs the model is served."""
 
 
+class EmbeddingRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Texts of which ``model`` is to say the vectors, in so many seconds."""
+
+    provider: Provider
+    model: str
+    texts: tuple[str, ...]
+    seconds: float
+
+
+class EmbeddingAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The vectors in the order of the texts; or why there are none, without the key."""
+
+    vectors: tuple[tuple[float, ...], ...] = ()
+    error: str | None = None
+
+
 class McpAddress(msgspec.Struct, frozen=True, kw_only=True):
     """The address of Daemon MCP."""
 

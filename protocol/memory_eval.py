@@ -16,11 +16,17 @@ it.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
 DEPTHS: Final = (5, 10, 20)
+VECTORS_DEPTH: Final = 10
+"""At which recall with vectors is compared with that without."""
+LEAST_QUESTIONS: Final = 20
+"""Fewer say nothing about a history."""
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class EvalTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,15 +76,49 @@ class EvalFigures(msgspec.Struct, frozen=True, kw_only=True):
     turns_alone: dict[str, float]
 
 
+class VectorFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures over all questions with vectors of ``model``, too. ``on``: the agent's searches use them now."""
+
+    model: str
+    all: EvalFigures
+    on: bool
+
+
 class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
     """``awk memory eval``: over all questions, and of each kind. ``abstained``: of the questions without an answer
-    those for which nothing was found; null: there were none.
+    those for which nothing was found; null: there were none. ``vectors``: the same with vectors; null: there are none.
     """
 
     all: EvalFigures
     kinds: dict[str, EvalFigures]
     abstained: float | None
+    vectors: VectorFigures | None = None
     schema: str = "awk/memory-eval/1"
+
+
+class VectorTrialRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What ``awk memory eval`` measured: recall at 10 over ``questions`` with evidence, by words and with vectors."""
+
+    questions: Annotated[int, msgspec.Meta(ge=0)]
+    words: Share
+    vectors: Share
+
+
+class VectorTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """The same as it is kept. ``on``: the agent's searches use vectors of ``model`` from now on."""
+
+    agent: str
+    model: str
+    questions: int
+    words: float
+    vectors: float
+    on: bool
+    schema: str = "awk/vector-trial/1"
+
+
+def gains(trial: VectorTrialRequest) -> bool:
+    """Return whether what was measured is a gain, over questions enough."""
+    return trial.questions >= LEAST_QUESTIONS and trial.vectors > trial.words
 
 
 def judged(outcomes: Sequence[Outcome]) -> EvalReport:

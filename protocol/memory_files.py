@@ -1,8 +1,9 @@
 """The YAML files of an agent's memory as a whole: read, and changed entry by entry. Pure.
 
 A change says which files have another text then; whoever holds the folder writes them. People's comments, order and
-quotes stay (protocol.yaml_edit). A key is in one file; where people have it in two, the first counts and the other is
-told. Files of a tier are kept small, so that a change costs little however much is known.
+quotes stay (protocol.yaml_edit). A key is in one file; where it is in two (people wrote it twice, or who moved it to
+another tier died between the files), the first counts and the other is told, until the key is written or forgotten.
+Files of a tier are kept small, so that a change costs little however much is known.
 """
 
 from collections.abc import Iterable, Mapping
@@ -61,16 +62,22 @@ class MemoryFile(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """All entries, core first, each key once; and what was skipped (fault SF17)."""
+    """All entries, core first, each key once; and what was skipped (fault SF17).
+
+    ``shadowed``: of the skipped, entries whose key is in a file before theirs.
+    """
 
     kept: tuple[StoredEntry, ...]
     skipped: tuple[Skipped, ...]
-    twice: tuple[StoredEntry, ...] = ()
-    """What does not count, for its key is in another file too; without that it would."""
+    shadowed: tuple[StoredEntry, ...] = ()
 
     def find(self, key: str) -> StoredEntry | None:
         """The entry of ``key``."""
         return next((one for one in self.kept if one.entry.key == key), None)
+
+    def behind(self, key: str) -> tuple[StoredEntry, ...]:
+        """The entries of ``key`` that would count if the one before them went."""
+        return tuple(one for one in self.shadowed if one.entry.key == key)
 
 
 def parse(text: str, file: str) -> MemoryFile:
@@ -112,26 +119,29 @@ def together(files: Mapping[str, MemoryFile]) -> Memory:
     """All files as one memory."""
     kept: dict[str, StoredEntry] = {}
     skipped: list[Skipped] = []
-    twice: list[StoredEntry] = []
+    shadowed: list[StoredEntry] = []
     for file in sorted(files, key=order):
         skipped += files[file].skipped
         for one in files[file].entries:
             first = kept.setdefault(one.entry.key, one)
             if first is not one:
-                twice.append(one)
                 skipped.append(Skipped(file, one.line, f"{one.entry.key} is in {first.file} too"))
+                shadowed.append(one)
     by_tier = sorted(kept.values(), key=lambda one: TIERS.index(one.entry.tier))
-    return Memory(tuple(by_tier), tuple(skipped), tuple(twice))
+    return Memory(tuple(by_tier), tuple(skipped), tuple(shadowed))
 
 
 Texts = Mapping[str, str | None]
 """The texts of files by their names; None: it is there, and could not be read."""
 
 
-def with_entry(texts: Texts, old: StoredEntry | None, new: Entry) -> tuple[StoredEntry, dict[str, str]]:
+def with_entry(
+    texts: Texts, old: StoredEntry | None, new: Entry, behind: Iterable[StoredEntry] = ()
+) -> tuple[StoredEntry, dict[str, str]]:
     """Where ``new`` is kept, in place of ``old``, and the files that change; one with "" is to be removed.
 
-    An entry stays in its file, unless that is the file of another tier. Raises EntryRejected, Unchangeable.
+    An entry stays in its file, unless that is the file of another tier. Those ``behind`` it go: else one of them would
+    count when it is moved. Raises EntryRejected, Unchangeable.
     """
     check_entry(new)
     stays = old is not None and (new.tier == old.entry.tier or own_tier(old.file) is None)
@@ -144,9 +154,8 @@ def with_entry(texts: Texts, old: StoredEntry | None, new: Entry) -> tuple[Store
         file = file_of(new.tier, number)
     stored = StoredEntry(new, file)
     changes = {file: _edited(_text_of(texts, file), stored)}
-    if old is not None and old.file != file:
-        changes |= without_entries({old.file: texts[old.file]}, [old])
-    return stored, changes
+    gone = [one for one in (*([] if old is None else [old]), *behind) if one.file != file]
+    return stored, changes | without_entries(texts, gone)
 
 
 def without_entries(texts: Texts, gone: Iterable[StoredEntry]) -> dict[str, str]:

@@ -78,6 +78,19 @@ class OutgoingHook(_Strict, frozen=True, kw_only=True):
     """Whether it may be on this machine or in its networks."""
 
 
+class Embeddings(_Strict, frozen=True, kw_only=True):
+    """An endpoint of the user's own that makes vectors of texts (``/v1/embeddings``). It needs trust.
+
+    What is said to it: the turns that searches of history find by their words, and what was asked. Searches of an
+    agent use it once ``awk memory eval`` has shown a gain on questions about its history.
+    """
+
+    model: str
+    """The model there, such as ``openai/text-embedding-3-small``."""
+    provider: str | None = None
+    """The name of the endpoint and key to use, where the model's prefix does not say it."""
+
+
 class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """The project file."""
 
@@ -101,6 +114,8 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Bounds for the whole kernel."""
     guard: GuardSettings = GuardSettings()
     """What looks after the knowledge and the identity of agents, in workflows that say nothing else."""
+    embeddings: Embeddings | None = None
+    """What agents said is ranked with vectors, too, where that was shown to find more."""
     starvation: Duration = 300.0
     """Seconds after which waiting work is taken before what is more urgent."""
     retention: Retention = 2_592_000.0

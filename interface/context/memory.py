@@ -48,7 +48,7 @@ def set_(
                 source=BY_HAND,
                 at=None,
             )
-            stored, changes = with_entry(texts, old, new)
+            stored, changes = with_entry(texts, old, new, memory.behind(key))
             _write(folder, changes)
             return stored
     except EntryRejected as error:

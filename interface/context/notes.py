@@ -60,7 +60,7 @@ def add_note(place: AgentDir, text: str, wall_seconds: float) -> Note:
     stamp = time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(wall_seconds))
     try:
         body = content(text)
-        with open_context(place, make=True) as context, context.folder(NOTES, make=True) as folder:
+        with open_context(place, make=True) as context, context.folder(NOTES, make=True) as folder, folder.locked():
             name = file_name(stamp, body)
             stem = name.removesuffix(NOTES_SUFFIX)
             for number in range(1, _TRIES):

@@ -4,11 +4,12 @@ An edit by hand counts at the next look, and a look costs a stat of each file. E
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from kernel.source.safe_paths import read_here
+from kernel.source.safe_paths import NotSynced, put_here, read_here
 from protocol.agent_memory import time_ms
+from protocol.errors import Refused
 from protocol.memory_files import MemoryFile, parse
 
 SETTLED_SECONDS: Final = 2.0
@@ -65,6 +66,26 @@ def names_in(folder: int, suffix: str) -> list[str]:
 def why_not(error: Exception) -> str:
     """The reason why a file cannot be read, without its path."""
     return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def put_all(folder: int, changes: Mapping[str, str], shown: str) -> None:
+    """Have these texts in files of ``folder``; one with "" goes. Raises OSError where nothing was changed, Refused."""
+    done = 0
+    try:
+        for file, text in changes.items():  # what is added first: who dies between them leaves it twice, not never
+            if text:
+                put_here(folder, file, text)
+                done += 1
+        for file in [file for file, text in changes.items() if not text]:
+            os.unlink(file, dir_fd=folder)
+            done += 1
+        if changes:
+            os.fsync(folder)
+    except OSError as error:
+        if not done and (len(changes) == 1 or not isinstance(error, NotSynced)):
+            raise
+        why = f"{shown} was written in part, and an entry may stand in two files: {error.strerror}"
+        raise Refused("storage_failed", why, "see to the disk or the folder, then ask again") from error
 
 
 def _looks(found: os.stat_result) -> tuple[int, ...]:

@@ -69,14 +69,14 @@ def purge_copies(
 
 def all_of(memory: Memory) -> Iterator[Entry]:
     """All entries, those that do not count beside another one among them."""
-    return (one.entry for one in (*memory.kept, *memory.twice))
+    return (one.entry for one in (*memory.kept, *memory.shadowed))
 
 
 def removal(
     gone: Collection[Entry],
 ) -> Callable[[Memory], list[tuple[StoredEntry | None, Entry | None]]]:
     """The change of a memory by which the entries ``gone`` go, each as far as it is as it was."""
-    return lambda now: [(one, None) for one in (*now.kept, *now.twice) if one.entry in gone]
+    return lambda now: [(one, None) for one in (*now.kept, *now.shadowed) if one.entry in gone]
 
 
 def holding(places: Iterable[ContextPlace], traces: Traces) -> Iterator[str]:

@@ -24,10 +24,10 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from kernel.agents.catalog import Catalog, context_dir
-from kernel.agents.context_files import ContextFiles, names_in, why_not
+from kernel.agents.context_files import ContextFiles, names_in, put_all, why_not
 from kernel.policy.provenance import Traces
 from kernel.source.diagnostics import BadDefinition, fail
-from kernel.source.safe_paths import locked, open_folder, put_here, read_here
+from kernel.source.safe_paths import NotSynced, locked, open_folder, put_here, read_here
 from kernel.store.agents import AgentRecord
 from protocol.agent import AgentDefinition
 from protocol.agent_layout import (
@@ -167,20 +167,14 @@ class PersonalContexts:
             gone: list[StoredEntry] = []
             for old, new in decide(memory):
                 if new is not None:
-                    one, more = with_entry({**texts, **changes}, old, new)
+                    one, more = with_entry({**texts, **changes}, old, new, memory.behind(new.key))
                     stored.append(one)
                     changes |= more
                 else:
                     assert old is not None, "nothing is put in the place of nothing"
                     gone.append(old)
             changes |= without_entries({**texts, **changes}, gone)
-            for file, text in changes.items():  # what is added first: who dies between them leaves it twice, not never
-                if text:
-                    put_here(folder, file, text)
-            for file in [file for file, text in changes.items() if not text]:
-                os.unlink(file, dir_fd=folder)
-            if changes:
-                os.fsync(folder)
+            put_all(folder, changes, f"{place.shown}/{MEMORY}")
             return tuple(stored)
 
         try:
@@ -367,6 +361,9 @@ class PersonalContexts:
                     return change(folder)
             finally:
                 os.close(folder)
+        except NotSynced as error:
+            text = f"{place.shown}/{part} was written, but perhaps not to the disk: {error.strerror}"
+            raise Refused("storage_failed", text, "see to the disk, then look what is there") from error
         except OSError as error:
             text = f"{place.shown}/{part} cannot be written, and is as it was: {error.strerror or error}"
             raise Refused("storage_failed", text, "see to the disk or the folder, then ask again") from error

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, check_partial, convert_agent, place_at
+from kernel.agents.embeddings import check_embeddings
 from kernel.agents.mock_script import full_rules
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
 from kernel.agents.tools import tool_faults
@@ -185,6 +186,7 @@ def parse_project(file: ProjectFile) -> Parsed:
             problems.add(place, "workspace.base", fault, "write a folder as seen from the project's root")
         check_tools(definition, rest, problems)
         check_hooks(definition, rest, problems)
+        check_embeddings(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()
     assert parsed is not None

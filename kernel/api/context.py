@@ -49,6 +49,7 @@ from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.api.souls import SoulProposal, SoulReport
 from protocol.api.tray import TrayReport, TrayRow
 from protocol.guard import GuardSettings
+from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.memory_files import Memory
 from protocol.names import AgentKey
 
@@ -73,9 +74,17 @@ class History(Protocol):
     """What agents said, were told and did, and what they keep, as it is found again. Each raises Refused."""
 
     async def search(
-        self, agent: str, query: str, *, limit: int, offset: int = 0, since_ms: int = 0, until_ms: int = END
+        self,
+        agent: str,
+        query: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        since_ms: int = 0,
+        until_ms: int = END,
+        vectors: bool | None = None,
     ) -> HistoryFound:
-        """The turns of an agent (its key) that answer ``query`` best."""
+        """The turns of an agent (its key) that answer ``query`` best; with vectors (True), or without (False)."""
         ...
 
     async def read(self, wanted: TurnFilter, limit: int, before: int | None = None) -> HistoryPage:
@@ -100,6 +109,14 @@ class History(Protocol):
 
     async def reindex(self, agent: str | None) -> Reindexed:
         """Make the index anew, of one agent or of all."""
+        ...
+
+
+class VectorTrials(Protocol):
+    """For whose searches vectors were shown to be worth it."""
+
+    def trial(self, agent: AgentKey, trial: VectorTrialRequest) -> VectorTrial:
+        """Keep what was measured for an agent. Blocks. Raises Refused."""
         ...
 
 
@@ -366,6 +383,7 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     history: History
     """What they find again."""
+    vectors: VectorTrials
     derived: tuple[DerivedCopy, ...]
     """What has to forget with the log and the files."""
     souls: SoulBook

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from kernel.agents.catalog import Catalog
+from kernel.agents.embeddings import embedding_units
 from kernel.agents.resources import resources_of
 from kernel.agents.trust import agent_units, schedule_units
 from kernel.agents.webhooks import hook_units
@@ -22,7 +23,7 @@ def trust_demands(
 ) -> Demands:
     """The demands of agents, workflows and workflow files of the project at ``root``.
 
-    All of them by default, and those of its webhooks.
+    All of them by default, and those of its webhooks and embeddings.
 
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
     ``fetch`` gets what is elsewhere.
@@ -47,7 +48,7 @@ def trust_demands(
             units += workflow_units(load_workflow(catalog, name))
         except (BadDefinition, Refused) as error:
             skipped.append(f"workflow {name}: {error.text}")
-    units += hook_units(catalog.project())
+    units += (*hook_units(catalog.project()), *embedding_units(catalog.project()))
     survey = catalog.survey()
     for loaded in survey.loaded:
         try:

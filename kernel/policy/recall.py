@@ -179,6 +179,24 @@ def within_budget(holding: Mapping[str, int], budget: int) -> Chosen:
     return Chosen(tuple(whole), {word: share for word in common if share})
 
 
+RERANKED: Final = 200
+"""Turns that are found by their words, of which vectors say how close they are."""
+
+
+def fused(scores: Mapping[T, float], closeness: Mapping[T, float]) -> list[tuple[T, float]]:
+    """Turns with their ``scores`` by words, the best first, ranked by these and by ``closeness``, half and half.
+
+    Both are taken relative to what there is: the score to the best one, the closeness to the least and the most. One
+    without a closeness counts as the least close. Of equals the one that is better by its words comes first.
+    """
+    best = max(scores.values(), default=0.0) or 1.0
+    least = min(closeness.values(), default=0.0)
+    span = max(closeness.values(), default=0.0) - least
+    near = {turn: (close - least) / span for turn, close in closeness.items()} if span else {}
+    both = {turn: (score / best + near.get(turn, 0.0)) / 2 for turn, score in scores.items()}
+    return sorted(both.items(), key=lambda item: -item[1])
+
+
 CUT: Final = "[cut]"
 _WORD: Final = re.compile(r"[^\W_]+")
 _BEFORE_CHARACTERS: Final = 100

@@ -7,15 +7,16 @@ is told, and it is made anew. Where its disk is full it stays behind, says so, a
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import trio
 
-from kernel.policy.recall import Found, Ranked, excerpt, rank, remembered
+from kernel.policy.recall import RERANKED, Found, Ranked, excerpt, fused, rank, remembered
 from kernel.policy.word_forms import asked_words
+from kernel.services.embeddings import Embeddings, NoEndpoint, NoVectors, closeness_to, said_in
 from kernel.store import history, kept_index, recall_index, turn_index
 from kernel.store.database import Connection
 from kernel.store.feed import Wake
@@ -63,8 +64,11 @@ class _Known(NamedTuple):
 class Recall:
     """Follows the log into the index (one task), and answers questions from it."""
 
-    def __init__(self, *, path: str, reader: Reader, wake: Wake, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, *, path: str, reader: Reader, wake: Wake, now_ms: Callable[[], int], embeddings: Embeddings | None = None
+    ) -> None:
         self._path = path
+        self._embeddings = embeddings
         self._reader = reader
         self._wake = wake
         self._now_ms = now_ms
@@ -100,14 +104,37 @@ class Recall:
     # -- questions ------------------------------------------------------------------------------------------------
 
     async def search(
-        self, agent: str, query: str, *, limit: int, offset: int = 0, since_ms: int = 0, until_ms: int = turn_index.END
+        self,
+        agent: str,
+        query: str,
+        *,
+        limit: int,
+        offset: int = 0,
+        since_ms: int = 0,
+        until_ms: int = turn_index.END,
+        vectors: bool | None = None,
     ) -> HistoryFound:
-        """The turns of ``agent`` (its key) that answer ``query`` best, each with those beside it. Raises Refused."""
+        """The turns of ``agent`` (its key) that answer ``query`` best, each with those beside it. Raises Refused.
+
+        ``vectors``: with them or not at all, or without; None: with them where that was shown to find more.
+        """
         asked = asked_words(query)
         if not asked:
             raise Refused("bad_request", f"{query[:40]!r} has no word that can be found", "give words that were said")
         await self._follow(PATIENCE_SECONDS)
-        best, common = await self._ask(turn_index.ranked, agent, asked, since_ms, until_ms)
+        wanted_vectors = vectors
+        if vectors is None:
+            wanted_vectors = self._embeddings is not None and self._embeddings.proven(agent)
+        candidates = RERANKED if wanted_vectors else recall_index.CANDIDATES
+        best, common = await self._ask(turn_index.ranked, agent, asked, since_ms, until_ms, candidates)
+        used = False
+        if wanted_vectors:
+            try:
+                best, used = await self._closest(agent, query, best), True
+            except NoVectors as why:
+                if vectors:
+                    raise why.refused() from why
+                best = best[: recall_index.CANDIDATES]
         shown = best[offset : offset + limit]
         wanted = [place for one in shown for place in (one.place, one.before, one.after) if place is not None]
         texts = await self._reader.read(history.texts, agent, dict.fromkeys(wanted))
@@ -127,7 +154,31 @@ class Recall:
             next=offset + limit if offset + limit < len(best) else None,
             common=common,
             behind=self._behind,
+            ranked="vectors" if used else "words",
         )
+
+    async def _closest(
+        self, agent: str, query: str, best: Sequence[turn_index.RankedTurn]
+    ) -> tuple[turn_index.RankedTurn, ...]:
+        """``best`` ranked with vectors, too; those that are not known are asked for and kept. Raises NoVectors."""
+        if self._embeddings is None:
+            raise NoEndpoint("this kernel has none")
+        endpoint = self._embeddings.endpoint()
+        if not best:
+            return ()
+        found = {one.place.id: one for one in best}
+        known = await self._ask(turn_index.vectors_of, endpoint.id, found)
+        texts = await self._reader.read(history.texts, agent, [one.place for one in best if one.place.id not in known])
+        said = [said_in(turn) for turn in texts.values()]
+        asked, *others = await self._embeddings.vectors(endpoint, [query, *said])
+        new = {place: vector.tobytes() for place, vector in zip(texts, others, strict=True)}
+        if new:
+            with suppress(Refused):  # nothing can be kept: they are asked for again next time
+                await self._write(turn_index.put_vectors, endpoint.id, list(new.items()))
+        known |= {place.id: vector for place, vector in new.items()}
+        closeness = await trio.to_thread.run_sync(closeness_to, asked, known, limiter=self._threads)
+        both = fused({one.place.id: one.score for one in best}, closeness)
+        return tuple(found[turn]._replace(score=score) for turn, score in both)
 
     async def read(self, wanted: TurnFilter, limit: int, before: int | None = None) -> HistoryPage:
         """The newest turns of an agent, or those before one, oldest first. Raises Refused."""
@@ -245,6 +296,8 @@ class Recall:
             await self._drop_gone(space=space)
         for agent in found.agents:
             self._kept.pop(agent, None)
+            if self._embeddings is not None:
+                await trio.to_thread.run_sync(self._embeddings.forget, agent)
             await self._write(kept_index.forget_kept, agent)
             await self._drop_gone(agent=agent)
         return found.more

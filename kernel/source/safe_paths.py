@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from kernel.fault_injection import fault_point
+
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """O_NONBLOCK: a pipe in place of the file is found out, not waited for."""
@@ -94,6 +96,10 @@ def open_file(folder: int, name: str, flags: int, mode: int = 0o600) -> int:
     return descriptor
 
 
+class NotSynced(OSError):
+    """A file has its new text, and a power cut may take it back."""
+
+
 TEXT_BYTES: Final = 1024 * 1024
 _TEMPORARY: Final = ".tmp-"
 
@@ -115,7 +121,7 @@ def read_here(folder: int, name: str) -> tuple[str, os.stat_result]:
 def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
     """Have ``text`` in the file ``name``, whole or not at all; ``new``: there must be none (FileExistsError).
 
-    It is on the disk then; a file that was there keeps its mode. Raises OSError.
+    It is on the disk then; a file that was there keeps its mode. Raises OSError (NotSynced: it has the text).
     """
     temporary = f".{name}{_TEMPORARY}{secrets.token_hex(6)}"
     descriptor = open_file(folder, temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -128,11 +134,16 @@ def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
             file.write(text.encode())
             file.flush()
             os.fsync(descriptor)
+        fault_point("file.written")
         if new:
             os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
         else:
             os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
+        fault_point("file.named")
+        try:
+            os.fsync(folder)
+        except OSError as error:
+            raise NotSynced(error.errno, error.strerror, name) from error
     finally:
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)

@@ -19,7 +19,7 @@ import apsw
 
 from kernel.store.database import check_integrity
 
-VERSION: Final = 1
+VERSION: Final = 2
 """Raised with whatever is indexed otherwise; an index of another version is made anew."""
 BUDGET: Final = 10_000
 """Postings that one query reads."""
@@ -65,6 +65,11 @@ CREATE INDEX turns_at ON turns (shelf, at_ms, id);
 CREATE INDEX turns_beside ON turns (shelf, space, kind, at_ms, id);
 CREATE VIRTUAL TABLE turn_words USING fts5 (words, content = '', contentless_delete = 1, detail = none,
   tokenize = "unicode61 remove_diacritics 0 categories 'L* M* N* S* P* C*'");
+CREATE TABLE vectors (
+  turn INTEGER PRIMARY KEY,
+  endpoint TEXT NOT NULL,            -- and model: those of others are not comparable
+  vector BLOB NOT NULL               -- of length 1, floats of four bytes
+) STRICT;
 CREATE TABLE kept (
   id INTEGER PRIMARY KEY,            -- of its words, too
   shelf INTEGER NOT NULL,

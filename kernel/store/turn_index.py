@@ -56,6 +56,7 @@ INSERT INTO turns (shelf, space, kind, number, k, at_ms, words) VALUES (?, ?, ?,
 DROP_TURN: Final = "DELETE FROM turns WHERE id = ?"
 ADD_WORDS: Final = "INSERT INTO turn_words (rowid, words) VALUES (?, ?)"
 DROP_WORDS: Final = "DELETE FROM turn_words WHERE rowid = ?"
+DROP_VECTOR: Final = "DELETE FROM vectors WHERE turn = ?"
 
 
 def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> int:
@@ -88,6 +89,7 @@ def put_turns(conn: apsw.Connection, turns: Iterable[Turn], upto: Progress) -> i
 def _drop_turn(conn: apsw.Connection, shelf: int, number: int, length: int) -> None:
     conn.execute(DROP_WORDS, (number,))
     conn.execute(DROP_TURN, (number,))
+    conn.execute(DROP_VECTOR, (number,))
     conn.execute(COUNT, (-1, -length, shelf))
 
 
@@ -132,9 +134,14 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def search(
-    conn: apsw.Connection, agent: str, asked: Sequence[str], since_ms: int = 0, until_ms: int = END
+    conn: apsw.Connection,
+    agent: str,
+    asked: Sequence[str],
+    since_ms: int = 0,
+    until_ms: int = END,
+    limit: int = CANDIDATES,
 ) -> Candidates:
-    """The turns of ``agent`` that hold words of ``asked``, the likeliest CANDIDATES of them."""
+    """The turns of ``agent`` that hold words of ``asked``, the likeliest ``limit`` of them."""
     row = conn.execute(SHELF, (agent, "history")).fetchone()
     if row is None:
         return NOTHING
@@ -146,7 +153,7 @@ def search(
     weighted = weights(corpus)
     first = {word: int(conn.execute(NTH_NEWEST, (terms[word], n - 1)).get) for word, n in chosen.newest.items()}
     wanted = [(terms[word], first.get(word, 0), weighted[word]) for word in (*chosen.whole, *first)]
-    values = {"asked": _encode(wanted).decode(), "since": since_ms, "until": until_ms, "limit": CANDIDATES}
+    values = {"asked": _encode(wanted).decode(), "since": since_ms, "until": until_ms, "limit": limit}
     common = tuple(word for word, count in holding.items() if count and word not in chosen.whole)
     found = tuple(Hit(_place(row[:6]), float(row[6]), int(row[7])) for row in conn.execute(FIND, values))
     return Candidates(found, corpus, common)
@@ -189,15 +196,44 @@ class RankedTurn(NamedTuple):
 
 
 def ranked(
-    conn: apsw.Connection, agent: str, asked: Sequence[str], since_ms: int = 0, until_ms: int = END
+    conn: apsw.Connection,
+    agent: str,
+    asked: Sequence[str],
+    since_ms: int = 0,
+    until_ms: int = END,
+    limit: int = CANDIDATES,
 ) -> tuple[tuple[RankedTurn, ...], tuple[str, ...]]:
     """The turns of ``agent`` that answer ``asked``, the best first, and which of its words are common."""
-    found = search(conn, agent, asked, since_ms, until_ms)
+    found = search(conn, agent, asked, since_ms, until_ms, limit)
     scores = {hit.place.id: relevance(hit.weight, hit.words, found.corpus.average_words) for hit in found.found}
     around = {turn: beside(conn, turn) for turn in scores}
     better = with_beside(scores, lambda turn: (one.id for one in around[turn] if one is not None))
     turns = [RankedTurn(hit.place, *around[hit.place.id], better[hit.place.id]) for hit in found.found]
     return tuple(sorted(turns, key=lambda one: (-one.score, -one.place.id))), found.common
+
+
+VECTORS: Final = """
+SELECT v.turn, v.vector FROM json_each(?) AS a CROSS JOIN vectors AS v ON v.turn = a.value WHERE v.endpoint = ?
+"""
+# A number may have become another turn's while the endpoint was asked.
+PUT_VECTOR: Final = """
+INSERT OR REPLACE INTO vectors (turn, endpoint, vector)
+SELECT t.id, ?, ? FROM turns AS t WHERE t.id = ? AND t.kind = ? AND t.number = ? AND t.k = ?
+"""
+
+
+def vectors_of(conn: apsw.Connection, endpoint: str, turns: Iterable[int]) -> dict[int, bytes]:
+    """The vectors of these turns that are known, from ``endpoint``."""
+    rows = conn.execute(VECTORS, (_encode(list(turns)).decode(), endpoint))
+    return dict(cast("Iterable[tuple[int, bytes]]", rows))
+
+
+def put_vectors(conn: apsw.Connection, endpoint: str, vectors: Iterable[tuple[Place, bytes]]) -> None:
+    """Keep the vectors of turns that are still there. Raises apsw.Error."""
+    with conn:
+        for place, vector in vectors:
+            values = (endpoint, vector, place.id, _KINDS.index(place.kind), place.number, place.k)
+            conn.execute(PUT_VECTOR, values)
 
 
 class TurnFilter(NamedTuple):

@@ -1,5 +1,7 @@
 """What an agent said, was told and did, as it is searched and read again."""
 
+from typing import Literal
+
 import msgspec
 
 
@@ -53,11 +55,12 @@ class HistoryFound(_TurnList, frozen=True, kw_only=True):
     all.
 
     ``common``: words that stand in so many turns that only the newest of these were looked at. ``behind``: the log is
-    still being indexed, and the rest is not found yet.
+    still being indexed, and the rest is not found yet. ``ranked``: by their words, or by these and vectors.
     """
 
     found: tuple[HistoryHit, ...]
     common: tuple[str, ...] = ()
+    ranked: Literal["words", "vectors"] = "words"
     schema: str = "awk/history-search/1"
 
 

@@ -11,6 +11,7 @@ from scripts.benchmarks import (
     fleet,
     http_rates,
     idle,
+    indexing,
     landings,
     model_calls,
     peers,
@@ -37,6 +38,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "scheduling": scheduling.measure,
         "prompts": prompts.measure,
         "recall": recall.measure,
+        "indexing": indexing.measure,
         "peers": peers.measure,
     }
 )

@@ -33,6 +33,7 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -348,6 +349,15 @@ async def serve_kernel(
         ),
         memory=MemoryAccess(
             history=recall,
+            vectors=Embeddings(
+                catalog=catalog,
+                environ=environ or {},
+                asking=EmbeddingProcess(launcher, dict),
+                state_dir=root / "state",
+                trusted=False,
+                kept=lambda: kept(grants),
+                now=lambda: 0.0,
+            ),
             derived=(recall,),
             trays=guard,
             guard=guard,

@@ -10,10 +10,22 @@ import msgspec
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
-from interface.client import quoted
+from interface.client import Client, new_key, quoted
 from interface.failure import Failure
 from interface.offline import run_inspect
-from protocol.memory_eval import DEPTHS, EvalFigures, EvalFile, EvalReport, Outcome, judged
+from protocol.memory_eval import (
+    DEPTHS,
+    LEAST_QUESTIONS,
+    VECTORS_DEPTH,
+    EvalFigures,
+    EvalFile,
+    EvalReport,
+    Outcome,
+    VectorFigures,
+    VectorTrial,
+    VectorTrialRequest,
+    judged,
+)
 from protocol.memory_growth import GrowthReport
 
 VERBS: Final = Subcommands(
@@ -88,16 +100,37 @@ def growth_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def _of_agent(context: Context, agent: str, asked: EvalFile) -> EvalReport:
-    """The report of what the agent finds in its history, asked of the running kernel."""
+    """The report of what the agent finds in its history, asked of the running kernel; with vectors, too, if it has any.
+
+    What these are worth is told to the kernel: its searches use them from then on, or do not.
+    """
     client = context.kernel()
+    report = judged(_outcomes(client, agent, asked, vectors=False))
+    try:
+        with_vectors = judged(_outcomes(client, agent, asked, vectors=True)).all
+    except Failure as failure:
+        if failure.code == "not_found":  # the project file names no endpoint
+            return report
+        raise
+    depth = str(VECTORS_DEPTH)
+    trial = VectorTrialRequest(
+        questions=report.all.questions, words=report.all.recall[depth], vectors=with_vectors.recall[depth]
+    )
+    body = client.post(f"/agents/{quoted(agent)}/thread/trial", msgspec.structs.asdict(trial), key=new_key())
+    kept = msgspec.json.decode(body, type=VectorTrial)
+    figures = VectorFigures(model=kept.model, all=with_vectors, on=kept.on)
+    return msgspec.structs.replace(report, vectors=figures)
+
+
+def _outcomes(client: Client, agent: str, asked: EvalFile, *, vectors: bool) -> list[Outcome]:
     outcomes: list[Outcome] = []
     for question in asked.questions:
-        query = {"query": question.question, "limit": str(max(DEPTHS))}
+        query = {"query": question.question, "limit": str(max(DEPTHS)), "vectors": str(int(vectors))}
         found = json.loads(client.get(f"/agents/{quoted(agent)}/thread/search", query))["found"]
         units = [[hit.get(part) for part in ("turn", "before", "after")] for hit in found]
         ids = tuple(tuple(str(turn["id"]) for turn in unit if turn) for unit in units)
         outcomes.append(Outcome(question=question, units=ids))
-    return judged(outcomes)
+    return outcomes
 
 
 def eval_lines(body: bytes, screen: Screen) -> list[str]:
@@ -110,5 +143,13 @@ def eval_lines(body: bytes, screen: Screen) -> list[str]:
 
     titles = ["KIND", "QUESTIONS", *(f"R@{depth}" for depth in DEPTHS), *(f"ALONE@{depth}" for depth in DEPTHS)]
     rows = [*(row(one_line(kind), figures) for kind, figures in report.kinds.items()), row("all", report.all)]
+    vectors = report.vectors
+    rows += [] if vectors is None else [row("all, with vectors", vectors.all)]
     lines = table(titles, rows, screen, right=frozenset(titles[1:]))
-    return lines if report.abstained is None else [*lines, f"abstained where nothing answers: {report.abstained:.3f}"]
+    if report.abstained is not None:
+        lines.append(f"abstained where nothing answers: {report.abstained:.3f}")
+    if vectors is not None:
+        least = f"; at least {LEAST_QUESTIONS} questions are needed" if report.all.questions < LEAST_QUESTIONS else ""
+        use = "searches use them from now on" if vectors.on else f"no gain, and searches do not use them{least}"
+        lines.append(f"vectors of {one_line(vectors.model)}: {use}")
+    return lines

@@ -1,5 +1,7 @@
 """An agent's history and memory as people search and read them; and the index of it made anew."""
 
+import trio
+
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request
 from kernel.api.http.spaces import agent_key, known_space
@@ -11,6 +13,7 @@ from protocol.agent_files import MemoryReport
 from protocol.agent_memory import TIERS
 from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.errors import Refused
+from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.names import AgentKey
 
 
@@ -27,7 +30,7 @@ async def thread(call: Request[None], store: StoreAccess, files: ProjectFiles, m
 async def search_thread(
     call: Request[None], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
 ) -> HistoryFound:
-    """GET /agents/:name/thread/search?query=&since=&until=&limit=&offset=: the turns that answer it best."""
+    """GET /agents/:name/thread/search?query=&since=&until=&limit=&offset=&vectors=: those that answer it best."""
     return await memory.history.search(
         _known(call.args["name"], store, files),
         _query(call),
@@ -35,7 +38,16 @@ async def search_thread(
         offset=call.number("offset", 0),
         since_ms=time_of(call.query.get("since"), 0),
         until_ms=time_of(call.query.get("until"), END),
+        vectors={"1": True, "0": False}.get(call.query.get("vectors", "")),
     )
+
+
+async def keep_trial(
+    call: Request[VectorTrialRequest], store: StoreAccess, files: ProjectFiles, memory: MemoryAccess
+) -> VectorTrial:
+    """POST /agents/:name/thread/trial {questions, words, vectors}: what vectors were measured to be worth for it."""
+    key = _known(call.args["name"], store, files)
+    return await trio.to_thread.run_sync(memory.vectors.trial, key, call.body)
 
 
 async def search_memory(

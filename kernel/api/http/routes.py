@@ -97,6 +97,7 @@ from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
 from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.api.tray import TrayReport
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
+from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.trust import TrustList
 
 
@@ -163,6 +164,14 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/audit", audit.list_audit, AuditList),
     Route("GET", "/agents/<name>/thread", history.thread, HistoryPage, people_only=True),
     Route("GET", "/agents/<name>/thread/search", history.search_thread, HistoryFound, people_only=True),
+    Route(
+        "POST",
+        "/agents/<name>/thread/trial",
+        history.keep_trial,
+        VectorTrial,
+        asks=VectorTrialRequest,
+        people_only=True,
+    ),
     Route("GET", "/agents/<name>/memory/search", history.search_memory, MemoryReport, people_only=True),
     Route("POST", "/agents/<name>/reindex", history.reindex_agent, Reindexed, people_only=True, waits=True),
     Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),

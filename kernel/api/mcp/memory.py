@@ -5,6 +5,7 @@ any place is one write. Items kept to another space are as if they were not ther
 """
 
 import hashlib
+from functools import partial
 from typing import Annotated, Final
 
 import msgspec
@@ -154,7 +155,8 @@ async def memory_write(
     def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
         old = _known(memory, asked.key, caller)
         if begun.again and _digest(old) != begun.before:
-            return []  # it was done; whatever stands there by now stays
+            # It was done, and whatever stands there by now stays; who died between two files left the old one behind.
+            return [(one, None) for one in memory.behind(asked.key) if _digest(one) == begun.before]
         new = _wanted(asked, old, source, begun, identity.space)
         return [(old, new if change is None else msgspec.structs.replace(new, tier=change.tier))]
 
@@ -189,11 +191,15 @@ async def memory_forget(
     if old is None and not begun.again:
         raise unknown(asked.key)
 
-    def decide(memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
+    def decide(behind: bool, memory: Memory) -> list[tuple[StoredEntry | None, Entry | None]]:
         now = memory.find(asked.key)
-        return [] if now is None or (begun.again and _digest(now) != begun.before) else [(now, None)]
+        if now is None or (begun.again and _digest(now) != begun.before):
+            return []
+        gone = memory.behind(asked.key) if behind else (now,)
+        return [(one, None) for one in gone if counts_in(one.entry, caller.identity.space)]
 
-    await trio.to_thread.run_sync(files.contexts.change_memory, place, decide)
+    for behind in (True, False):  # the one that counts goes last: else the other would, to who dies between them
+        await trio.to_thread.run_sync(files.contexts.change_memory, place, partial(decide, behind))
     return MemoryForgetResult(key=asked.key, written=begun.message_id)
 
 

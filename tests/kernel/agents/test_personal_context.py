@@ -3,12 +3,13 @@
 import errno
 import fcntl
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from kernel.agents import personal_context
+from kernel.agents import context_files
 from kernel.agents.catalog import Catalog
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.source import safe_paths
@@ -117,7 +118,7 @@ def test_what_did_not_change_is_not_read_again(
     def read_again(_folder: int, name: str) -> None:
         pytest.fail(f"{name} was read again")
 
-    monkeypatch.setattr(personal_context, "read_here", read_again)
+    monkeypatch.setattr(context_files, "read_here", read_again)
     clock.now += 10
     assert contexts.read(alice).memory is kept
 
@@ -158,6 +159,31 @@ def test_a_full_disk_leaves_everything_as_it_was(
     assert {path.name: path.read_bytes() for path in (tmp_path / "p/.agents/alice/memory").iterdir()} == before
     _put(contexts, alice, Entry("b", "two"))
     assert [one.entry.key for one in contexts.memory(alice).kept] == ["a", "b"]
+
+
+@pytest.mark.promise("SF19")
+def test_a_write_that_was_done_in_part_is_told_as_such(
+    contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody is told that all is as it was where it is not."""
+    _put(contexts, alice, Entry("a", "one"))
+    real = os.fsync
+
+    def full(descriptor: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(descriptor)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        with pytest.raises(Refused, match="was written, but perhaps not to the disk: No space left"):
+            _put(contexts, alice, Entry("a", "two"))
+        with pytest.raises(Refused, match="written in part, and an entry may stand in two files"):
+            _put(contexts, alice, Entry("a", "three", "core"))
+    found = contexts.memory(alice)
+    assert ([one.entry.value for one in found.kept], len(found.skipped)) == (["three"], 1)
+    _put(contexts, alice, Entry("a", "three", "core"))
+    assert contexts.read(alice).skipped == ()
 
 
 def test_writers_of_several_processes_lose_nothing_of_each_other(contexts: PersonalContexts, tmp_path: Path) -> None:

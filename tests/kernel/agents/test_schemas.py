@@ -155,6 +155,7 @@ PROJECT: Final[Special] = {
     ("ProjectDefinition", "webhooks"): st.sampled_from(
         [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
     ),
+    ("ProjectDefinition", "embeddings"): st.sampled_from([None, {"model": "openai/text-embedding-3-small"}]),
     ("ProjectWorkspace", "base"): st.just("out/"),
     ("ProjectLimits", "per_provider"): st.one_of(st.integers(1, 9), st.just({"openai": 2})),
 }

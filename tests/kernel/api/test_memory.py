@@ -381,6 +381,17 @@ def test_a_purge_looks_at_every_column_in_which_somebody_can_say_something() -> 
     assert exempt - found == set()
 
 
+async def test_a_purge_takes_an_entry_that_stands_behind_another_of_its_key(kernel: ServedKernel) -> None:
+    """It counts for nothing, and its words are on the disk all the same."""
+    memory = kernel.services.files.catalog.root / ".agents/alice/memory"
+    memory.mkdir(parents=True)
+    (memory / "core.yaml").write_text("mine: a person's\n")
+    (memory / "working.yaml").write_text(f"mine: {{value: {POISON!r}, source: {{messages: [m9], class: web}}}}\n")
+    done = await kernel.ask("POST", "/agents/alice/memory/purge", {"source": "web"})
+    assert (done.status, done.json["entries"]) == (200, 1)
+    assert [path.name for path in memory.iterdir()] == ["core.yaml"]
+
+
 @pytest.mark.promise("P46")
 async def test_what_waits_with_the_words_in_its_message_is_not_robbed_of_them(kernel: ServedKernel) -> None:
     """Queued work that would begin with an empty message: the purge is refused, and names it."""

@@ -61,6 +61,7 @@ CONTRACT = {
     "POST /agents/<name>/tray/<id>/reject", "GET /audit",
     "POST /spaces/<space>/grants", "GET /grants", "GET /grants/<id>", "DELETE /grants/<id>",
     "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
+    "POST /agents/<name>/thread/trial",
     "POST /agents/<name>/reindex", "POST /reindex",
     "GET /agents/<name>/memory", "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>",
     "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",

@@ -152,7 +152,7 @@ async def test_what_is_cleared_is_in_no_byte_of_the_index_and_what_was_said_sinc
     await archive.say("alice", "the xylophone is hidden", "plain words")
     assert await archive.texts("alice", "xylophone") == ["the xylophone is hidden"]
     assert b"xylophon" in archive.bytes()
-    await archive.store.writer.commit(_end_all, "dm:alice")
+    await archive.store.writer.commit(end_all, "dm:alice")
     await archive.store.writer.commit(clear, "dm:alice")
     await archive.say("alice", "after the flood")
     archive.restart()
@@ -177,13 +177,13 @@ async def test_an_agent_that_is_deleted_is_forgotten(archive: Archive) -> None:
     await archive.search("bob", "xylophone")
     memory = Memory((StoredEntry(Entry("place", "a xylophonist's cellar"), "core.yaml"),), ())
     assert (await archive.recall.find("bob", memory, "cellar", 10)).total == 1
-    await archive.store.writer.commit(_end_all, "dm:bob")
+    await archive.store.writer.commit(end_all, "dm:bob")
     await archive.store.writer.commit(delete_agent, AgentKey("bob"))
     await archive.recall.redo()
     assert b"xylophon" not in archive.bytes()
 
 
-def _end_all(tx: Transaction, space: str) -> None:
+def end_all(tx: Transaction, space: str) -> None:
     tx.conn.execute("UPDATE instructions SET state = 'cancelled', ended_ms = 1 WHERE space = ?", (space,))
 
 

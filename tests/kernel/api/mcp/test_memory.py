@@ -1,5 +1,6 @@
 """What agents keep for themselves: in files, with its source, once for each call, and only where it counts."""
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -201,6 +202,35 @@ async def test_a_repeat_leaves_alone_what_a_person_wrote_since(kernel: ServedKer
     again = await call(kernel, "memory_write", {"key": "k", "value": "agent's"}, **meta)
     assert again["structuredContent"]["entry"]["value"] == "a person's"
     assert (folder(kernel) / "memory/working.yaml").read_text() == "k: a person's\n"
+
+
+@pytest.mark.promise("P4", "P45")
+@pytest.mark.parametrize("forgotten", [True, False])
+async def test_who_dies_between_two_files_leaves_no_old_value_that_counts_again(
+    forgotten: bool, kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry is written to its new tier, and not yet gone from the old one: the repeat, or a forget, ends that."""
+    await kernel.attempt()
+    await call(kernel, "memory_write", {"key": "k", "value": "old"})
+    move = {"key": "k", "value": "new", "tier": "core"}
+
+    def killed(*_: Any, **_more: Any) -> None:
+        raise RuntimeError("killed")
+
+    with monkeypatch.context() as dying:
+        dying.setattr(os, "unlink", killed)
+        await call(kernel, "memory_write", move, **{CALL_KEY: "3.0:c"})
+    assert sorted(path.name for path in (folder(kernel) / "memory").glob("*.yaml")) == ["core.yaml", "working.yaml"]
+    read = await use(kernel, "memory_read")
+    assert [one["value"] for one in read["entries"]] == ["new"]
+    assert "working.yaml:1: k is in core.yaml too" in read["skipped"][0]
+    if forgotten:
+        await call(kernel, "memory_forget", {"key": "k"})
+    else:
+        await call(kernel, "memory_write", move, **{CALL_KEY: "3.0:c"})
+    read = await use(kernel, "memory_read")
+    assert ([one["value"] for one in read["entries"]], read["skipped"]) == ([] if forgotten else ["new"], [])
+    assert [path.name for path in (folder(kernel) / "memory").glob("*.yaml")] == ([] if forgotten else ["core.yaml"])
 
 
 async def test_notes_are_read_newest_first_and_todos_by_their_ids(kernel: ServedKernel) -> None:

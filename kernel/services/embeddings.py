@@ -1,0 +1,336 @@
+"""Vectors of texts, from the user's own endpoint; and for whose searches they were shown to be worth it.
+
+They are an option: whatever goes wrong with them is told in the log, once, and who asked goes on without. After a
+failure nobody waits for the endpoint for a while. Which agents' searches use them is measured (``awk memory eval``)
+and kept in the state directory; a file that is lost or wrong means none.
+
+The kernel imports no client of a model, so a process asks: started when somebody wants to know, which takes a second,
+and gone when nobody has for a while.
+"""
+
+import itertools
+import logging
+import math
+import os
+import sys
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from operator import mul
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.embeddings import EmbeddingEndpoint, embedding_units, endpoint_of
+from kernel.agents.providers import CauseError, ModelRejected
+from kernel.agents.trust import GrantSource, missing_grants
+from kernel.procs.handle import Handle
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient, Spec
+from kernel.source.diagnostics import BadDefinition
+from kernel.source.safe_paths import put_here
+from protocol.api.history import HistoryTurn
+from protocol.errors import Refused
+from protocol.ipc import EmbeddingAnswer, EmbeddingRequest
+from protocol.memory_eval import VectorTrial, VectorTrialRequest, gains
+from protocol.names import AgentKey, name_of
+from protocol.text import encode_json
+
+logger = logging.getLogger(__name__)
+
+FILE: Final = "vector-trials.json"
+"""In the state directory."""
+ENDPOINT_SECONDS: Final = 8.0
+PATIENCE_SECONDS: Final = 12.0
+"""For the endpoint, and for the process that asks it."""
+HINT: Final = "docs/finding.md has what they need"
+REST_SECONDS: Final = 60.0
+"""After a failure: searches by words meanwhile."""
+TEXT_CHARACTERS: Final = 2000
+"""Of a turn, what is sent."""
+MOST_NUMBERS: Final = 8192
+"""In one vector."""
+
+IDLE_SECONDS: Final = 60.0
+"""After the last question the process that asks is ended."""
+ANSWER_BYTES: Final = 64 * 1024 * 1024
+_TAIL_BYTES: Final = 4096
+_CHUNK_BYTES: Final = 256 * 1024
+_PROGRAM: Final = (sys.executable, "-I", "-m", "worker.embeddings")
+_numbers: Final = itertools.count(1)
+_answer: Final = msgspec.json.Decoder(EmbeddingAnswer).decode
+
+Vector: TypeAlias = "array[float]"
+"""Of length 1, in floats of four bytes."""
+
+
+class NoVectors(Exception):
+    """There are none now. The text says why."""
+
+    def refused(self) -> Refused:
+        """The same for who wants them and nothing else."""
+        return Refused("conflict", f"there are no vectors: {self}", HINT)
+
+
+class NoEndpoint(NoVectors):
+    """The project file names none."""
+
+    def refused(self) -> Refused:
+        """The same for who wants them and nothing else."""
+        return Refused("not_found", f"there are no vectors: {self}", HINT)
+
+
+class _KeptTrial(msgspec.Struct, frozen=True):
+    """What was measured for an agent, at which endpoint."""
+
+    endpoint: str
+    trial: VectorTrialRequest
+
+
+_decode: Final = msgspec.json.Decoder(dict[str, _KeptTrial]).decode
+
+
+class Asking(Protocol):
+    """Whoever asks an endpoint for embeddings."""
+
+    async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
+        """The answer, in so many seconds; one of an error where there is none. Raises nothing."""
+        ...
+
+
+class Embeddings:
+    """Asks the endpoint of the project file, where there is one that is trusted."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        environ: Mapping[str, str],
+        asking: Asking,
+        state_dir: Path,
+        trusted: bool,
+        kept: GrantSource,
+        now: Callable[[], float],
+    ) -> None:
+        """``trusted``: every file is; ``now``: seconds, of a clock that nobody sets."""
+        self._catalog = catalog
+        self._environ = environ
+        self._asking = asking
+        self._state_dir = state_dir
+        self._trusted = trusted
+        self._grants = kept
+        self._now = now
+        self._rests_until = -math.inf
+        self._told = ""
+        self._trials: dict[str, _KeptTrial] = {}
+        try:
+            self._trials = _decode((state_dir / FILE).read_bytes())
+        except FileNotFoundError:
+            pass
+        except (OSError, msgspec.MsgspecError) as error:
+            logger.warning("vectors.unread %s: %s; measure again: awk memory eval", FILE, error)
+
+    def endpoint(self) -> EmbeddingEndpoint:
+        """The endpoint as the project file has it now. Raises NoVectors."""
+        try:
+            project = self._catalog.kept_project()
+            found = endpoint_of(project, self._environ)
+        except (ModelRejected, BadDefinition) as error:
+            raise NoVectors(str(error)) from error
+        except CauseError as error:
+            raise NoVectors(error.text) from error
+        if found is None:
+            raise NoEndpoint("the project file has no embeddings: {model: ...}")
+        if not self._trusted and missing_grants(embedding_units(project), self._grants):
+            raise NoVectors("embeddings are not trusted yet: awk trust")
+        return found
+
+    def proven(self, agent: str) -> bool:
+        """Return whether searches of ``agent`` are to use them: there was a gain, at the endpoint there is now."""
+        known = self._trials.get(agent)
+        if known is None or not gains(known.trial):
+            return False
+        try:
+            return self.endpoint().id == known.endpoint
+        except NoVectors as why:
+            self._tell(str(why))
+            return False
+
+    def trial(self, agent: AgentKey, trial: VectorTrialRequest) -> VectorTrial:
+        """Keep what was measured for ``agent``: its searches use vectors from here on, or do not. Blocks.
+
+        Raises Refused.
+        """
+        try:
+            found = self.endpoint()
+            self._save({**self._trials, agent: _KeptTrial(found.id, trial)})
+        except NoVectors as why:
+            raise why.refused() from why
+        except OSError as error:
+            raise Refused("storage_failed", f"what was measured cannot be kept: {error}", "see to the disk") from error
+        return VectorTrial(
+            agent=name_of(agent),
+            model=found.model,
+            questions=trial.questions,
+            words=trial.words,
+            vectors=trial.vectors,
+            on=gains(trial),
+        )
+
+    def forget(self, agent: str) -> None:
+        """Its name may be another's from here on. Blocks. Raises nothing."""
+        if agent in self._trials:
+            with suppress(OSError):
+                self._save({name: one for name, one in self._trials.items() if name != agent})
+
+    def _save(self, trials: dict[str, _KeptTrial]) -> None:
+        folder = os.open(self._state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            put_here(folder, FILE, encode_json(trials).decode())
+        finally:
+            os.close(folder)
+        self._trials = trials
+
+    async def vectors(self, endpoint: EmbeddingEndpoint, texts: Sequence[str]) -> list[Vector]:
+        """The vectors of ``texts``, in time or not at all. Raises NoVectors."""
+        if self._now() < self._rests_until:
+            raise NoVectors(f"{self._told}; it is asked again soon")
+        asked = EmbeddingRequest(
+            provider=endpoint.provider,
+            model=endpoint.model,
+            texts=tuple(text[:TEXT_CHARACTERS] or " " for text in texts),
+            seconds=ENDPOINT_SECONDS,
+        )
+        try:
+            answer = await self._asking.ask(asked, PATIENCE_SECONDS)
+            if answer.error is not None:
+                raise NoVectors(answer.error)
+            found = [_unit(one) for one in answer.vectors]
+            if len(found) != len(texts) or len({len(one) for one in found}) != 1:
+                raise NoVectors("the endpoint answered something else than a vector for each text")
+        except NoVectors as why:
+            self._rests_until = self._now() + REST_SECONDS
+            self._tell(str(why))
+            raise
+        self._told = ""
+        return found
+
+    def _tell(self, why: str) -> None:
+        if why != self._told:
+            logger.warning("vectors.none %s; what is searched is ranked by its words", why)
+            self._told = why
+
+
+def _unit(numbers: Sequence[float]) -> Vector:
+    """``numbers`` as a vector of length 1. Raises NoVectors."""
+    length = math.sqrt(sum(one * one for one in numbers)) if 0 < len(numbers) <= MOST_NUMBERS else 0.0
+    if not math.isfinite(length) or length == 0.0:
+        raise NoVectors("the endpoint answered a vector that is none")
+    return array("f", (one / length for one in numbers))
+
+
+def said_in(turn: HistoryTurn) -> str:
+    """The words of ``turn`` as a vector is made of them."""
+    return "\n".join([f"{turn.sender}: {turn.text}", *(f"{one.tool} {one.input} {one.output}" for one in turn.calls)])
+
+
+def closeness_to(asked: Vector, known: Mapping[int, bytes]) -> dict[int, float]:
+    """How close each vector is to ``asked``; one of another length is not comparable. 200 of them take 20 ms."""
+    return {
+        turn: sum(map(mul, asked, memoryview(vector).cast("f")))
+        for turn, vector in known.items()
+        if len(vector) == len(asked) * asked.itemsize
+    }
+
+
+class _Question:
+    def __init__(self, asked: EmbeddingRequest, patience_seconds: float) -> None:
+        self.asked = asked
+        self.patience_seconds = patience_seconds
+        self.answered = trio.Event()
+        self.answer = EmbeddingAnswer(error="who asked for them ended")
+
+    def end(self, answer: EmbeddingAnswer) -> None:
+        self.answer = answer
+        self.answered.set()
+
+
+class EmbeddingProcess:
+    """Asks, one question after the other, in a process with exactly ``env``."""
+
+    def __init__(self, launcher: Launcher, env: Callable[[], dict[str, str]]) -> None:
+        self._launcher = launcher
+        self._env = env
+        self._send, self._receive = trio.open_memory_channel[_Question](0)
+        self._running = False
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Serve until cancelled; the process is gone then."""
+        self._running = True
+        task_status.started()
+        try:
+            while True:
+                await self._serve(await self._receive.receive())
+        finally:
+            self._running = False
+
+    async def ask(self, asked: EmbeddingRequest, patience_seconds: float) -> EmbeddingAnswer:
+        """The answer, in so many seconds; one of an error where there is none. Raises nothing."""
+        if not self._running:
+            return EmbeddingAnswer(error="nobody asks for them now (safe mode)")
+        question = _Question(asked, patience_seconds)
+        with trio.move_on_after(patience_seconds):
+            await self._send.send(question)
+            await question.answered.wait()
+            return question.answer
+        return EmbeddingAnswer(error=f"no answer within {patience_seconds:g} s")
+
+    async def _serve(self, first: _Question) -> None:
+        """Start a process, and have it asked until nobody does for a while, or it fails."""
+        question: _Question | None = first
+        tail = bytearray()
+        try:
+            spec = Spec(attempt=f"embeddings-{next(_numbers)}", argv=_PROGRAM, cwd="/", env=self._env())
+            handle = await self._launcher.spawn(spec)
+        except SpawnTransient as error:
+            first.end(EmbeddingAnswer(error=f"nobody could be started to ask for them: {error}"))
+            return
+        async with handle, trio.open_nursery() as nursery:
+            nursery.start_soon(_keep_tail, handle.stderr, tail)
+            try:
+                while question is not None and await _answered(handle, question, tail):
+                    question = None
+                    with trio.move_on_after(IDLE_SECONDS):
+                        question = await self._receive.receive()
+            finally:
+                nursery.cancel_scope.cancel()
+
+
+async def _answered(handle: Handle, question: _Question, tail: bytearray) -> bool:
+    """Whether the process answered in time; told to who asked, either way."""
+    line = bytearray()
+    with trio.move_on_after(question.patience_seconds):
+        try:
+            await handle.stdin.send_all(msgspec.json.encode(question.asked) + b"\n")
+            while not line.endswith(b"\n") and len(line) < ANSWER_BYTES:
+                chunk = await handle.stdout.receive_some(_CHUNK_BYTES)
+                if not chunk:
+                    break
+                line += chunk
+            question.end(_answer(line))
+            return True
+        except (trio.BrokenResourceError, trio.ClosedResourceError, msgspec.MsgspecError):
+            last = bytes(tail).decode("utf-8", "replace").strip().splitlines()[-1:]
+            question.end(EmbeddingAnswer(error=f"who asked for them failed: {''.join(last)[:200]}"))
+            return False
+    question.end(EmbeddingAnswer(error=f"no answer within {question.patience_seconds:g} s"))
+    return False
+
+
+async def _keep_tail(stream: trio.abc.ReceiveStream, tail: bytearray) -> None:
+    async for chunk in stream:
+        tail += chunk
+        del tail[:-_TAIL_BYTES]
