@@ -60,8 +60,8 @@ is_ours() {
     case $1 in
         -h | --help | --json | --jsonl | --project | --project=*) return 0 ;;
         # commands
-        run | send | ask | serve | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
-        deny | answer | proposal | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel) return 0 ;;
+        run | send | ask | serve | call | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
+        deny | answer | grant | proposal | rule | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel) return 0 ;;
         inbox | queue | resource | needs | pending | audit | feedback | stats | dead | runs | show | export | import | diff | worktree) return 0 ;;
         logs | events | new | agent | memory | tool | worker | skills | init | validate | config | schema | completion | trust) return 0 ;;
         token | mcp-serve | providers | backends | version) return 0 ;;

@@ -23,6 +23,7 @@ from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
 from hypercorn.utils import parse_socket_addr
 
 from kernel.api.strict_http import Http1
+from kernel.procs.peer import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,8 @@ RECEIVE_QUEUE: Final = "agent_worker.receive_queue"
 """Key of the ASGI scope for the ReceiveQueue of a request."""
 ADMITTED: Final = "agent_worker.admitted"
 """Key of the ASGI scope for the callback that takes the holder of a token, once that was found valid."""
+WIRE: Final = "agent_worker.wire"
+"""Key of the ASGI scope for the function that gives the connection as the system knows it; None once it is closed."""
 
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
@@ -101,11 +104,12 @@ class ReceiveQueue:
 
 
 class RequestTasks(TaskGroup):
-    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``: see ADMITTED."""
+    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``, ``wire``: see ADMITTED, WIRE."""
 
-    def __init__(self, admitted: Callable[[str], None]) -> None:
+    def __init__(self, admitted: Callable[[str], None], wire: Callable[[], Wire | None]) -> None:
         super().__init__()
         self._admitted = admitted
+        self._wire = wire
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: _Send
@@ -113,7 +117,7 @@ class RequestTasks(TaskGroup):
         """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
         assert self._nursery is not None, "requests come while the group is open"
         queue = ReceiveQueue()
-        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted})
+        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire})
         self._nursery.start_soon(answer, app, scope, queue, send)
         return queue.put
 
@@ -169,7 +173,7 @@ class Connection:
                 socket = self._stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
-                async with RequestTasks(self._admitted) as group:
+                async with RequestTasks(self._admitted, self._wire) as group:
                     self._protocol = Http1(
                         self._app, self._config, self._context, group, client, server, self._send, self._complain
                     )
@@ -191,6 +195,13 @@ class Connection:
     def _admitted(self, holder: str) -> None:
         """A request came with a valid token: ``holder``'s."""
         self._asked_by(self, holder)
+
+    def _wire(self) -> Wire | None:
+        with suppress(OSError):
+            there = self._stream.socket
+            client, server, ours = there.getpeername(), there.getsockname(), os.fstat(there.fileno())
+            return Wire(client[:2], server[:2], ours.st_ino)
+        return None
 
     def leave(self) -> None:
         """Close now if no request is under way."""
