@@ -39,6 +39,9 @@ INFORMATIONAL: Final = b"HTTP/1.1 1"
 
 WAITING_PARTS: Final = 10
 """More parts than these stay in the socket, so that a client is held up and not its body kept."""
+WAITING_MESSAGES: Final = 1
+"""Of a WebSocket, each of which may be long."""
+_ENDS: Final = ("http.disconnect", "websocket.disconnect")
 RECEIVE_QUEUE: Final = "agent_worker.receive_queue"
 """Key of the ASGI scope for the ReceiveQueue of a request."""
 ADMITTED: Final = "agent_worker.admitted"
@@ -50,9 +53,13 @@ _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
 
 class ReceiveQueue:
-    """Parts of one request, in their order, from the task that reads the connection to the one that answers."""
+    """Parts of one request, in their order, from the task that reads the connection to the one that answers.
 
-    def __init__(self) -> None:
+    ``most`` wait at a time.
+    """
+
+    def __init__(self, most: int = WAITING_PARTS) -> None:
+        self._most = most
         self._parts: deque[ASGIReceiveEvent] = deque()
         self._reader = trio.lowlevel.ParkingLot()
         self._writer = trio.lowlevel.ParkingLot()
@@ -60,8 +67,8 @@ class ReceiveQueue:
         self._leave: Callable[[], None] | None = None
 
     async def put(self, part: ASGIReceiveEvent) -> None:
-        """Add a part; wait while there are too many. One that nobody will read is dropped."""
-        while len(self._parts) >= WAITING_PARTS and not self._closed:
+        """Add a part; wait while there are too many, but with the end. One that nobody will read is dropped."""
+        while len(self._parts) >= self._most and not self._closed and part["type"] not in _ENDS:
             await self._writer.park()
         if not self._closed:
             self._parts.append(part)
@@ -116,7 +123,7 @@ class RequestTasks(TaskGroup):
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
         assert self._nursery is not None, "requests come while the group is open"
-        queue = ReceiveQueue()
+        queue = ReceiveQueue(WAITING_MESSAGES if scope["type"] == "websocket" else WAITING_PARTS)
         cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire})
         self._nursery.start_soon(answer, app, scope, queue, send)
         return queue.put

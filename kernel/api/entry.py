@@ -33,6 +33,8 @@ from kernel.api.requests import (
     replay,
 )
 from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
+from kernel.api.websocket import WS_PATH
+from kernel.api.ws_events import EventSocket, refuse, with_token
 from kernel.policy.access import ADMIN, Access
 from protocol.errors import Refused
 
@@ -96,6 +98,9 @@ class ApiApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         fields = header_fields(scope["headers"])
+        if scope["type"] == "websocket":
+            await self._open_socket(fields, scope, receive, send)
+            return
         try:
             principal = self._admit(fields, scope["method"], scope["path"])
             if scope["path"] == CALL_PATH:
@@ -130,6 +135,20 @@ class ApiApp:
         finally:
             scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
 
+    async def _open_socket(self, fields: Fields, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a handshake for a WebSocket answered, and the socket served to its end."""
+        try:
+            fields = with_token(fields)
+            self._guard.check(fields)
+            principal = self._authenticator.identify(fields)
+            if isinstance(principal, Worker):
+                raise Refused("forbidden", "the token of an attempt opens /mcp only")
+        except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
+            await refuse(refusal_of(error), send)
+            return
+        scope[ADMITTED](principal.name)
+        await EventSocket(self._services, principal, scope, send).serve(fields, scope["query_string"], receive)
+
     async def _caller(self, scope: Scope) -> Worker:
         """The attempt whose process has the connection. Raises Refused (unauthorized, stale_attempt)."""
         wire = scope[WIRE]()
@@ -151,6 +170,9 @@ class ApiApp:
         if path == CALL_PATH:
             return None
         principal = self._authenticator.identify(fields)
+        if path == WS_PATH:
+            hint = "a client library does that: GET, Connection: Upgrade, Upgrade: websocket, version 13"
+            raise Refused("bad_request", "/ws is a WebSocket: this is no handshake for one", hint)
         if path == MCP_PATH and method != "POST":
             raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
         if path != MCP_PATH and isinstance(principal, Worker):

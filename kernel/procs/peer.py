@@ -35,7 +35,7 @@ def is_own_child(client_port: int, server_port: int, pid: int) -> bool:
         return False
     rows: tuple[_Row, ...] = ()
     for _ in range(_LOOKS):
-        rows = tuple(_rows())
+        rows = tuple(_Row(_port(local), _port(remote), inode) for local, remote, _state, inode in _lines())
         sockets = _sockets(rows, client_port, server_port)
         if sockets:
             processes = descendants([root], table())
@@ -108,11 +108,6 @@ def _sockets(rows: Iterable[_Row], local: int, remote: int) -> set[str]:
     """Those that somebody has, as they are called among what a process has open."""
     sides = (row for row in rows if (row.local, row.remote) == (local, remote))
     return {f"socket:[{row.inode}]" for row in sides if row.inode != _NOBODYS}
-
-
-def _rows() -> Iterator[_Row]:
-    for local, remote, _state, inode in _lines():
-        yield _Row(_port(local), _port(remote), inode)
 
 
 def _lines() -> Iterator[tuple[str, str, str, str]]:

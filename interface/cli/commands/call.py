@@ -32,7 +32,14 @@ def run_call(context: Context) -> int:
     if address is None:
         hint = f"agents and what they start call it; there {CALL_URL} names the kernel"
         raise Failure("usage", "this is no process of an attempt", hint)
-    body = _body(context)
+    try:
+        text = context.stdin.read() if context.args.arguments == "-" else context.args.arguments
+        if not isinstance(json.loads(text), dict):
+            raise Failure("usage", "the arguments of a tool are a JSON object", """such as '{"message": "hello"}'""")
+        # They go as they were written: the kernel refuses a name that is there twice.
+        body = f'{{"tool": {json.dumps(context.args.tool)}, "arguments": {text}}}'.encode()
+    except (ValueError, RecursionError) as error:
+        raise Failure("usage", f"the arguments are not JSON: {error}", "quote them for the shell: '{...}'") from error
     headers = {"Content-Type": "application/json", "Idempotency-Key": context.args.key or new_key()}
     for wait in (*RETRY_SECONDS, None):
         try:
@@ -48,14 +55,3 @@ def run_call(context: Context) -> int:
                 raise
             context.clock.pause(wait)
     raise AssertionError("the last round returns or raises")
-
-
-def _body(context: Context) -> bytes:
-    """The request. The arguments go as they were written: the kernel refuses a name that is there twice."""
-    try:
-        text = context.stdin.read() if context.args.arguments == "-" else context.args.arguments
-        if not isinstance(json.loads(text), dict):
-            raise Failure("usage", "the arguments of a tool are a JSON object", """such as '{"message": "hello"}'""")
-        return f'{{"tool": {json.dumps(context.args.tool)}, "arguments": {text}}}'.encode()
-    except (ValueError, RecursionError) as error:
-        raise Failure("usage", f"the arguments are not JSON: {error}", "quote them for the shell: '{...}'") from error

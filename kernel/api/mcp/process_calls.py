@@ -47,7 +47,13 @@ async def answer_call(
     reply: Response | None = None
     with trio.CancelScope() as staying, queue.leaving(staying.cancel):
         try:
-            reply = _reply(await _call(calls, identity, fields, body))
+            answer = await _call(calls, identity, fields, body)
+            reply = Response(200, answer.body)
+            if answer.is_error:
+                failure = _failure(answer.body)
+                problem = problem_of(Refused(failure.code, failure.detail, failure.hint))
+                problem = msgspec.structs.replace(problem, conflict=failure.conflict)
+                reply = Response(problem.status, encode_json(problem), PROBLEM)
         except Exception as error:  # noqa: BLE001 - the boundary: a call that fails is answered
             reply = problem_reply(refusal_of(error))
     if reply is not None:
@@ -69,12 +75,3 @@ async def _call(calls: ToolDispatcher, identity: Identity, fields: Fields, body:
         known = sorted(name for name, one in TOOLS.items() if one.scope in calls.opened(identity))
         raise Refused("not_found", f"there is no tool {asked.tool[:60]!r}", f"yours are {', '.join(known)}")
     return await calls.call(tool, Caller(identity, None if key is None else key.decode()), asked.arguments)
-
-
-def _reply(answer: Answer) -> Response:
-    if not answer.is_error:
-        return Response(200, answer.body)
-    failure = _failure(answer.body)
-    problem = problem_of(Refused(failure.code, failure.detail, failure.hint))
-    problem = msgspec.structs.replace(problem, conflict=failure.conflict)
-    return Response(problem.status, encode_json(problem), PROBLEM)
