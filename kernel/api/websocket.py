@@ -159,9 +159,10 @@ class WebSocket:
         """Do what the application says; None is its end. Nothing, where the connection has ended."""
         if self._closed:
             return
-        match None if message is None else message["type"]:
-            case None:
-                await self._leave_behind()
+        if message is None:
+            await self._leave_behind()
+            return
+        match message["type"]:
             case "websocket.accept":
                 await self._accept(message.get("subprotocol"))
             case "websocket.http.response.start":

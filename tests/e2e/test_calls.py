@@ -65,3 +65,14 @@ def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
     assert (outside.code, "error: this is no process of an attempt" in outside.err) == (2, True)
     stolen = calling.awk("call", "team_members", env={"AGENT_WORKER_CALL": calling.record()["url"]})
     assert (stolen.code, "by no process of an attempt that runs" in stolen.err) == (4, True)
+
+
+def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(calling: Project) -> None:
+    """`reuse`: what the first attempt ran is gone with it, and the second is not the first."""
+    calling.write("twice.sh", 'agent-worker call my_status_set \'{"state": "s"}\' >> twice.log\n')
+    calling.agent("twice", 'shell: "sh twice.sh"', "text: done", more="reuse: 2")
+    for _ in range(2):
+        assert calling.awk("send", "twice", "go", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"}).code == 0
+    lines = [json.loads(line) for line in (calling.root / "twice.log").read_text().splitlines()]
+    sent = [line["status"]["instruction"] for line in lines]
+    assert len(set(sent)) == 2

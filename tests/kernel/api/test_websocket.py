@@ -127,7 +127,7 @@ async def opened(
         yield Socket(wire, fields.get("sec-websocket-protocol"))
 
 
-async def refused(kernel: ServedKernel, path: str = "/ws", **changed: str | None) -> Answer:
+async def refused(kernel: ServedKernel, path: str = "/ws", /, **changed: str | None) -> Answer:
     """The answer to a handshake with ``changed`` fields."""
     fields = handshake(kernel) | {name.replace("_", "-"): value for name, value in changed.items() if value is not None}
     left_out = {name.replace("_", "-") for name, value in changed.items() if value is None}
