@@ -60,7 +60,7 @@ is_ours() {
     case $1 in
         -h | --help | --json | --jsonl | --project | --project=*) return 0 ;;
         # commands
-        run | send | ask | serve | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
+        run | send | ask | serve | call | start | stop | status | restart | reset | pause | resume | continue | approve) return 0 ;;
         deny | answer | grant | rule | proposal | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list) return 0 ;;
         peek | channel | inbox | queue | resource | needs | pending | audit | feedback | stats | dead | doctor | runs | show | export | wait) return 0 ;;
         import | diff | worktree | logs | events | new | agent | memory | tool | worker | skills | init | validate | config) return 0 ;;

@@ -124,7 +124,7 @@ class Client:
             connection.wait_at_most(SILENCE_SECONDS)
             answer = connection.request("GET", path + _query(query), self._credentials())
             if answer.status >= 400:
-                _raise_for_refusal(answer, answer.body())
+                raise_for_refusal(answer, answer.body())
             yield from answer.pieces()
         finally:
             connection.close()
@@ -153,7 +153,7 @@ class Client:
         connection.wait_at_most(wait)
         answer = connection.request(method, path, {**self._credentials(), **headers}, body)
         content = answer.body()
-        _raise_for_refusal(answer, content)
+        raise_for_refusal(answer, content)
         return content
 
     def _stream(self, method: str, path: str, headers: dict[str, str], body: bytes, silence: float | None) -> "Stream":
@@ -163,7 +163,7 @@ class Client:
         if answer.status >= 400:
             content = answer.body()
             connection.close()
-            _raise_for_refusal(answer, content)
+            raise_for_refusal(answer, content)
 
         def goodbye() -> None:
             self.was_stopped = True
@@ -233,7 +233,8 @@ def _query(query: Mapping[str, str] | None) -> str:
     return "?" + urlencode(query)
 
 
-def _raise_for_refusal(answer: Response, content: bytes) -> None:
+def raise_for_refusal(answer: Response, content: bytes) -> None:
+    """Raise Failure where the kernel refused, Unreachable where it is not there yet, or not any more."""
     if answer.status < 400:
         return
     try:

@@ -47,6 +47,7 @@ from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
 from kernel.services.budgets import BudgetEnforcer
+from kernel.services.call_command import call_command
 from kernel.services.completion import Completer
 from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
@@ -342,11 +343,14 @@ def _attempts(
     """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
+    command = call_command(base.state_dir, base.identity.url)
+    command.install()
     confinement = Confinement(
         root=catalog.root,
         environ=base.environ,
         launcher=base.launcher,
         placeholders=Placeholders(catalog.root, base.state_dir / PLACEHOLDERS),
+        commands=(command.folder,),
     )
     trees = Worktrees(
         root=catalog.root,
@@ -381,6 +385,7 @@ def _attempts(
         memories=base.memories,
         working_directory=trees.working_directory,
         confine=confinement.of,
+        call_command=command,
     )
     services = AttemptServices(
         writer=writer,
@@ -499,6 +504,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings) -> P
             hold=attempts.hold,
             until_gone=attempts.until_gone,
             reached=attempts.reached_mcp,
+            calling=attempts.calling,
             kept=lambda: {
                 agent: AttemptActivity(pid=kept.worker.handle.pid, doing=kept.doing)
                 for agent, kept in attempts.kept.waiting.items()

@@ -54,6 +54,9 @@ def proof_key(token: str) -> tuple[str, str]:
     return (digest(token.encode()), number) if made else (token, "")
 
 
+CALL_URL: Final = "AGENT_WORKER_CALL"
+"""The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
+
 RECORD: Final = "daemon.json"
 PORT: Final = "port"
 """A file with the port that the last kernel had: the next takes it if it is free."""

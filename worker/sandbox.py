@@ -12,6 +12,7 @@ of the namespace, and with that everything in it ends.
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -33,6 +34,8 @@ _CLOSED: Final = ("--remount-ro", "/dev", "--remount-ro", "/")
 """What holds the mount points lies in memory too, and nothing bounds it."""
 _BESIDE: Final = ("lib", "libexec")
 """What the programs of a ``bin`` load."""
+_OWN: Final = (sys.prefix, sys.base_prefix, str(Path(__file__).parents[1]))
+"""Our Python, and what it runs in an attempt: ``agent-worker call``."""
 
 READ: Final = "--ro-bind-try"
 WRITE: Final = "--bind"
@@ -120,6 +123,7 @@ def _tools(program: str, search_path: str) -> Iterator[str]:
         yield folder
         if os.path.basename(folder) == "bin":
             yield from (os.path.join(os.path.dirname(folder), name) for name in _BESIDE)
+    yield from _OWN
     named = shutil.which(program, path=search_path)
     if named is not None:
         yield from (named, *_package(Path(os.path.realpath(named))))

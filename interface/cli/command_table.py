@@ -44,6 +44,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("send", "send a message; --wait for what comes of it", "Work"),
     Command("ask", "send a message and stream the answer", "Work", file="send"),
     Command("serve", "send a message and print the answer as JSON", "Work", file="send"),
+    Command("call", "inside an attempt: call a tool of agents, without MCP", "Work"),
     Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
     Command("stop", "stop workflows or agents, or everything", "Kernel", file="steer"),
     Command("status", "say whether the kernel is up; starts nothing", "Kernel"),

@@ -23,6 +23,7 @@ from hypercorn.typing import AppWrapper, ASGIReceiveEvent, ASGISendEvent, Scope
 from hypercorn.utils import parse_socket_addr
 
 from kernel.api.strict_http import Http1
+from kernel.procs.peer import Wire
 
 logger = logging.getLogger(__name__)
 
@@ -38,18 +39,27 @@ INFORMATIONAL: Final = b"HTTP/1.1 1"
 
 WAITING_PARTS: Final = 10
 """More parts than these stay in the socket, so that a client is held up and not its body kept."""
+WAITING_MESSAGES: Final = 1
+"""Of a WebSocket, each of which may be long."""
+_ENDS: Final = ("http.disconnect", "websocket.disconnect")
 RECEIVE_QUEUE: Final = "agent_worker.receive_queue"
 """Key of the ASGI scope for the ReceiveQueue of a request."""
 ADMITTED: Final = "agent_worker.admitted"
 """Key of the ASGI scope for the callback that takes the holder of a token, once that was found valid."""
+WIRE: Final = "agent_worker.wire"
+"""Key of the ASGI scope for the function that gives the connection as the system knows it; None once it is closed."""
 
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
 
 class ReceiveQueue:
-    """Parts of one request, in their order, from the task that reads the connection to the one that answers."""
+    """Parts of one request, in their order, from the task that reads the connection to the one that answers.
 
-    def __init__(self) -> None:
+    ``most`` wait at a time.
+    """
+
+    def __init__(self, most: int = WAITING_PARTS) -> None:
+        self._most = most
         self._parts: deque[ASGIReceiveEvent] = deque()
         self._reader = trio.lowlevel.ParkingLot()
         self._writer = trio.lowlevel.ParkingLot()
@@ -57,8 +67,8 @@ class ReceiveQueue:
         self._leave: Callable[[], None] | None = None
 
     async def put(self, part: ASGIReceiveEvent) -> None:
-        """Add a part; wait while there are too many. One that nobody will read is dropped."""
-        while len(self._parts) >= WAITING_PARTS and not self._closed:
+        """Add a part; wait while there are too many, but with the end. One that nobody will read is dropped."""
+        while len(self._parts) >= self._most and not self._closed and part["type"] not in _ENDS:
             await self._writer.park()
         if not self._closed:
             self._parts.append(part)
@@ -101,19 +111,20 @@ class ReceiveQueue:
 
 
 class RequestTasks(TaskGroup):
-    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``: see ADMITTED."""
+    """The tasks of a connection, as hypercorn's protocols want them. ``admitted``, ``wire``: see ADMITTED, WIRE."""
 
-    def __init__(self, admitted: Callable[[str], None]) -> None:
+    def __init__(self, admitted: Callable[[str], None], wire: Callable[[], Wire | None]) -> None:
         super().__init__()
         self._admitted = admitted
+        self._wire = wire
 
     async def spawn_app(
         self, app: AppWrapper, config: Config, scope: Scope, send: _Send
     ) -> Callable[[ASGIReceiveEvent], Awaitable[None]]:
         """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
         assert self._nursery is not None, "requests come while the group is open"
-        queue = ReceiveQueue()
-        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted})
+        queue = ReceiveQueue(WAITING_MESSAGES if scope["type"] == "websocket" else WAITING_PARTS)
+        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire})
         self._nursery.start_soon(answer, app, scope, queue, send)
         return queue.put
 
@@ -169,7 +180,7 @@ class Connection:
                 socket = self._stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
-                async with RequestTasks(self._admitted) as group:
+                async with RequestTasks(self._admitted, self._wire) as group:
                     self._protocol = Http1(
                         self._app, self._config, self._context, group, client, server, self._send, self._complain
                     )
@@ -191,6 +202,13 @@ class Connection:
     def _admitted(self, holder: str) -> None:
         """A request came with a valid token: ``holder``'s."""
         self._asked_by(self, holder)
+
+    def _wire(self) -> Wire | None:
+        with suppress(OSError):
+            there = self._stream.socket
+            client, server, ours = there.getpeername(), there.getsockname(), os.fstat(there.fileno())
+            return Wire(client[:2], server[:2], ours.st_ino)
+        return None
 
     def leave(self) -> None:
         """Close now if no request is under way."""

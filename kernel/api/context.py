@@ -21,6 +21,7 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
+from kernel.procs.peer import Wire
 from kernel.rule.draft import Author, Draft
 from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
@@ -310,6 +311,8 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for the end of the attempts that are named so, trees and all."""
     reached: Callable[[str], None]
     """The attempt of an instruction has come to Daemon MCP."""
+    calling: Callable[[Wire], Awaitable[bytes | None]]
+    """The digest of the token of the attempt whose process has the other end of a connection."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
     """The workers that wait for another attempt of their agent."""
 

@@ -9,11 +9,13 @@ from typing import Final, Protocol
 
 import trio
 
-from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, ReceiveQueue
+from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, WIRE, ReceiveQueue
 from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
 from kernel.api.http.route import Stream
 from kernel.api.http.routes import ROUTES, route_of
+from kernel.api.mcp.calls import ToolDispatcher
+from kernel.api.mcp.process_calls import answer_call, by_nobody
 from kernel.api.requests import (
     App,
     Authenticator,
@@ -31,6 +33,8 @@ from kernel.api.requests import (
     replay,
 )
 from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
+from kernel.api.websocket import WS_PATH
+from kernel.api.ws_events import EventSocket, refuse, with_token
 from kernel.policy.access import ADMIN, Access
 from protocol.errors import Refused
 
@@ -52,6 +56,8 @@ class OriginGuard:
 
 
 MCP_PATH: Final = "/mcp"
+CALL_PATH: Final = "/call"
+"""Of calls that bring no token: who asks is told by the connection."""
 FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 SIGNED: Final = frozenset((route.method, route.path.rpartition("/")[0]) for route in ROUTES if route.signed)
@@ -72,9 +78,17 @@ class ApiApp:
     """Answers every request of every connection. ``quart`` is the router of all of ROUTES."""
 
     def __init__(
-        self, *, guard: OriginGuard, authenticator: Authenticator, services: Services, mcp: McpEndpoint, quart: App
+        self,
+        *,
+        guard: OriginGuard,
+        authenticator: Authenticator,
+        services: Services,
+        calls: ToolDispatcher,
+        mcp: McpEndpoint,
+        quart: App,
     ) -> None:
         self._guard = guard
+        self._calls = calls
         self._authenticator = authenticator
         self._services = services
         self._mcp = mcp
@@ -84,8 +98,13 @@ class ApiApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         fields = header_fields(scope["headers"])
+        if scope["type"] == "websocket":
+            await self._open_socket(fields, scope, receive, send)
+            return
         try:
             principal = self._admit(fields, scope["method"], scope["path"])
+            if scope["path"] == CALL_PATH:
+                principal = await self._caller(scope)
             if principal is None and scope["path"] in OPEN_PATHS:
                 check_no_body(fields)
                 body = b""
@@ -116,14 +135,44 @@ class ApiApp:
         finally:
             scope[ASKED] = None  # what Quart makes of a request are cycles, and they stay for a while
 
+    async def _open_socket(self, fields: Fields, scope: Scope, receive: Receive, send: Send) -> None:
+        """Have a handshake for a WebSocket answered, and the socket served to its end."""
+        try:
+            fields = with_token(fields)
+            self._guard.check(fields)
+            principal = self._authenticator.identify(fields)
+            if isinstance(principal, Worker):
+                raise Refused("forbidden", "the token of an attempt opens /mcp only")
+        except Exception as error:  # noqa: BLE001 - the boundary: a request that fails is answered
+            await refuse(refusal_of(error), send)
+            return
+        scope[ADMITTED](principal.name)
+        await EventSocket(self._services, principal, scope, send).serve(fields, scope["query_string"], receive)
+
+    async def _caller(self, scope: Scope) -> Worker:
+        """The attempt whose process has the connection. Raises Refused (unauthorized, stale_attempt)."""
+        wire = scope[WIRE]()
+        digest = None if wire is None else await self._services.processes.attempts.calling(wire)
+        worker = None if digest is None else self._authenticator.worker(digest)
+        if worker is None:
+            raise by_nobody()
+        return worker
+
     def _admit(self, fields: Fields, method: str, path: str) -> Principal | None:
-        """The principal of a request that may go on; None where the route needs no token. Raises Refused."""
+        """The principal of a request that may go on; None where no token is asked for. Raises Refused."""
         self._guard.check(fields)
         if not path.startswith("/") or "\0" in path:
             raise Refused("bad_request", "the request target is not a path")
         if path in OPEN_PATHS or (method, path.rpartition("/")[0]) in SIGNED:
             return None
+        if path == CALL_PATH and method != "POST":
+            raise Refused("method_not_allowed", "a call is a POST")
+        if path == CALL_PATH:
+            return None
         principal = self._authenticator.identify(fields)
+        if path == WS_PATH:
+            hint = "a client library does that: GET, Connection: Upgrade, Upgrade: websocket, version 13"
+            raise Refused("bad_request", "/ws is a WebSocket: this is no handshake for one", hint)
         if path == MCP_PATH and method != "POST":
             raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
         if path != MCP_PATH and isinstance(principal, Worker):
@@ -143,13 +192,16 @@ class ApiApp:
         receive: Receive,
         send: Send,
     ) -> bool:
-        """Answer without Quart what needs no router: POST /mcp, and routes with a fixed path and JSON in one piece.
+        """Answer without Quart what needs no router: /mcp, /call, and routes with a fixed path and JSON in one piece.
 
         Returns whether the request was one of these. The answer is Quart's, byte for byte: both call ``dispatch``.
 
         Measured in one process by turns (p50 on a kept connection, here and by Quart): GET /health 0.58 and 1.36 ms,
         GET /workflows 0.93 and 1.74 ms, POST /messages 2.2 and 2.8 ms. Nor is Quart imported, a fifth of a second.
         """
+        if scope["path"] == CALL_PATH and isinstance(principal, Worker):
+            await answer_call(self._calls, principal.identity, fields, body, scope, send)
+            return True
         if scope["path"] == MCP_PATH and principal is not None:
             await self._mcp.handle(principal, fields, body, scope, receive, send)
             return True

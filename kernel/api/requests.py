@@ -1,7 +1,8 @@
 """Requests as they come in: the ASGI shapes this layer speaks, the principal by bearer token, the body.
 
 A request comes from the holder of the kernel's own token or of one that somebody made, or from one attempt. No other
-field of it is ever believed (promise P6): not X-Agent-Id, not a session id, not the body. Nothing is remembered between
+field of it is ever believed (promise P6): not X-Agent-Id, not a session id, not the body; a call without a token is the
+attempt's whose process has the connection (promise P56). Nothing is remembered between
 requests, so a token is worthless the moment its attempt ends or somebody takes it back. Bodies are read whole, bounded
 in bytes and in time, once for every route.
 """
@@ -78,15 +79,20 @@ class Authenticator:
         digest = hashlib.sha256(field[len(_SCHEME) :].strip()).digest()
         if hmac.compare_digest(digest, self._digest):
             return ADMIN
+        worker = self.worker(digest)
+        if worker is not None:
+            return worker
+        access = self._reader.now(tokens.identify, digest)
+        if access is not None:
+            return access
+        raise Refused("unauthorized", "the bearer token is not known here")
+
+    def worker(self, digest: bytes) -> Worker | None:
+        """The attempt whose token has ``digest``; None: there never was one. Raises Refused (stale_attempt)."""
         identity = self._reader.now(attempts.identify, digest)
-        if identity is None:
-            access = self._reader.now(tokens.identify, digest)
-            if access is not None:
-                return access
-            raise Refused("unauthorized", "the bearer token is not known here")
-        if not identity.live:
+        if identity is not None and not identity.live:
             raise Refused("stale_attempt", "this token belonged to an attempt that has ended")
-        return Worker(identity)
+        return None if identity is None else Worker(identity)
 
 
 LIMIT_BYTES: Final = 4 * 1024 * 1024

@@ -179,6 +179,7 @@ async def serve(
         guard=OriginGuard(authorities(*listener.getsockname()[:2])),
         authenticator=Authenticator(token=kernel.token, reader=store.reader),
         services=services,
+        calls=calls,
         mcp=endpoint,
         quart=LazyQuart(services),
     )

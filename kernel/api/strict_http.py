@@ -2,13 +2,14 @@
 
 h11 forgives what RFC 9112 lets a server forgive: a bare LF, a folded line, Content-Length beside Transfer-Encoding, any
 version. hypercorn adds upgrades: to HTTP/2 before anybody looked at the request, to WebSocket. Here each of these is
-answered 400, and the connection is closed. There are no upgrades: who asks for one gets an ordinary answer.
+answered 400, and the connection is closed. One upgrade is there, of ``/ws`` to WebSocket (kernel.api.websocket); who
+asks for another gets an ordinary answer.
 """
 
 import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Final
+from typing import Final, cast
 
 import h11
 import msgspec
@@ -16,13 +17,15 @@ from h11._receivebuffer import ReceiveBuffer
 from hypercorn.config import Config
 from hypercorn.events import Event
 from hypercorn.protocol.events import Request
-from hypercorn.protocol.h11 import STREAM_ID, H11Protocol
+from hypercorn.protocol.h11 import STREAM_ID, H11Protocol, H11WSConnection
 from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.worker_context import WorkerContext
 from hypercorn.typing import AppWrapper, ConnectionState
 
 from kernel.api.responses import PROBLEM, Response, head_of
+from kernel.api.websocket import WebSocket, asks_for_websocket
 from protocol.api.document import Problem
 
 FIELDS_LIMIT: Final = 128
@@ -145,17 +148,22 @@ class Http1(H11Protocol):
         """Nothing is upgraded."""
 
     async def _create_stream(self, request: h11.Request) -> None:
-        self.stream = HTTPStream(
-            self.app,
-            self.config,
-            self.context,
-            self.task_group,
-            self.ssl,
-            self.client,
-            self.server,
-            self.stream_send,
-            STREAM_ID,
-        )
+        if asks_for_websocket(request):
+            socket = WebSocket(self.app, self.config, self.task_group, self.client, self.server, self.stream_send)
+            self.stream = cast("WSStream", socket)
+            self.connection = H11WSConnection(self._parser)  # from here on bytes are frames
+        else:
+            self.stream = HTTPStream(
+                self.app,
+                self.config,
+                self.context,
+                self.task_group,
+                self.ssl,
+                self.client,
+                self.server,
+                self.stream_send,
+                STREAM_ID,
+            )
         await self.stream.handle(
             Request(
                 stream_id=STREAM_ID,

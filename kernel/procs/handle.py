@@ -76,6 +76,11 @@ class Handle:
         return self._exited is None and self._link.is_quiet()
 
     @property
+    def processes(self) -> frozenset[ProcessId]:
+        """The keeper and its child, where they could be named."""
+        return frozenset(self._processes)
+
+    @property
     def directory(self) -> Path:
         """Its run directory."""
         return self._directory.path

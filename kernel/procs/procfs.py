@@ -75,6 +75,22 @@ def descendants(roots: Iterable[ProcessId], rows: dict[int, Process]) -> set[Pro
     return found
 
 
+def root_of(process: ProcessId, roots: Collection[ProcessId]) -> ProcessId | None:
+    """The one of ``roots`` that ``process`` is, or is below of: looked up now, step by step.
+
+    None, too, where it is gone, or a step leads to a process that is younger: that one only has the pid of a parent.
+    """
+    row = _row(process.pid)
+    if row is None or row.id != process:
+        return None
+    while row.id not in roots:
+        above = _row(row.parent)
+        if above is None or above.id.start_time > row.id.start_time:
+            return None
+        row = above
+    return row.id
+
+
 def by_cookie(cookies: Collection[str], rows: dict[int, Process]) -> set[ProcessId]:
     """Processes that were executed with one of ``cookies`` in their environment."""
     marks = [f"{COOKIE_VARIABLE}={cookie}".encode() for cookie in cookies]

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager
 import trio
 
 from kernel.fault_injection import fault_point
+from kernel.procs.peer import Wire, caller
 from kernel.rule.draft import Draft
 from kernel.services.kept_workers import KeptWorkers, Place
 from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
@@ -35,6 +37,7 @@ class Attempts:
         self._leasing: set[trio.Event] = set()
         """Set when a lease that is being committed is."""
         self._closing_grace_seconds: float | None = None
+        self._looking = trio.Lock()
 
     async def lease(self, instruction: str, place: Place) -> None:
         """Lease ``instruction`` and run one attempt of it; nothing, where it is no longer free.
@@ -129,6 +132,21 @@ class Attempts:
         attempt = self.running.get(instruction)
         if attempt is not None:
             attempt.reached_mcp = True
+
+    async def calling(self, wire: Wire) -> bytes | None:
+        """The digest of the token of the attempt that alone has the other end of ``wire``; None: there is none.
+
+        One look at a time: whoever can connect can ask for it.
+        """
+        async with self._looking:
+            trees = {process: attempt for attempt in self.running.values() for process in attempt.processes}
+            if not trees:
+                return None
+            found = await trio.to_thread.run_sync(caller, wire, trees.keys(), os.getpid())
+        attempt = None if found is None else trees[found]
+        if attempt is None or self.running.get(attempt.leased.instruction) is not attempt:
+            return None
+        return attempt.digest
 
     def works_in(self, run: int) -> bool:
         """Return whether an attempt of ``run`` is under way."""

@@ -6,6 +6,7 @@ ending is written when nothing of it is left, so the next attempt of the agent n
 """
 
 import contextlib
+import hashlib
 import logging
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -23,6 +24,7 @@ from kernel.policy.circuit_breaker import Endpoint, keys_of
 from kernel.policy.scheduling import may_yield
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
 from kernel.procs.launcher import Launcher
+from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.admission import Admission
@@ -97,6 +99,8 @@ class RunningAttempt:
         self.leased = leased
         self.pid: int | None = None
         """Of its worker, once that is ready."""
+        self.processes: frozenset[ProcessId] = frozenset()
+        """Of its worker's keeper and its worker, once they are there: all that it runs is below these."""
         self.doing = ""
         """The activity that ``ps`` shows."""
         self.gone = trio.Event()
@@ -127,6 +131,11 @@ class RunningAttempt:
         """Circuit breakers: its first reply tells that what is behind them answers again."""
         self._preempted = False
         """It was told to make room for something more urgent."""
+
+    @property
+    def digest(self) -> bytes:
+        """Of its token, as the store keeps it."""
+        return hashlib.sha256(self._token.encode()).digest()
 
     # -- what others do with it --------------------------------------------------------------------------
 
@@ -255,6 +264,7 @@ class RunningAttempt:
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
         handle = worker.handle
         self._frame, self._handle, self._link = frame, handle, worker.link
+        self.processes = handle.processes
         self._path_warnings = PathWarnings(frame.beside, start.cwd)
         self._link.working = partial(self._services.in_flight, instruction)
         async with trio.open_nursery() as nursery:

@@ -29,6 +29,7 @@ from kernel.agents.skills import skills_prompt
 from kernel.agents.trust import GrantSource, agent_units, demands_text, missing_grants
 from kernel.policy.circuit_breaker import Endpoint
 from kernel.policy.prompt_budget import tokens
+from kernel.services.call_command import CallCommand
 from kernel.services.working_directory import AttemptPaths, WorkingDirectory, in_project
 from kernel.store import approvals, entries
 from kernel.store.entries import FrozenPrompt
@@ -160,6 +161,7 @@ class StartFrameBuilder:
         confine: Callable[
             [AgentDefinition, WorkingDirectory, Start], Sandbox | None
         ] = lambda _definition, _directory, _start: None,
+        call_command: CallCommand | None = None,
     ) -> None:
         """``working_directory`` of an attempt: the project unless given. ``confine`` may raise CauseError.
 
@@ -175,6 +177,7 @@ class StartFrameBuilder:
         self._own_bin = own_bin
         self._url = url
         self._trusted = trusted
+        self._call_command = call_command
         self._kept = kept
 
     async def build(self, leased: Leased, token: str) -> StartFrame:
@@ -223,6 +226,8 @@ class StartFrameBuilder:
         readable = (*own.skills, *extras.skills)
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
         env = worker_environment(self._environ, definition.env, self._own_bin)
+        if self._call_command is not None:
+            env = self._call_command.added_to(env)
         working_directory = self._working_directory(leased)
         start = Start(
             instruction=leased.instruction,

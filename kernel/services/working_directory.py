@@ -176,8 +176,16 @@ class Confinement:
     """Builds the sandboxes of agents' programs, and tries whether they work on this machine."""
 
     def __init__(
-        self, *, root: Path, environ: Mapping[str, str], launcher: Launcher, placeholders: Placeholders
+        self,
+        *,
+        root: Path,
+        environ: Mapping[str, str],
+        launcher: Launcher,
+        placeholders: Placeholders,
+        commands: tuple[str, ...] = (),
     ) -> None:
+        """``commands``: folders of ours that programs of an attempt are to find."""
+        self._commands = commands
         self._root = root
         self._environ = environ
         self._launcher = launcher
@@ -209,7 +217,7 @@ class Confinement:
         return msgspec.structs.replace(
             box,
             writable=tuple(filter(None, (*box.writable, start.attempt_dir, start.session_dir))),
-            readable=(*box.readable, str(Path(start.attempt_dir) / LOCK_FILE)),
+            readable=(*box.readable, str(Path(start.attempt_dir) / LOCK_FILE), *self._commands),
             private_bytes=definition.limits.memory or box.private_bytes,
         )
 

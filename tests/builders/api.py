@@ -1,6 +1,7 @@
 """A kernel without attempts: the real store, feed and server on a real socket, with a project in a temporary folder."""
 
 import hashlib
+import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -33,6 +34,8 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.procs.peer import Wire, caller
+from kernel.procs.procfs import ProcessId
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
 from kernel.services.recall import Recall
@@ -179,6 +182,8 @@ class ServedKernel:
     """The ends of trees that who stops something has to wait for."""
     grants: list[TrustUnit] = field(default_factory=list)
     """What the user trusts the project's files to do."""
+    trees: dict[ProcessId, bytes] = field(default_factory=dict)
+    """The processes of attempts, with the digests of their tokens."""
     served: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -276,10 +281,15 @@ async def serve_kernel(
     below: list[bool] = []
     awaited: list[trio.Event] = []
     grants: list[TrustUnit] = []
+    trees: dict[ProcessId, bytes] = {}
 
     async def until_gone(_of: Callable[[Leased], bool]) -> None:
         for event in awaited:
             await event.wait()
+
+    async def calling(wire: Wire) -> bytes | None:
+        process = await trio.to_thread.run_sync(caller, wire, trees.keys(), os.getpid())
+        return None if process is None else trees[process]
 
     def interrupt(agent: str) -> bool:
         interrupted.append(agent)
@@ -332,6 +342,7 @@ async def serve_kernel(
                 hold=lambda _instruction: nullcontext(),
                 until_gone=until_gone,
                 reached=lambda _instruction: None,
+                calling=calling,
             ),
             runs_client=lambda _port: bool(below),
             single_flight=SingleFlight(),
@@ -365,7 +376,7 @@ async def serve_kernel(
             prompts=Memories(contexts, lambda: 0),
         ),
     )
-    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited, grants)
+    built = ServedKernel(services, port, shutdown.asked, live, interrupted, below, awaited, grants, trees)
 
     async def serving(*, task_status: trio.TaskStatus[None]) -> None:
         await serve(services, listener, task_status=task_status)

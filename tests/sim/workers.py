@@ -13,6 +13,7 @@ import msgspec
 import trio
 import trio.testing
 
+from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.instruction import Usage
@@ -93,6 +94,7 @@ class SimHandle:
         self.attempt = attempt
         self.pid = pid
         self.keeper_pid = pid
+        self.processes: frozenset[ProcessId] = frozenset()
         self.stdin, self.inbox = trio.testing.memory_stream_one_way_pair()
         self.outbox, self.stdout = trio.testing.memory_stream_one_way_pair()
         self.complaints, self.stderr = trio.testing.memory_stream_one_way_pair()

@@ -37,6 +37,7 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "environment": (
             "Variables that are read:",
             "  AGENT_WORKER_HOME    where the state of projects is kept (default: ~/.agent-worker)",
+            "  AGENT_WORKER_CALL    where agent-worker call finds the kernel; set for what an agent starts",
             "  AGENT_WORKER_URL     a kernel that runs elsewhere, with AGENT_WORKER_TOKEN",
             "  AGENT_WORKER_TRUST   1 lets files run what they name, as --trust does, without keeping the consent",
             "  NO_COLOR             no colours; COLUMNS sets the width of tables",

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple, cast
 
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import COMMANDS, Command
+from protocol.tools import CONTEXT_SCOPES
 
 
 class Values(NamedTuple):
@@ -77,6 +78,7 @@ OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
         ("config", "asked"): Values(live="named", files=True),
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
+        ("call", "tool"): Values(words=tuple(sorted(CONTEXT_SCOPES))),
         ("new", "name"): ANYTHING,
         ("agent", "id"): Values(live="soul"),
         ("agent", "item"): Values(live="tray"),

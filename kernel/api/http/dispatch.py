@@ -55,7 +55,7 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
     """The answer of ``route``. Never raises but by cancellation: refusals and failures are answers too."""
     try:
         route.check(asked.access)
-        result = await perform(services, route, route.handler, _decode(route, asked), asked.client_port)
+        result = await perform(services, route, route.handler, decode(route, asked), asked.client_port)
     except Exception as error:  # noqa: BLE001 - the boundary: a handler that fails is answered
         return problem_reply(refusal_of(error))
     if route.method != "GET":
@@ -117,7 +117,7 @@ def vouches(body: object) -> bool:
             return False
 
 
-def _decode(route: Route, asked: RawRequest) -> Request[Any]:
+def decode(route: Route, asked: RawRequest) -> Request[Any]:
     """The request as the handler of ``route`` takes it. Raises Refused, msgspec's errors, DuplicateKey."""
     fields = asked.fields
     body: msgspec.Struct | None = None

@@ -25,6 +25,8 @@ BATCH: Final = 200
 """Events read from the store at a time."""
 PING: Final = b": ping\n\n"
 BYE: Final = "bye"
+RECHECK: Final = "recheck"
+"""Shown to nobody: it has every stream look again whether it may go on."""
 
 
 def frame(event: Event | None) -> bytes:
@@ -63,9 +65,9 @@ async def follow(
 ) -> AsyncGenerator[Event | None, None]:
     """Wanted events after seq ``after``, in order, and then those that come, until ``bye``.
 
-    None where nothing happened for PING_SECONDS. What is no longer kept is announced as ``gap``.
+    None where nothing happened for PING_SECONDS, and at each RECHECK. What is no longer kept is announced as ``gap``.
     """
-    with store.feed.subscribe(wanted=lambda event: event.type == BYE or passes(wanted, event)) as live:
+    with store.feed.subscribe(wanted=lambda event: event.type in (BYE, RECHECK) or passes(wanted, event)) as live:
         last, gap = resume_point(store, after)
         if gap is not None:
             yield gap
@@ -85,6 +87,8 @@ async def follow(
                 yield comes
             elif comes.type == BYE:
                 break
+            elif comes.type == RECHECK:
+                yield None
             elif comes.seq is None or comes.seq > last:
                 last = comes.seq or last
                 yield comes
@@ -94,7 +98,8 @@ async def follow(
 def passes(wanted: EventFilter, event: Event) -> bool:
     """The test that the store makes on stored events, for one that was published."""
     return event.type == wanted.beside or (
-        wanted.space in (None, event.space)
+        event.type != RECHECK
+        and wanted.space in (None, event.space)
         and wanted.agent in (None, event.agent)
         and (wanted.type is None or event.type in wanted.type.split(","))
         and wanted.instruction in (None, event.instruction)
@@ -120,16 +125,22 @@ _FOLLOW = {"1": True, "true": True, "0": False, "false": False}
 
 async def stream(call: Request[None], store: StoreAccess, kernel: KernelControl) -> Stream:
     """GET /events: after ``Last-Event-ID`` (or ``since``), else from now on; ``follow=0`` ends at the newest."""
+    after, wanted = asked_for(call, store)
+    followed = _FOLLOW.get(call.query.get("follow", "1"))
+    if followed is None:
+        raise Refused("bad_request", "follow must be 0 or 1")
+    newest = store.reader.now(feed.event_range).newest
+    return Stream(_live(store, kernel, after, wanted) if followed else _past(store, after, newest, wanted))
+
+
+def asked_for(call: Request[None], store: StoreAccess) -> tuple[int, EventFilter]:
+    """The seq after which a stream is to begin, and the events that it is to show. Raises Refused (bad_request)."""
     wanted = EventFilter(**{name: call.query.get(name) for name in EventFilter._fields})
     newest = store.reader.now(feed.event_range).newest
     last = call.last_event_id
     if last and not (last.isascii() and last.isdecimal() and len(last) <= 16):
         raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
-    after = int(last) if last else call.number("since", newest)
-    followed = _FOLLOW.get(call.query.get("follow", "1"))
-    if followed is None:
-        raise Refused("bad_request", "follow must be 0 or 1")
-    return Stream(_live(store, kernel, after, wanted) if followed else _past(store, after, newest, wanted))
+    return int(last) if last else call.number("since", newest), wanted
 
 
 async def _live(

@@ -15,12 +15,14 @@ from kernel.agents.providers import ALIASES, PROVIDERS
 from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http import needs
 from kernel.api.http.agents import UNREAD, check_known
+from kernel.api.http.events import RECHECK
 from kernel.api.http.route import Request
 from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
 from kernel.store import agents, spending, tokens
+from kernel.store.transaction import rfc3339
 from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
     BackendList,
@@ -37,6 +39,7 @@ from protocol.api.kernel import (
 from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.discovery import prove
 from protocol.errors import Refused
+from protocol.events import Event
 from protocol.names import place_of
 from protocol.trust import TrustList
 
@@ -226,4 +229,5 @@ async def create_token(call: Request[TokenRequest], store: StoreAccess) -> Token
 async def revoke_token(call: Request[None], store: StoreAccess) -> TokenList:
     """DELETE /tokens/:id: its next request is refused, and its streams end. Returns those that are left."""
     await store.writer.commit(tokens.revoke, call.args["id"])
+    store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))
     return TokenList(tokens=store.reader.now(tokens.all_))

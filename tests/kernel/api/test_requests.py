@@ -140,7 +140,7 @@ async def test_a_body_that_never_comes_is_given_up(kernel: ServedKernel, monkeyp
         "/agents/%2Fetc%2Fpasswd",
         "/messages/m1/x",
         "/openapi.yaml",
-        "/ws",
+        "/ws/",
         "/static/x",
     ],
 )
@@ -205,11 +205,11 @@ async def test_head_answers_like_get_without_the_body(kernel: ServedKernel, path
     assert head.headers["content-length"] == str(len(whole.body))
 
 
-async def test_a_websocket_handshake_is_refused(kernel: ServedKernel) -> None:
-    """There is no WebSocket yet: a handshake ends, and the kernel goes on."""
+async def test_a_websocket_handshake_elsewhere_is_refused(kernel: ServedKernel) -> None:
+    """There is one WebSocket: any other handshake ends, and the kernel goes on."""
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13"}
     headers = kernel.headers() | upgrade | {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    assert (await kernel.ask("GET", "/ws", headers=headers)).status == 404
+    assert (await kernel.ask("GET", "/mcp/ws", headers=headers)).status == 404
     assert (await kernel.ask("GET", "/health")).status == 200
 
 

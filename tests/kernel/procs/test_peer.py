@@ -6,10 +6,13 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 import pytest
 
-from kernel.procs.peer import is_own_child
+from kernel.procs.peer import Wire, caller, is_own_child
+from kernel.procs.procfs import ProcessId, identify
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc")
 
@@ -77,3 +80,141 @@ def test_a_process_that_hides_what_it_has_open_may_have_it() -> None:
             child.stdout.readline()
             assert is_own_child(mine.getsockname()[1], port, child.pid)
             child.communicate(b"", timeout=10)
+
+
+# -- whose process tree it is ----------------------------------------------------------------------------
+
+
+class Caller:
+    """A child that connects, by ``code`` with ``port`` in it, and stays until the block ends."""
+
+    def __init__(self, server: socket.socket, code: str, port: int = 0) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CALLER + code, str(server.getsockname()[1]), str(port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        root = identify(self.process.pid)
+        assert root is not None
+        self.root = root
+        self.socket, client = server.accept()
+        self.wire = Wire(client, self.socket.getsockname(), os.fstat(self.socket.fileno()).st_ino)
+        assert self.socket.recv(1) == b"x"
+
+    def __enter__(self) -> "Caller":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.communicate(b"", timeout=10)
+        self.socket.close()
+
+    def of(self, *roots: ProcessId) -> ProcessId | None:
+        """Whose it is, of these."""
+        return caller(self.wire, roots, os.getpid())
+
+
+CALLER: Final = """
+import os, socket, struct, sys
+wire = socket.socket()
+wire.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+wire.bind(("127.0.0.1", int(sys.argv[2])))
+wire.connect(("127.0.0.1", int(sys.argv[1])))
+def stay():
+    wire.sendall(b"x")
+    sys.stdin.read()
+"""
+STAYS: Final = "stay()"
+SETSID: Final = "if os.fork() == 0:\n    os.setsid()\n    stay()\nelse:\n    wire.close(); os.wait()"
+LEAVES: Final = """
+if os.fork() == 0:
+    middle = os.getpid()
+    if os.fork() == 0:
+        while os.getppid() == middle:
+            pass
+        stay()
+    os._exit(0)
+os.wait()
+wire.close()
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def server() -> Generator[socket.socket]:
+    """Where they connect to."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield listening
+
+
+@pytest.mark.promise("P56")
+@pytest.mark.parametrize("code", [STAYS, SETSID])
+def test_the_caller_is_the_tree_that_has_the_connection(server: socket.socket, code: str) -> None:
+    """Of two at the same time each is told; a process in a session of its own is still of its tree."""
+    with Caller(server, code) as one, Caller(server, code) as two:
+        assert one.of(one.root, two.root) == one.root
+        assert two.of(one.root, two.root) == two.root
+        assert one.of(two.root) is None, "of no tree that is asked about"
+        assert one.of() is None
+
+
+@pytest.mark.promise("P56")
+def test_a_process_that_left_the_tree_is_nobodys(server: socket.socket) -> None:
+    """Its parent has gone, and whoever took it in is no root."""
+    with Caller(server, LEAVES) as left:
+        assert left.of(left.root) is None
+
+
+@pytest.mark.promise("P56")
+def test_a_pid_that_was_given_to_another_is_not_the_root(server: socket.socket) -> None:
+    """A root is a process, not a number."""
+    with Caller(server, STAYS) as one:
+        assert one.of(ProcessId(one.root.pid, one.root.start_time + 1)) is None
+        assert one.of(ProcessId(one.root.pid, one.root.start_time - 1)) is None
+
+
+@pytest.mark.promise("P56")
+def test_a_connection_that_two_trees_have_is_nobodys(server: socket.socket, tmp_path: Path) -> None:
+    """Handed over a local socket, and kept by both; also where the other is a process of the kernel's own."""
+    place = str(tmp_path / "s")
+    gives = (
+        f"local = socket.socket(socket.AF_UNIX); local.connect({place!r}); "
+        "socket.send_fds(local, [b'x'], [wire.fileno()]); local.close(); stay()"
+    )
+    with socket.socket(socket.AF_UNIX) as local:
+        local.bind(place)
+        local.listen()
+        with Caller(server, gives) as one:
+            assert one.of(one.root) == one.root
+            taker, _ = local.accept()
+            with taker:
+                _, (fd,), _, _ = socket.recv_fds(taker, 1, 1)
+            assert one.of(one.root) is None
+            os.close(fd)
+            assert one.of(one.root) == one.root
+
+
+@pytest.mark.promise("P56")
+@pytest.mark.parametrize("let_go", ["wire.shutdown(1)", "wire.close()"])
+def test_who_lets_go_of_the_connection_is_nobody(server: socket.socket, let_go: str) -> None:
+    """Also half of it: what asks has to stand there for the answer."""
+    with Caller(server, f"wire.sendall(b'x'); {let_go}; sys.stdin.read()") as one:
+        assert one.socket.recv(1) == b""
+        assert one.of(one.root) is None
+
+
+@pytest.mark.promise("P56")
+def test_whoever_gets_the_port_of_a_connection_does_not_answer_for_it(server: socket.socket) -> None:
+    """One asks and resets its connection, another connects from the same port: it did not ask."""
+    resets = (
+        "wire.sendall(b'x'); sys.stdin.read(1); wire.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, "
+        "struct.pack('ii', 1, 0)); wire.close(); print(flush=True); sys.stdin.read()"
+    )
+    with Caller(server, resets) as one:
+        assert one.process.stdin is not None and one.process.stdout is not None
+        one.process.stdin.write(b"x")
+        one.process.stdin.flush()
+        one.process.stdout.readline()
+        with Caller(server, STAYS, one.wire.client[1]) as two:
+            assert two.wire.client == one.wire.client
+            assert two.of(one.root, two.root) == two.root
+            assert one.of(one.root, two.root) is None

@@ -12,6 +12,7 @@ import trio.testing
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.policy.scheduling import Limits
+from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
 from kernel.rule.draft import Draft
 from kernel.services.admission import Admission
@@ -43,6 +44,7 @@ class PlayedWorker:
         self.outbox, self.stdout = trio.testing.memory_stream_one_way_pair()
         self.complaints, self.stderr = trio.testing.memory_stream_one_way_pair()
         self.pid = 4711
+        self.processes: frozenset[ProcessId] = frozenset()
         self.signals: list[int] = []
         self._gone = trio.Event()
         self._exited = Exited(code=0)

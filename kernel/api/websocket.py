@@ -1,0 +1,241 @@
+"""A request that becomes a WebSocket (RFC 6455): the handshake, frames by wsproto, and what is refused.
+
+In the place of hypercorn's own stream, which takes frames before it has accepted, inflates what a client compressed
+without a bound, forgets to answer a broken frame, and keeps a task for pings that outlives the connection. To the
+application it is the same ASGI; with ``websocket.ping`` added, by which it asks whether the client is still there.
+Only ``/ws`` is upgraded, and only what asks for it to the letter; all else gets an ordinary answer.
+"""
+
+import binascii
+from collections.abc import Awaitable, Callable, Iterable
+from io import StringIO
+from typing import Any, Final, cast
+
+import h11
+import trio
+from hypercorn.config import Config
+from hypercorn.protocol.events import Body, Data, EndBody, Event, Request, Response, StreamClosed
+from hypercorn.typing import AppWrapper, Scope, TaskGroup
+from wsproto import events
+from wsproto.connection import Connection, ConnectionState, ConnectionType
+from wsproto.frame_protocol import CloseReason
+from wsproto.utilities import LocalProtocolError, generate_accept_token
+
+WS_PATH: Final = "/ws"
+MESSAGE_BYTES: Final = 256 * 1024
+"""Of one message, whole; what is longer is sent by POST."""
+PONG_SECONDS: Final = 10.0
+"""For the answer to a ping, before the client is taken for dead at the next."""
+CLOSING_SECONDS: Final = 1.0
+"""For the client to answer our goodbye."""
+_KEY_BYTES: Final = 16
+_STREAM_ID: Final = 1
+
+Put = Callable[[Any], Awaitable[None]]
+
+
+def asks_for_websocket(request: h11.Request) -> bool:
+    """Return whether ``request`` is a handshake for ``/ws``, right in all its parts. One with a body is none."""
+    fields: dict[bytes, list[bytes]] = {}
+    for name, value in request.headers:
+        fields.setdefault(name, []).append(value.strip())
+    once = {name: values[0] for name, values in fields.items() if len(values) == 1}
+    tokens = b",".join(fields.get(b"connection", [])).lower().split(b",")
+    try:
+        key = binascii.a2b_base64(once.get(b"sec-websocket-key", b""), strict_mode=True)
+    except binascii.Error:
+        return False
+    return (
+        request.method == b"GET"
+        and request.http_version == b"1.1"
+        and request.target.partition(b"?")[0] == WS_PATH.encode()
+        and b"upgrade" in map(bytes.strip, tokens)
+        and once.get(b"upgrade", b"").lower() == b"websocket"
+        and once.get(b"sec-websocket-version") == b"13"
+        and len(key) == _KEY_BYTES
+        and b"transfer-encoding" not in fields
+        and once.get(b"content-length", b"0").strip(b"0") == b""
+    )
+
+
+class WebSocket:
+    """One WebSocket, as hypercorn's Http1 wants a stream: from the handshake to the end of the connection."""
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        group: TaskGroup,
+        client: tuple[str, int] | None,
+        server: tuple[str, int] | None,
+        send: Callable[[Event], Awaitable[None]],
+    ) -> None:
+        self._app = app
+        self._config = config
+        self._group = group
+        self._client = client
+        self._server = server
+        self._send = send
+        self._key = b""
+        self._put: Put | None = None
+        self._wire: Connection | None = None
+        """None until it was accepted."""
+        self._answered = False
+        """The handshake was, with yes or no."""
+        self._closed = False
+        self._message = StringIO()
+        self._message_bytes = 0
+        self._pinged_at: float | None = None
+        """When a ping was sent that has no answer yet."""
+        self._gone = trio.Event()
+
+    async def handle(self, event: Event) -> None:
+        """Take what came: the request, bytes of frames, or the end of the connection."""
+        match event:
+            case Request(headers=headers, raw_path=target):
+                path, _, query = target.partition(b"?")
+                self._key = next(value for name, value in headers if name == b"sec-websocket-key").strip()
+                scope = {
+                    "type": "websocket",
+                    "path": path.decode("ascii"),
+                    "query_string": query,
+                    "headers": headers,
+                    "client": self._client,
+                    "server": self._server,
+                    "method": "GET",
+                }
+                self._put = await self._group.spawn_app(
+                    self._app,
+                    self._config,
+                    cast("Scope", scope),
+                    self._from_app,
+                )
+            case Data(data=data) if not self._closed:
+                if self._wire is None:  # a client has to wait for the answer to its handshake
+                    await self._end(CloseReason.PROTOCOL_ERROR)
+                else:
+                    self._wire.receive_data(data)
+                    await self._take(self._wire)
+            case StreamClosed():
+                await self._leave(CloseReason.ABNORMAL_CLOSURE)
+            case _:
+                pass
+
+    async def _take(self, wire: Connection) -> None:
+        """Take the frames that have come."""
+        for event in wire.events():
+            match event:
+                case events.Message() if wire.state is not ConnectionState.OPEN:
+                    pass  # said after our goodbye
+                case events.TextMessage(data=text, message_finished=finished):
+                    self._message_bytes += len(text.encode())
+                    if self._message_bytes > MESSAGE_BYTES:
+                        await self._end(CloseReason.MESSAGE_TOO_BIG)
+                        return
+                    self._message.write(text)
+                    if finished:
+                        whole, self._message, self._message_bytes = self._message.getvalue(), StringIO(), 0
+                        await self._tell({"type": "websocket.receive", "text": whole})
+                case events.BytesMessage():
+                    await self._end(CloseReason.UNSUPPORTED_DATA)
+                    return
+                case events.Ping():
+                    await self._write(event.response())
+                case events.Pong():
+                    self._pinged_at = None
+                case events.CloseConnection(code=code):
+                    if wire.state is ConnectionState.REMOTE_CLOSING:
+                        await self._write(event.response())
+                        await self._finish(code)
+                    elif wire.state is ConnectionState.OPEN:  # a broken frame: the code says in what way
+                        await self._end(code)
+                    else:
+                        await self._finish(code)
+                    return
+                case _:
+                    pass
+
+    async def _from_app(self, message: Any) -> None:
+        """Do what the application says; None is its end. Nothing, where the connection has ended."""
+        if self._closed:
+            return
+        if message is None:
+            await self._leave_behind()
+            return
+        match message["type"]:
+            case "websocket.accept":
+                await self._accept(message.get("subprotocol"))
+            case "websocket.http.response.start":
+                await self._respond(message["status"], message["headers"])
+            case "websocket.http.response.body":
+                await self._send(Body(stream_id=_STREAM_ID, data=message["body"]))
+                await self._send(EndBody(stream_id=_STREAM_ID))
+                await self._finish(CloseReason.NORMAL_CLOSURE)
+            case "websocket.send":
+                await self._write(events.TextMessage(data=message["text"]))
+            case "websocket.ping":
+                now = trio.current_time()
+                if self._pinged_at is None:
+                    self._pinged_at = now
+                    await self._write(events.Ping())
+                elif now - self._pinged_at > PONG_SECONDS:  # nobody is there
+                    await self._finish(CloseReason.ABNORMAL_CLOSURE)
+            case "websocket.close":
+                await self._write(events.CloseConnection(code=message["code"]))
+                with trio.move_on_after(CLOSING_SECONDS):
+                    await self._gone.wait()
+                    return
+                await self._finish(CloseReason.NORMAL_CLOSURE)
+            case unknown:
+                raise ValueError(f"a WebSocket takes no {unknown}")
+
+    async def _accept(self, subprotocol: str | None) -> None:
+        headers = [(b"upgrade", b"websocket"), (b"connection", b"Upgrade")]
+        headers.append((b"sec-websocket-accept", generate_accept_token(self._key)))
+        if subprotocol is not None:
+            headers.append((b"sec-websocket-protocol", subprotocol.encode()))
+        self._answered = True
+        self._wire = Connection(ConnectionType.SERVER)  # no extension: what was compressed has no bound
+        await self._send(Response(stream_id=_STREAM_ID, status_code=101, headers=headers))
+
+    async def _respond(self, status: int, headers: Iterable[tuple[bytes, bytes]]) -> None:
+        """Send the head of an ordinary answer: the handshake was refused."""
+        self._answered = True
+        fields = [*headers, (b"connection", b"close")]
+        await self._send(Response(stream_id=_STREAM_ID, status_code=status, headers=fields))
+
+    async def _leave_behind(self) -> None:
+        """Close what the application has left without a word: it has failed."""
+        if not self._answered:
+            await self._respond(500, [(b"content-length", b"0")])
+            await self._send(EndBody(stream_id=_STREAM_ID))
+        await self._end(CloseReason.INTERNAL_ERROR)
+
+    async def _write(self, event: events.Event) -> None:
+        assert self._wire is not None, "nothing is written before it was accepted"
+        try:
+            data = self._wire.send(event)
+        except LocalProtocolError:  # the other side has said goodbye, or we have
+            return
+        await self._send(Data(stream_id=_STREAM_ID, data=data))
+
+    async def _end(self, code: int) -> None:
+        """Say why, where that can be said, and close."""
+        if self._wire is not None:
+            await self._write(events.CloseConnection(code=code))
+        await self._finish(code)
+
+    async def _finish(self, code: int) -> None:
+        """Close the connection, and tell the application."""
+        await self._leave(code)
+        await self._send(StreamClosed(stream_id=_STREAM_ID))
+
+    async def _leave(self, code: int) -> None:
+        if not self._closed:
+            self._closed = True
+            self._gone.set()
+            await self._tell({"type": "websocket.disconnect", "code": int(code)})
+
+    async def _tell(self, message: Any) -> None:
+        if self._put is not None:
+            await self._put(message)

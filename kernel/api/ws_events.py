@@ -1,0 +1,156 @@
+"""GET /ws: the events of GET /events over a WebSocket, and messages the other way.
+
+A frame to the client is an event in JSON, as ``data`` of the stream has it. A frame from the client is
+``{"type": "send", ...}`` with the body of POST /messages, which is served by that route: its checks, its scope, its
+keys. Each is answered, in order, with ``sent`` or ``refused``; a client that sends faster than that is held up.
+"""
+
+from contextlib import aclosing
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from kernel.api.context import Services
+from kernel.api.http import events
+from kernel.api.http.dispatch import RawRequest, decode, dispatch
+from kernel.api.http.route import Route
+from kernel.api.http.routes import ROUTES
+from kernel.api.requests import Fields, Receive, Scope, Send
+from kernel.api.responses import Response, head_of, problem_reply, refusal_of
+from kernel.policy.access import ADMIN, Access
+from kernel.store import tokens
+from kernel.store.feed import EventFilter
+from protocol.errors import Refused
+from protocol.names import number_of
+from protocol.ndjson import reject_duplicate_keys
+from protocol.text import encode_json
+
+PROTOCOL: Final = "agent-worker"
+TOKEN_PROTOCOL: Final = "agent-worker.token."
+"""Begins the subprotocol whose rest is the token: pages cannot set header fields of a WebSocket."""
+GOING_AWAY: Final = 1001
+REVOKED: Final = 4401
+"""Of our own: as HTTP's 401."""
+_OWN: Final = ("type", "id", "key")
+
+
+def _route(method: str, path: str) -> Route:
+    return next(route for route in ROUTES if (route.method, route.path) == (method, path))
+
+
+EVENTS: Final = _route("GET", "/events")
+MESSAGES: Final = _route("POST", "/messages")
+_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def with_token(fields: Fields) -> Fields:
+    """``fields`` with the token as ``Authorization``, where it came as a subprotocol. Raises Refused."""
+    offered = _offered(fields)
+    given = [name.removeprefix(TOKEN_PROTOCOL) for name in offered if name.startswith(TOKEN_PROTOCOL)]
+    if not given or b"authorization" in fields:
+        return fields
+    if len(given) > 1 or PROTOCOL not in offered:
+        raise Refused(
+            "bad_request", f"offer two subprotocols: {PROTOCOL}, and {TOKEN_PROTOCOL} with the token behind it"
+        )
+    return {**fields, b"authorization": b"Bearer " + given[0].encode("latin-1")}
+
+
+def _offered(fields: Fields) -> list[str]:
+    return [name.strip() for name in fields.get(b"sec-websocket-protocol", b"").decode("latin-1").split(",")]
+
+
+async def refuse(refused: Refused, send: Send) -> None:
+    """Answer a handshake with no, as every other request is refused."""
+    reply = problem_reply(refused)
+    await send({"type": "websocket.http.response.start", "status": reply.status, "headers": head_of(reply)})
+    await send({"type": "websocket.http.response.body", "body": reply.body})
+
+
+class EventSocket:
+    """One client's WebSocket, from its acceptance to its end."""
+
+    def __init__(self, services: Services, access: Access, scope: Scope, send: Send) -> None:
+        self._services = services
+        self._access = access
+        self._client_port = (scope.get("client") or ("", 0))[1]
+        self._send = send
+
+    async def serve(self, fields: Fields, query_string: bytes, receive: Receive) -> None:
+        """Serve until the client leaves, its token is taken back, or the kernel stops."""
+        try:
+            EVENTS.check(self._access)
+            asked = decode(EVENTS, RawRequest(fields, query_string, b"", access=self._access))
+            after, wanted = events.asked_for(asked, self._services.store)
+        except Exception as error:  # noqa: BLE001 - the boundary: a handshake that fails is answered
+            await refuse(refusal_of(error), self._send)
+            return
+        chosen = PROTOCOL if PROTOCOL in _offered(fields) else None
+        await self._send({"type": "websocket.accept", "subprotocol": chosen})
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hear, receive, nursery.cancel_scope)
+            await self._show(after, wanted)
+            nursery.cancel_scope.cancel()
+
+    async def _show(self, after: int, wanted: EventFilter) -> None:
+        """Send events until the last; a ping where nothing happens for a while."""
+        code = GOING_AWAY
+        async with aclosing(events.follow(self._services.store, self._services.kernel, after, wanted)) as ticks:
+            async for event in ticks:
+                if not self._is_valid():
+                    code = REVOKED
+                    break
+                if event is None:
+                    await self._send({"type": "websocket.ping"})
+                else:
+                    await self._send({"type": "websocket.send", "text": encode_json(event).decode()})
+        await self._send({"type": "websocket.close", "code": code})
+
+    async def _hear(self, receive: Receive, leaving: trio.CancelScope) -> None:
+        """Do what comes, one after the other, until the client has gone."""
+        while True:
+            message = await receive()
+            if message["type"] == "websocket.disconnect":
+                leaving.cancel()
+                return
+            if self._is_valid():
+                answer = await self._do(message["text"])
+                await self._send({"type": "websocket.send", "text": encode_json(answer).decode()})
+
+    async def _do(self, text: str) -> dict[str, Any]:
+        name: Any = None
+        try:
+            said = _decode(text)
+            name = said.get("id")
+            if not isinstance(name, str | int | None) or isinstance(name, bool):
+                name = None
+                raise Refused("bad_request", "id must be a string or a number")
+            reject_duplicate_keys(text.encode())
+            reply = await self._dispatch(said)
+        except Exception as error:  # noqa: BLE001 - the boundary: a frame that fails is answered
+            reply = problem_reply(refusal_of(error))
+        kind = "sent" if reply.status < 400 else "refused"
+        return {"type": kind, "id": name, "status": reply.status, "data": msgspec.Raw(reply.body)}
+
+    async def _dispatch(self, said: dict[str, Any]) -> Response:
+        if said.get("type") != "send":
+            raise Refused("bad_request", "a frame is of the type send", "all else is asked by HTTP")
+        key = said.get("key")
+        if not isinstance(key, str | None):
+            raise Refused("bad_request", "key must be a string")
+        fields = {b"content-type": b"application/json"}
+        if key is not None:
+            fields[b"idempotency-key"] = key.encode()
+        body = encode_json({name: value for name, value in said.items() if name not in _OWN})
+        asked = RawRequest(fields, b"", body, client_port=self._client_port, access=self._access)
+        reply = await dispatch(self._services, MESSAGES, asked)
+        assert isinstance(reply, Response), "the route answers in one piece"
+        return reply
+
+    def _is_valid(self) -> bool:
+        """Return whether the token is: it may have been taken back meanwhile."""
+        number = number_of(self._access.name, "k")
+        if self._access == ADMIN or number is None:
+            return self._access == ADMIN
+        return self._services.store.reader.now(tokens.digest_of, number) is not None

@@ -1,0 +1,160 @@
+"""examples/bridge: a chat is told what waits for approval, and the people named there decide, nobody else."""
+
+import hashlib
+import hmac
+import http.client
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
+from typing import Any, Final
+
+import pytest
+
+from tests.architecture.sources import ROOT
+from tests.e2e.processes import wait_until
+from tests.project import Project
+
+BRIDGE: Final = ROOT / "examples/bridge/bridge.py"
+SECRET: Final = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+pytestmark = pytest.mark.promise("P57", "P60")
+ASKS: Final = """
+model: mock/x
+prompt: { system: hi }
+tools: [bash]
+mock:
+  - { tool: bash, args: { command: "echo '<!channel>' >> NAME.log" } }
+  - { text: finished }
+"""
+
+
+def listens(port: int) -> bool:
+    """Whether somebody takes connections there."""
+    with socket.socket() as wire:
+        return wire.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def chat_service() -> Generator[tuple[str, Queue[Any]]]:
+    """A chat: its address, and what was posted to it."""
+    said: Queue[Any] = Queue()
+
+    class Chat(BaseHTTPRequestHandler):
+        """Takes messages of one bot."""
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            said.put((self.headers["Authorization"], body["channel"], body["text"]))
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b'{"ok": true}')
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Chat)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/api/chat.postMessage", said
+    server.shutdown()
+    server.server_close()
+
+
+class Chatting:
+    """People in the chat, whose messages the chat tells the bridge, signed."""
+
+    def __init__(self, port: int, said: Queue[Any]) -> None:
+        self._port = port
+        self.said = said
+        self._events = 0
+
+    def write(self, user: str, text: str, *, channel: str = "C1", event: str = "") -> int:
+        """One message: the status that the bridge answers with."""
+        self._events += 1
+        body = {"user": user, "text": text, "channel": channel, "type": "message"}
+        told = {"type": "event_callback", "event_id": event or f"Ev{self._events}", "event": body}
+        return self.tell(told)[0]
+
+    def tell(self, told: Any, *, secret: str = "chat", at: int | None = None) -> tuple[int, str]:
+        """A request of the chat, or of somebody who says so."""
+        body, now = json.dumps(told), str(int(time.time()) if at is None else at)
+        signature = hmac.new(secret.encode(), f"v0:{now}:{body}".encode(), hashlib.sha256).hexdigest()
+        fields = {"X-Slack-Request-Timestamp": now, "X-Slack-Signature": f"v0={signature}"}
+        wire = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        wire.request("POST", "/chat", body, fields)
+        answer = wire.getresponse()
+        found = answer.status, answer.read().decode()
+        wire.close()
+        return found
+
+
+@pytest.fixture
+def chatting(project: Project) -> Iterator[Chatting]:
+    """A kernel with the agents mine and other, a bridge that decides for mine, and a chat."""
+    for name in ("mine", "other"):
+        project.write(f".agents/{name}.yaml", ASKS.replace("NAME", name))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    hook = f"{{ url: 'http://127.0.0.1:{port}/awk', events: [approval.requested], secret: $S, allow_private: true }}"
+    project.write("moniro.yaml", f"webhooks: [{hook}]\n")
+    assert project.awk("trust", "--yes").code == 0
+    assert project.awk("start", "--trust", env={"S": SECRET}).code == 0
+    token = project.awk("token", "create", "--scope", "approve:mine", "--name", "bridge").out.strip()
+    with chat_service() as (url, said):
+        environ = {
+            "AWK_URL": project.record()["url"], "AWK_TOKEN": token, "AWK_SECRET": SECRET, "BRIDGE_PORT": str(port),
+            "BRIDGE_PEOPLE": "U1,U2", "CHAT_URL": url, "CHAT_TOKEN": "xoxb", "CHAT_SECRET": "chat",
+            "CHAT_CHANNEL": "C1",
+        }  # fmt: skip
+        with subprocess.Popen([sys.executable, str(BRIDGE)], env=environ, stderr=subprocess.DEVNULL) as bridge:
+            wait_until(lambda: listens(port))
+            yield Chatting(port, said)
+            bridge.kill()
+
+
+def test_the_example_is_short_enough_to_copy() -> None:
+    """Sixty lines, without the empty ones."""
+    lines = [line for line in BRIDGE.read_text().splitlines() if line]
+    assert len(lines) <= 60
+    compile("\n".join(lines), BRIDGE.name, "exec")
+
+
+def test_people_who_are_named_decide_in_the_chat(project: Project, chatting: Chatting) -> None:
+    """Once, for the agents of its token; strangers, other channels and other words do nothing; forged requests, too."""
+    project.send("mine")
+    bearer, channel, text = chatting.said.get(timeout=30)
+    assert (bearer, channel) == ("Bearer xoxb", "C1")
+    call = '{"command": "echo \'&lt;!channel>\' >> mine.log"}'
+    assert text == f"mine asks for bash {call}: approve a1 or deny a1"
+    for user, words, channel in (
+        ("U9", "approve a1", "C1"),
+        ("", "approve a1", "C1"),
+        ("U1", "approve a1", "C2"),
+        ("U1", "please approve a1", "C1"),
+        ("U1", "approve a1/../../shutdown", "C1"),
+    ):
+        assert chatting.write(user, words, channel=channel) == 200
+    order = {"type": "event_callback", "event_id": "E", "event": {"user": "U1", "text": "approve a1", "channel": "C1"}}
+    assert chatting.tell(order, secret="guessed")[0] == 401
+    assert chatting.tell(order, at=int(time.time()) - 600)[0] == 401
+    assert chatting.tell({"type": "url_verification", "challenge": "c"}) == (200, "c")
+    assert project.ask("GET", "/approvals/a1")["state"] == "open"
+    assert chatting.said.empty()
+    for _ in range(2):
+        assert chatting.write("U2", "approve a1", event="Ev-again") == 200
+        assert chatting.said.get(timeout=30)[2] == "a1: granted"
+    decided = project.ask("GET", "/approvals/a1")
+    assert (decided["state"], decided["decision_reason"]) == ("granted", "U2 in the chat")
+    wait_until((project.root / "mine.log").exists)
+    project.send("other")
+    assert chatting.said.get(timeout=30)[2].startswith("other asks for bash")
+    assert chatting.write("U1", "approve a2") == 200
+    assert chatting.said.get(timeout=30)[2] == "a2: this token does not decide for other"
+    assert chatting.write("U1", "deny a99") == 200
+    assert "a99: there is no request" in chatting.said.get(timeout=30)[2]
+    assert project.ask("GET", "/approvals/a2")["state"] == "open"

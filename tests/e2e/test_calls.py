@@ -1,0 +1,78 @@
+"""agent-worker call: what an attempt runs asks as that attempt, without MCP and without a token."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.project import Project, empty_project
+
+BWRAP: Final = os.environ.get("AGENT_WORKER_TEST_BWRAP") or shutil.which("bwrap")
+pytestmark = [
+    pytest.mark.promise("P56"),
+    pytest.mark.skipif(not os.path.exists("/proc/net/tcp"), reason="needs /proc"),
+]
+
+
+@pytest.fixture(scope="module")
+def calling(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
+    """A kernel that finds bubblewrap, where there is one."""
+    made = empty_project(tmp_path_factory.mktemp("calling"))
+    assert made.awk("start", env={} if BWRAP is None else {"AGENT_WORKER_BWRAP": BWRAP}).code == 0
+    yield made
+    made.stop()
+
+
+@pytest.mark.parametrize(
+    "sandbox",
+    ["off", pytest.param("on", marks=pytest.mark.skipif(BWRAP is None, reason="bubblewrap is not installed"))],
+)
+def test_a_shell_a_script_and_a_process_that_left_its_session_call_tools(calling: Project, sandbox: str) -> None:
+    """In and out of a sandbox: found on PATH, by arguments or standard input, with the exit codes of the table."""
+    name = f"caller-{sandbox}"
+    calling.write(
+        f"{name}.sh",
+        """
+        cd /; out=$OLDPWD/$1
+        echo '{"state": "at the shell"}' | agent-worker call my_status_set - > $out.json; echo $? > $out.codes
+        agent-worker call no_such_tool 2>> $out.err; echo $? >> $out.codes
+        agent-worker ps 2>> $out.err; echo $? >> $out.codes
+        mkfifo $out.pipe
+        (setsid sh -c "agent-worker call feedback_submit '{\\"text\\": \\"far off\\"}' > $out.pipe 2>&1" &)
+        cat $out.pipe > $out.far
+        """,
+    )
+    calling.agent(name, f'shell: "sh {name}.sh {name}"', "text: done", more=f"sandbox: {sandbox}")
+    ended = calling.awk("send", name, "go", "--wait", env={"AGENT_WORKER_TRUST": "1"})
+    errors = (calling.root / f"{name}.err").read_text()
+    assert (ended.code, ended.out) == (0, "done\n"), errors
+    assert (calling.root / f"{name}.codes").read_text().split() == ["0", "5", "2"]
+    assert "error: there is no tool 'no_such_tool'\n  hint: yours are ask_agent, " in errors
+    assert "error: inside an attempt agent-worker has one command" in errors
+    status = json.loads((calling.root / f"{name}.json").read_text())["status"]
+    assert (status["state"], status["instruction"]) == ("at the shell", "i1" if sandbox == "off" else "i2")
+    assert json.loads((calling.root / f"{name}.far").read_text())["id"][0] == "f"
+    said = calling.awk("feedback", "list", "--json").json()["feedback"]
+    assert [one["text"] for one in said if one["author"] == name] == ["far off"]
+
+
+def test_what_is_no_process_of_an_attempt_is_refused(calling: Project) -> None:
+    """Not on a person's command line, nor with the variable there; a setup command of a workflow has neither."""
+    outside = calling.awk("call", "team_members")
+    assert (outside.code, "error: this is no process of an attempt" in outside.err) == (2, True)
+    stolen = calling.awk("call", "team_members", env={"AGENT_WORKER_CALL": calling.record()["url"]})
+    assert (stolen.code, "by no process of an attempt that runs" in stolen.err) == (4, True)
+
+
+def test_one_process_that_serves_two_attempts_calls_for_the_one_that_it_serves(calling: Project) -> None:
+    """`reuse`: what the first attempt ran is gone with it, and the second is not the first."""
+    calling.write("twice.sh", 'agent-worker call my_status_set \'{"state": "s"}\' >> twice.log\n')
+    calling.agent("twice", 'shell: "sh twice.sh"', "text: done", more="reuse: 2")
+    for _ in range(2):
+        assert calling.awk("send", "twice", "go", "--wait", "--json", env={"AGENT_WORKER_TRUST": "1"}).code == 0
+    lines = [json.loads(line) for line in (calling.root / "twice.log").read_text().splitlines()]
+    sent = [line["status"]["instruction"] for line in lines]
+    assert len(set(sent)) == 2
