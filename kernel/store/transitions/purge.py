@@ -153,9 +153,15 @@ LEFT_APPROVALS: Final = """
 SELECT 'the pattern of approval rule ' || r.id, coalesce('dm:' || r.agent, 'all agents') FROM approval_rules AS r
 WHERE held(r.pattern) ORDER BY r.id
 """
+LEFT_RULES: Final = """
+SELECT 'rule ' || r.name, r.space FROM rules AS r WHERE held(r.spec)
+UNION SELECT 'what waits for proposal ' || h.proposal, h.space FROM held_rules AS h
+  WHERE held(h.spec) OR held(h.occasion)
+ORDER BY 2, 1
+"""
 LEFT: Final = (
     LEFT_DOCUMENTS, LEFT_SOULS, LEFT_TASKS, LEFT_BALLOTS, LEFT_WORKFLOWS, LEFT_MERGES, LEFT_TREES, LEFT_AGENTS,
-    LEFT_SCHEDULES, LEFT_APPROVALS,
+    LEFT_SCHEDULES, LEFT_APPROVALS, LEFT_RULES,
 )  # fmt: skip
 
 

@@ -311,7 +311,7 @@ agents: key name home_space origin file backend model state reason last_exit hol
 approval_rules: agent tool created_by
 approvals: agent name space call_key tool blob digest state decided_by
 attempts: token_hash outcome exit scopes
-audit: kind owner owner_name receiver receiver_name space
+audit: kind owner owner_name receiver receiver_name space note asked_by
 ballots: space name type rule tie_breaker creator creator_key state winner why ended_by salt binds
 blobs: hash part
 boots: version machine
@@ -328,7 +328,9 @@ electors: name
 entries: kind blob
 events: type space agent
 feedback: author space call_key
-guard_jobs: space evidence state
+grants: space agent name scope giver giver_key revoked_by
+guard_jobs: space evidence state purpose
+held_rules: space proposal author author_key scopes
 idempotency: principal key body_hash
 instructions: agent name space state error_class cause prefix waits_for wait_key model
 landings: space repository state branch expected tip result
@@ -337,13 +339,15 @@ messages: kind space sender addressed
 mirrors: space
 quotas: told
 resources: id space blob type author
+rules: space name author author_key scopes
 soul_proposals: agent trait space state decided_by
 soul_versions: agent author
 spending: agent
 statuses: agent space
 tasks: space key for_name files on_failure state creator holder ended_by
 timers: agent home
-tray: agent kind messages trust space state decided_by
+tokens: name scope agents digest
+tray: agent kind messages trust space state decided_by voted
 votes: voter choice
 webhook_retries: digest
 webhooks: digest

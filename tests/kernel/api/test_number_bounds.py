@@ -35,6 +35,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "POST /run": {"workflow": "review"},
     "POST /serve": {"workflow": "review"},
     "POST /shutdown": {},
+    "POST /agents/<name>/thread/trial": {"words": 0.5, "vectors": 0.5},
     "POST /spaces/<space>/rules": {},
     "POST /spaces/<space>/grants": {},
     "POST /runs/<run>/rules/test": {},

@@ -30,7 +30,7 @@ OPERATE: Final = {
     "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>", "POST /agents/<name>/notes",
     "DELETE /agents/<name>/notes/<file>", "POST /agents/<name>/todo", "PUT /agents/<name>/todo/<n>",
     "DELETE /agents/<name>/todo/<n>", "POST /agents/<name>/reindex", "POST /reindex", "POST /runs/<run>/rules/test",
-    "POST /hooks/<name>",
+    "POST /hooks/<name>", "POST /agents/<name>/thread/trial",
 }  # fmt: skip
 APPROVE: Final = {
     "POST /approvals/<id>/approve", "POST /approvals/<id>/deny", "DELETE /approvals/rules/<id>",
