@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
+import apsw
 import msgspec
 
 from kernel.rule.draft import Author, Draft, Fact
-from kernel.store import idempotency
+from kernel.store import idempotency, spaces
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.attempts import Held, held
 from kernel.store.idempotency import RequestKey, UnkeyedCall, Words, find_response, record_response
@@ -17,7 +18,16 @@ from kernel.store.transitions import apply_effects
 from kernel.store.transitions.lease import Leased, lease
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import AgentKey, InstructionId, MessageId, instruction_id, message_id, place_of
+from protocol.names import (
+    AgentKey,
+    InstructionId,
+    MessageId,
+    base_space,
+    instruction_id,
+    is_below,
+    message_id,
+    place_of,
+)
 
 _encode: Final = msgspec.json.Encoder().encode
 _Result = TypeVar("_Result", bound=msgspec.Struct)
@@ -75,15 +85,24 @@ def speaker(
 ) -> Speaker:
     """Return who calls in ``space``: without an ``author`` the user. What it did before is found by ``words``.
 
+    An agent calls where it is at work, or in a space below that of its run that it is in at this very commit.
+
     Raises Refused (stale_attempt, forbidden).
     """
     if author is None:
         return Speaker(USER)
     holder = held(tx.conn, author.instruction, author.epoch)
     if holder.space != space:
-        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+        if not _is_let_into(tx.conn, holder, space):
+            raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+        words = None if words is None else (space, *words)
     call = None if words is None else idempotency.find(tx, author, holder, words, call_key)
     return Speaker(holder.name, holder, author, call)
+
+
+def _is_let_into(conn: apsw.Connection, holder: Held, space: str) -> bool:
+    below = is_below(space) and base_space(space) == base_space(holder.space)
+    return below and spaces.is_open(conn, space) and spaces.is_in(conn, space, holder.agent)
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
