@@ -100,8 +100,14 @@ def place_of(space: str) -> SpaceId:
 
 
 def split_space(space: str) -> tuple[str, str]:
-    """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one."""
+    """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one.
+
+    The name of a space below that of a run stays with the tag: ``review~design`` -> ``("review", "main~design")``.
+    """
     head, _, tail = place_of(space).partition(":")
+    if not tail and is_below(head):
+        head, below, name = head.partition(BELOW)
+        return head, f"{DEFAULT_TAG}{below}{name}"
     return head, tail or DEFAULT_TAG
 
 

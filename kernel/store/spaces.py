@@ -4,7 +4,7 @@ Who is in one stands in the table of members, as of a run's own space.
 """
 
 from collections.abc import Iterable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import apsw
 import msgspec
@@ -12,7 +12,7 @@ import msgspec
 from kernel.store import rows
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.names import DEFAULT_TAG, AgentKey, SpaceId, instruction_id, place_of, run_id, split_below, subspace
-from protocol.spaces import SpaceList, SpaceRow
+from protocol.spaces import SpaceDocument, SpaceList, SpaceRow
 
 
 class Subspace(msgspec.Struct, frozen=True):
@@ -219,19 +219,25 @@ WHERE CASE WHEN :run IS NULL
 def listed(conn: apsw.Connection, run: int | None) -> SpaceList:
     """Those of ``run``, or of all runs that are going on, in the order in which they were opened."""
     found = rows.all_(conn.execute(IN_RUNS, {"run": run}), IN_RUNS, Subspace)
-    return SpaceList(spaces=tuple(shown(conn, row) for row in found), total=len(found))
+    return SpaceList(spaces=tuple(SpaceRow(**_shown(conn, row)) for row in found), total=len(found))
 
 
-def shown(conn: apsw.Connection, row: Subspace) -> SpaceRow:
-    """``row`` as people see it."""
-    return SpaceRow(
-        name=row.name,
-        space=place_of(row.space),
-        run=run_id(row.run),
-        opener=row.opener,
-        instruction=instruction_id(row.instruction),
-        state="open" if row.closed_ms is None else "closed",
-        members=members(conn, row.space),
-        opened_at=rfc3339(row.opened_ms),
-        closed_at=optional_rfc3339(row.closed_ms),
-    )
+def document(conn: apsw.Connection, space: str) -> SpaceDocument:
+    """``space``, which there is, as people see it."""
+    row = by_space(conn, space)
+    assert row is not None, space
+    return SpaceDocument(**_shown(conn, row))
+
+
+def _shown(conn: apsw.Connection, row: Subspace) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "space": place_of(row.space),
+        "run": run_id(row.run),
+        "opener": row.opener,
+        "instruction": instruction_id(row.instruction),
+        "state": "open" if row.closed_ms is None else "closed",
+        "members": members(conn, row.space),
+        "opened_at": rfc3339(row.opened_ms),
+        "closed_at": optional_rfc3339(row.closed_ms),
+    }

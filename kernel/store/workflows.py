@@ -270,6 +270,17 @@ def newest_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
     return rows.one(conn.execute(NEWEST_AT, split_space(place)), NEWEST_AT, WorkflowRecord)
 
 
+def space_at(conn: apsw.Connection, place: str, run: int | None = None) -> SpaceId | None:
+    """The space that people call ``place``: of the newest run there; below it the one that was opened last.
+
+    With ``run`` it is that one's.
+    """
+    if is_below(place):
+        return next((row.space for row in spaces.named(conn, place, run)), None)
+    record = newest_at(conn, place) if run is None else by_id(conn, run)
+    return None if record is None else record.space
+
+
 def running_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
     """The run that is running at ``place``."""
     record = newest_at(conn, place)

@@ -70,6 +70,7 @@ ARGUMENTS = {
     "answer": ["i7", "yes"],
     "worker": ["check", "true"],
     "grant": ["list"],
+    "space": ["list"],
     "rule": ["list", "@review"],
     "token": ["list"],
     "schema": ["agent"],

@@ -12,7 +12,6 @@ from kernel.policy.spaces import Refusal, RunSpaces
 from kernel.rule.assignment import no_channel, not_running
 from kernel.rule.draft import Author, Draft
 from kernel.store import spaces, workflows
-from kernel.store.spaces import Subspace
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker, speaker
 from kernel.store.transitions.close import close_cancelled
@@ -106,41 +105,26 @@ def missing(name: str) -> Refused:
     return Refused("not_found", f"there is no space {name[:40]!r} that you are in", hint)
 
 
-def close_space(tx: Transaction, row: Subspace, why: str) -> None:
-    """Close a space as a person, or because its run ends: the work in it is cancelled."""
-    for number, epoch in _open_work(tx, row.space):
-        close_cancelled(tx, number, epoch)
-    if spaces.is_open(tx.conn, row.space):  # the end of its work may have closed it
-        close(tx, row, why)
-
-
-def close_by_person(tx: Transaction, place: str) -> Subspace:
-    """Close the space that people call ``place``. Closed already, nothing is changed. Raises Refused (not_found)."""
-    row = next(iter(spaces.named(tx.conn, place)), None)
-    if row is None:
-        raise Refused("not_found", f"there is no space {place[:100]}", "awk space list shows them")
-    if row.closed_ms is None:
-        close_space(tx, row, "a person closed it")
-    return next(iter(spaces.named(tx.conn, place)))
+def close_by_person(tx: Transaction, space: str) -> None:
+    """Close a space that an agent opened. Closed already, nothing is changed."""
+    row = spaces.by_space(tx.conn, space)
+    if row is not None and row.closed_ms is None:
+        _end_work(tx, row.space, None)
+        if spaces.is_open(tx.conn, row.space):  # the end of its work may have closed it
+            close(tx, row, "a person closed it")
 
 
 OPEN_WORK: Final = """
 SELECT id, epoch FROM instructions
-WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id DESC
-"""
-WORK_OF: Final = """
-SELECT id, epoch FROM instructions
-WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting') AND name = ? ORDER BY id DESC
+WHERE space = :space AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+  AND (:name IS NULL OR name = :name) ORDER BY id DESC
 """
 
 
-def _open_work(tx: Transaction, space: str) -> list[tuple[int, int]]:
-    return cast("list[tuple[int, int]]", tx.conn.execute(OPEN_WORK, (space,)).fetchall())
-
-
-def _end_work(tx: Transaction, space: str, name: str) -> None:
-    """Cancel what ``name`` has to do there: its attempts can write no more from this commit on."""
-    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(WORK_OF, (space, name)).fetchall()):
+def _end_work(tx: Transaction, space: str, name: str | None) -> None:
+    """Cancel what ``name`` has to do there, or everybody: their attempts can write no more from this commit on."""
+    found = tx.conn.execute(OPEN_WORK, {"space": space, "name": name}).fetchall()
+    for number, epoch in cast("list[tuple[int, int]]", found):
         close_cancelled(tx, number, epoch)
 
 

@@ -199,8 +199,7 @@ class Trial:
         who, author, where = self.someone()
         failed = self.chance.random() < 0.2
         text = "" if failed else self.chance.choice(("all is well", "@bob goes on", "@carol goes on"))
-        status = "failed" if failed else "done"
-        self.workspace.commit(close, author.instruction, author.epoch, status=status, text=text)
+        self.workspace.commit(close, author.instruction, author.epoch, status="failed" if failed else "done", text=text)
         self.stale.append((who, author, where))
 
     def restart(self) -> None:
