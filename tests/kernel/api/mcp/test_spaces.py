@@ -111,7 +111,7 @@ async def test_who_opened_it_is_woken_once_all_work_there_has_ended(kernel: Serv
     assert "[SPACE] design, which you opened, is closed" in told
     assert "> all is" in told
     sent = await kernel.ask("POST", "/messages", {"to": "bob@review~design", "text": "more"})
-    assert (sent.status, sent.json["code"]) == (409, "workflow_not_running")
+    assert sent.json["code"] == "workflow_not_running"
     (ballot,) = (await kernel.ask("GET", "/proposals")).json["proposals"]
     assert (ballot["space"], ballot["state"]) == ("review:main~design", "cancelled")
 
