@@ -1,4 +1,4 @@
-"""Spaces below a run's with a real kernel: some work among themselves, and who asked them goes on with what they say."""
+"""Spaces below a run with a real kernel: some work among themselves, and who asked them goes on with what they say."""
 
 import pytest
 

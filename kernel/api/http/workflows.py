@@ -28,7 +28,7 @@ from kernel.workflows.prepare import Prepared, prepare
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, SpaceId, is_below, run_id, split_space, workflow_space
+from protocol.names import DEFAULT_TAG, SpaceId, base_space, is_below, run_id, split_space, workflow_space
 from protocol.remote_ref import is_remote
 from protocol.target import Target
 
@@ -176,7 +176,7 @@ async def stop(call: Request[None], store: StoreAccess, processes: ProcessContro
     row = await store.reader.read(_shown, record)
     await store.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
     if wait:
-        await processes.attempts.until_gone(lambda leased: leased.space == record.space)
+        await processes.attempts.until_gone(lambda leased: base_space(leased.space) == record.space)
     return WorkflowRow(
         name=row.name,
         tag=row.tag,

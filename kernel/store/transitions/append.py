@@ -191,11 +191,14 @@ def append_and_lease(
 
 WORD: Final = "continue"
 
-# Its own space, and those of running workflows it is in.
+# Its own space, those of running workflows it is in, and those below them.
 SPACES: Final = """
 SELECT 'dm:' || a.key, a.name FROM agents AS a WHERE a.key = :agent AND a.home_space IS NULL
 UNION ALL
 SELECT m.space, m.name FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = :agent
+UNION ALL
+SELECT m.space, m.name FROM members AS m CROSS JOIN subspaces AS s ON s.space = m.space AND s.closed_ms IS NULL
 WHERE m.agent = :agent
 """
 

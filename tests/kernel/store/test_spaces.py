@@ -1,7 +1,24 @@
 """Spaces below a run's, in the log: a sample of what ``scripts/soak spaces`` tries for long."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from kernel.rule.draft import Draft
+from kernel.store import run_outcomes, spaces, voting, workflows
+from kernel.store.database import MEMORY
+from kernel.store.transitions import limits, retention
+from kernel.store.transitions.append import Appended, append
+from kernel.store.transitions.clear import clear
+from kernel.store.transitions.close import close
+from kernel.store.transitions.lease import lease
+from kernel.store.transitions.runs import stop_workflow
+from kernel.store.transitions.spaces import Opened, close_by_person, open_space
+from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
+from kernel.store.transitions.voting import create, vote
+from protocol.names import SpaceId, instruction_id
+from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
+from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.space_histories import trial
 
 pytestmark = pytest.mark.promise("P64")
@@ -13,3 +30,103 @@ def test_only_members_speak_and_are_given_work_in_a_space_and_it_is_closed_once_
 ) -> None:
     """As the plain model says, step by step, through changes of members, restarts and the end of the run."""
     trial(seed)
+
+
+@pytest.fixture
+def workspace() -> Iterator[BusyWorkspace]:
+    """A run in which alice has opened the space design with bob, who has work there."""
+    database = open_migrated(MEMORY)
+    made = BusyWorkspace(database)
+    made.begin()
+    made.commit(open_space, SPACE, Opened("design", ("bob",)), author=made.author("alice"))
+    said(made, "@bob a secret", "alice")
+    yield made
+    database.close()
+
+
+def below(workspace: BusyWorkspace) -> SpaceId:
+    found = spaces.find_open(workspace.database.writer(), SPACE, "design")
+    assert found is not None
+    return found.space
+
+
+def said(workspace: BusyWorkspace, text: str, who: str) -> Appended:
+    author = workspace.author(who)
+    return workspace.commit(append, Draft(kind="said", space=below(workspace), sender=who, text=text, author=author))
+
+
+def states(workspace: BusyWorkspace, space: str) -> list[tuple[str, str, str | None]]:
+    found = workspace.database.writer().execute(STATES, (space,))
+    return [(str(name), str(state), None if waits is None else str(waits)) for name, state, waits in found]
+
+
+STATES = "SELECT name, state, waits_for FROM instructions WHERE space = ? ORDER BY id"
+TEXTS = "SELECT count(*) FROM messages WHERE space = ? AND text <> ''"
+LEFT = "SELECT (SELECT count(*) FROM subspaces) + (SELECT count(*) FROM members WHERE instr(space, '~') > 0)"
+
+
+def test_a_pause_and_a_limit_of_the_run_hold_what_is_done_in_a_space_and_let_it_go_again(
+    workspace: BusyWorkspace,
+) -> None:
+    """As all else of the run."""
+    space = below(workspace)
+    workspace.commit(pause_workflow, SPACE)
+    assert states(workspace, space) == [("bob", "waiting", "paused")]
+    workspace.commit(resume_workflow, SPACE)
+    assert states(workspace, space) == [("bob", "queued", None)]
+    workspace.commit(limits.limit, 1, "wall_time")
+    assert states(workspace, space) == [("bob", "waiting", "hops")]
+    assert said(workspace, "@bob more", "alice").instruction_ids
+    assert {waits for _, _, waits in states(workspace, space)} == {"hops"}
+    workspace.commit(continue_workflow, SPACE)
+    assert {state for _, state, _ in states(workspace, space)} == {"queued"}
+
+
+def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyWorkspace) -> None:
+    """Neither its verdict, by a vote of the same name, nor its final answer, nor whether it is over."""
+    conn, space = workspace.database.writer(), below(workspace)
+    for where in (SPACE, space):
+        workspace.commit(create, where, asked("approval", name="release"))
+    assert [one.space for one in voting.everywhere(conn, open_only=True).proposals] == ["review:main~design", SPACE]
+    workspace.commit(vote, space, "release", "yes", "", author=workspace.author("alice"))
+    there, here = voting.one(conn, space, "release"), voting.one(conn, SPACE, "release")
+    assert there is not None
+    assert here is not None
+    assert (len(there.votes), len(here.votes)) == (1, 0)
+    for name in MEMBERS:
+        author = workspace.author(name)
+        assert author is not None
+        workspace.commit(close, author.instruction, author.epoch, status="done", text=f"{name} is done")
+    (open_work,) = [number for number, *_ in conn.execute(READY, ("bob", space))]
+    leased = workspace.commit(lease, instruction_id(int(str(open_work))), b"t")
+    workspace.commit(close, leased.instruction, leased.epoch, status="done", text="the last word")
+    assert run_outcomes.last_reply(conn, 1, None).text == "carol is done"
+
+
+READY = "SELECT id FROM instructions WHERE name = ? AND space = ? AND state = 'queued' AND by_mention = 1"
+
+
+def test_the_words_of_a_space_are_erased_with_those_of_its_run_and_its_rows_go_with_it(
+    workspace: BusyWorkspace,
+) -> None:
+    """By clear, and by retention, which does not take them for those of a run that is gone before."""
+    conn, space = workspace.database.writer(), below(workspace)
+    workspace.commit(stop_workflow, SPACE, "stopped", 130)
+    assert not set(retention.messages_left(conn))
+    assert int(conn.execute(TEXTS, (space,)).get) > 0
+    workspace.commit(clear, SPACE)
+    assert int(conn.execute(TEXTS, (space,)).get) == 0
+    workspace.now_ms += 1_000_000
+    workspace.commit(retention.sweep_runs, [SPACE], workspace.now_ms)
+    assert int(conn.execute(LEFT).get) == 0
+    assert retention.messages_left(conn)
+
+
+def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspace) -> None:
+    """Nobody reads by a name what others said under it before."""
+    old = below(workspace)
+    workspace.commit(close_by_person, old)
+    workspace.commit(open_space, SPACE, Opened("design", ("carol",)), author=workspace.author("bob"))
+    assert below(workspace) != old
+    assert workflows.space_at(workspace.database.writer(), "review:main~design") == below(workspace)
+    assert int(workspace.database.writer().execute(TEXTS, (below(workspace),)).get) == 1
