@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from kernel.agents.workspace_prompt import (
+    BELOW,
     CALLS,
     UNCLAIMED,
     PromptContext,
@@ -13,7 +14,7 @@ from kernel.agents.workspace_prompt import (
     unclaimed_tasks,
     workspace_sections,
 )
-from protocol.agent import SCOPES
+from protocol.agent import NAMED_ONLY, SCOPES
 from protocol.tools import CONTEXT_TOOLS, offered
 from scripts.benchmarks.prompts import CASES, workspace_figures
 
@@ -64,6 +65,14 @@ def test_what_a_team_is_told_is_this_and_no_more() -> None:
     assert told(PromptContext("alice", "review:main", alone=True)) == {"workspace": ALONE}
     assert told(PromptContext("alice", "dm:alice")) == {}
     assert "With you: nobody else." in told(PromptContext("alice", "review:main", ("alice",)))["workspace"]
+
+
+def test_in_a_space_below_a_run_it_is_told_who_hears_it() -> None:
+    """In one line more, and of its run's workspace nothing."""
+    there = told(PromptContext("alice", "review:main~design", ("alice", "bob")))["workspace"].splitlines()
+    here = told(TEAM)["workspace"].replace("review:main", "review:main~design").splitlines()
+    assert [line for line in there if line not in here] == [BELOW]
+    assert [line for line in there if line != BELOW] == here
 
 
 BEGIN = "- What is to last stands in the team's documents, which begin with notes.md"
@@ -136,7 +145,7 @@ def test_the_tools_that_are_told_of_are_those_that_are_listed() -> None:
     everywhere = offered((), SCOPES, has_tree=False)
     assert offered(("bash", "feedback"), SCOPES, has_tree=False) - everywhere == {"feedback_submit"}
     assert offered((), SCOPES, has_tree=True) - everywhere == {"tree_status", "tree_take", "tree_commit"}
-    assert CONTEXT_TOOLS - offered(("feedback",), SCOPES, has_tree=True) == {"auth_request"}
+    assert CONTEXT_TOOLS - offered(("feedback",), SCOPES | NAMED_ONLY, has_tree=True) == {"auth_request"}
 
 
 def test_it_is_short() -> None:

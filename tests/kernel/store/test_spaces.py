@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kernel.rule.draft import Draft
+from kernel.rule.draft import Author, Draft
 from kernel.store import run_outcomes, spaces, voting, workflows
 from kernel.store.database import MEMORY
 from kernel.store.transitions import limits, retention
@@ -38,10 +38,16 @@ def workspace() -> Iterator[BusyWorkspace]:
     database = open_migrated(MEMORY)
     made = BusyWorkspace(database)
     made.begin()
-    made.commit(open_space, SPACE, Opened("design", ("bob",)), author=made.author("alice"))
+    made.commit(open_space, SPACE, Opened("design", ("bob",)), author=author_of(made, "alice"))
     said(made, "@bob a secret", "alice")
     yield made
     database.close()
+
+
+def author_of(workspace: BusyWorkspace, name: str) -> Author:
+    found = workspace.author(name)
+    assert found is not None
+    return found
 
 
 def below(workspace: BusyWorkspace) -> SpaceId:
@@ -94,11 +100,11 @@ def test_what_a_run_comes_to_is_not_decided_in_a_space_below_it(workspace: BusyW
     assert here is not None
     assert (len(there.votes), len(here.votes)) == (1, 0)
     for name in MEMBERS:
-        author = workspace.author(name)
-        assert author is not None
+        author = author_of(workspace, name)
         workspace.commit(close, author.instruction, author.epoch, status="done", text=f"{name} is done")
     (open_work,) = [number for number, *_ in conn.execute(READY, ("bob", space))]
     leased = workspace.commit(lease, instruction_id(int(str(open_work))), b"t")
+    assert leased is not None
     workspace.commit(close, leased.instruction, leased.epoch, status="done", text="the last word")
     assert run_outcomes.last_reply(conn, 1, None).text == "carol is done"
 
@@ -126,7 +132,7 @@ def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspac
     """Nobody reads by a name what others said under it before."""
     old = below(workspace)
     workspace.commit(close_by_person, old)
-    workspace.commit(open_space, SPACE, Opened("design", ("carol",)), author=workspace.author("bob"))
+    workspace.commit(open_space, SPACE, Opened("design", ("carol",)), author=author_of(workspace, "bob"))
     assert below(workspace) != old
     assert workflows.space_at(workspace.database.writer(), "review:main~design") == below(workspace)
     assert int(workspace.database.writer().execute(TEXTS, (below(workspace),)).get) == 1

@@ -6,7 +6,7 @@ import pytest
 
 from kernel.store import spaces
 from kernel.store.attempts import narrow
-from protocol.agent import SCOPES
+from protocol.agent import SCOPES, Scope
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import CALL_KEY, call
 
@@ -21,7 +21,8 @@ async def kernel(kernel: ServedKernel) -> ServedKernel:
     """A kernel whose workflow review runs: alice (LEAD) may open spaces, bob (HAND) may not."""
     await kernel.ask("POST", "/workflows", {"workflow": "review"})
     instruction = await kernel.attempt("alice@review", token=LEAD)
-    await kernel.services.store.writer.commit(narrow, instruction, 1, SCOPES | {"spaces"})
+    opens: frozenset[Scope] = frozenset({"spaces"})
+    await kernel.services.store.writer.commit(narrow, instruction, 1, SCOPES | opens)
     await kernel.attempt("bob@review", token=HAND)
     return kernel
 
