@@ -2,20 +2,26 @@
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from kernel.api.http.events import passes
 from kernel.rule.draft import Author, Draft
-from kernel.store import run_outcomes, spaces, voting, workflows
+from kernel.store import feed, run_outcomes, spaces, voting, workflows
 from kernel.store.database import MEMORY
 from kernel.store.transitions import limits, retention
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
+from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
+from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.spaces import Opened, close_by_person, open_space
 from kernel.store.transitions.steering import continue_workflow, pause_workflow, resume_workflow
 from kernel.store.transitions.voting import create, vote
+from kernel.store.workflows import running_runs
+from protocol.ipc import Entry, ToolCall
 from protocol.names import SpaceId, instruction_id
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
@@ -136,3 +142,52 @@ def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspac
     assert below(workspace) != old
     assert workflows.space_at(workspace.database.writer(), "review:main~design") == below(workspace)
     assert int(workspace.database.writer().execute(TEXTS, (below(workspace),)).get) == 1
+
+
+def test_who_asks_in_a_space_from_its_other_work_waits_for_the_answer_and_the_space_stays_open(
+    workspace: BusyWorkspace,
+) -> None:
+    """The run is not over meanwhile, and the work that it was opened in goes on with what the colleague said."""
+    conn, space, alice = workspace.database.writer(), below(workspace), author_of(workspace, "alice")
+    draft = Draft(
+        kind="said", space=space, sender="alice", text="how many?", to=("bob",), mentions=(), author=alice, asks=True
+    )  # fmt: skip
+    (asked_for,) = workspace.commit(append, draft).instruction_ids
+    call = Entry(k=0, kind="reply", calls=(ToolCall(id="c", name="ask_agent"),), stop_reason="tool_use")
+    workspace.commit(journal, alice.instruction, alice.epoch, call)
+    workspace.commit(
+        journal, alice.instruction, alice.epoch, Entry(k=1, kind="tool", call_id="c", name="ask_agent", text="asked")
+    )
+    workspace.commit(requeue, alice.instruction, alice.epoch, Requeue(status="yielded", outcome="yielded"))
+    assert states(workspace, SPACE)[0] == ("alice", "waiting", "answer")
+    for name in ("bob", "carol"):
+        author = author_of(workspace, name)
+        workspace.commit(close, author.instruction, author.epoch, status="done", text="")
+    assert running_runs(conn, workspace.now_ms)[0].waits is None, "bob has work in the space"
+    for number in [int(str(number)) for (number,) in conn.execute(WAITING, (space,))]:
+        leased = workspace.commit(lease, instruction_id(number), f"t{number}".encode())
+        assert leased is not None
+        workspace.commit(close, leased.instruction, leased.epoch, status="done", text="42")
+    assert asked_for in {f"i{number}" for (number,) in conn.execute(ENDED, (space,))}
+    assert states(workspace, SPACE)[0] == ("alice", "queued", None)
+    assert below(workspace) == space
+    gone_on = workspace.commit(lease, alice.instruction, b"again")
+    assert gone_on is not None
+    workspace.commit(close, gone_on.instruction, gone_on.epoch, status="done", text="so it is 42")
+    assert spaces.find_open(conn, SPACE, "design") is None
+
+
+WAITING = "SELECT id FROM instructions WHERE space = ? AND state = 'queued' ORDER BY id"
+ENDED = "SELECT id FROM instructions WHERE space = ? AND ended_ms IS NOT NULL"
+
+
+def test_who_watches_a_run_is_told_what_happens_below_it_but_not_what_is_said_there(workspace: BusyWorkspace) -> None:
+    """So an approval that is asked for there is asked for in place; and who watches the space has its words."""
+    conn = workspace.database.writer()
+    here = feed.since(conn, 0, wanted=feed.EventFilter(space=SPACE))
+    there = feed.since(conn, 0, wanted=feed.EventFilter(space="review:main~design"))
+    assert {one.type for one in here if one.space == "review:main~design"} == {"space.changed", "instruction.queued"}
+    assert [one.data["text"] for one in there if one.type == "message"][-1] == "@bob a secret"
+    for one in (*here, *there):
+        live = msgspec.structs.replace(one, seq=None)
+        assert passes(feed.EventFilter(space=SPACE), live) is (one in here)
