@@ -59,3 +59,8 @@ def test_a_team_designs_in_a_space_of_its_own_and_its_lead_goes_on_once_it_is_do
     archive = project.awk("export", "@spaces~design", "-o", "design.jsonl")
     assert archive.code == 0, archive.err
     assert "it is fine" in (project.root / "design.jsonl").read_text()
+    cleared = project.awk("clear", "@spaces", "--yes")
+    assert cleared.code == 0, cleared.err
+    there = project.awk("channel", "@spaces~design", "--json").json()["messages"]
+    assert there
+    assert not any(one["text"] for one in there), "its words go with those of its run"
