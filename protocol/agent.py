@@ -29,9 +29,10 @@ Scope = Literal[
     "feedback",
     "rules",
     "auth",
+    "spaces",
 ]
 """Tools of Daemon MCP that an agent is given or not, as a group."""
-NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth"})
+NAMED_ONLY: Final[frozenset[Scope]] = frozenset({"rules", "auth", "spaces"})
 """What an agent has only where it is named."""
 SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope)) - NAMED_ONLY
 """All that ``default`` stands for."""

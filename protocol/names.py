@@ -15,7 +15,8 @@ AgentKey = NewType("AgentKey", str)
 SpaceId = NewType("SpaceId", str)
 """``review:main#12`` (the workspace that run 12 began) or ``dm:alice`` (an agent's personal space).
 
-People see and type its place, ``review:main``: all runs of that name and tag. Only the kernel knows the rest.
+People see and type its place, ``review:main``: all runs of that name and tag. Only the kernel knows the rest. A space
+that an agent opened below it is ``review:main~design#12.7``, and its place ``review:main~design``.
 """
 
 MessageId = NewType("MessageId", str)
@@ -42,6 +43,9 @@ DM: Final = "dm"
 _PERSONAL: Final = f"{DM}:"
 _RUN: Final = "#"
 """Before the number of the run that began a space; no name or tag has it."""
+BELOW: Final = "~"
+"""Before the name of a space that an agent opened below that of its run; no name or tag has it, and no path or address
+needs it quoted."""
 
 
 class NameRejected(ValueError):
@@ -96,9 +100,44 @@ def place_of(space: str) -> SpaceId:
 
 
 def split_space(space: str) -> tuple[str, str]:
-    """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one."""
+    """``review:main`` -> ``("review", "main")``. A space without a tag gets the default one.
+
+    The name of a space below that of a run stays with the tag: ``review~design`` -> ``("review", "main~design")``.
+    """
     head, _, tail = place_of(space).partition(":")
+    if not tail and is_below(head):
+        head, below, name = head.partition(BELOW)
+        return head, f"{DEFAULT_TAG}{below}{name}"
     return head, tail or DEFAULT_TAG
+
+
+def subspace(base: str, name: str, number: int) -> SpaceId:
+    """The space called ``name`` below ``base``: ``review:main#12`` -> ``review:main~design#12.7``."""
+    place, _, began = base.partition(_RUN)
+    return SpaceId(f"{place}{BELOW}{name}{_RUN}{began}.{number}")
+
+
+def is_below(space: str) -> bool:
+    """Return whether ``space``, or a place, is one that an agent opened below another."""
+    return BELOW in space
+
+
+def base_space(space: str) -> SpaceId:
+    """The space of the run that ``space`` is in: ``review:main~design#12.7`` -> ``review:main#12``; others as they are.
+
+    So too of places.
+    """
+    if not is_below(space):
+        return SpaceId(space)
+    place, _, rest = space.partition(_RUN)
+    began = rest.partition(".")[0]
+    return SpaceId(f"{place.partition(BELOW)[0]}{_RUN if began else ''}{began}")
+
+
+def split_below(place: str) -> tuple[str, str]:
+    """``review:main~design`` -> ``("review:main", "design")``; of another space the second is empty."""
+    head, _, name = place_of(place).partition(BELOW)
+    return head, name
 
 
 def is_personal(space: str) -> bool:

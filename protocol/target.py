@@ -1,5 +1,7 @@
 """Targets and mentions: ``alice`` · ``@review`` / ``@review:pr-123`` · ``alice@review[:tag]``, and ``@name`` in prose.
 
+A space that an agent opened in a run is the end of a target: ``@review~design``, ``alice@review:pr-123~design``.
+
 Code spans, fenced code, e-mail addresses, URLs and paths are not prose: waking a colleague costs money, so doubt means
 no mention. Linear in the length of the text, because agents and diffs write it.
 """
@@ -12,6 +14,7 @@ from typing import Final, Literal
 import msgspec
 
 from protocol.names import (
+    BELOW,
     DEFAULT_TAG,
     NameRejected,
     SpaceId,
@@ -24,7 +27,10 @@ from protocol.names import (
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The target of a message. At least one of ``agent`` and ``workflow`` is set."""
+    """The target of a message. At least one of ``agent`` and ``workflow`` is set.
+
+    ``tag`` may end with the name of a space below the run's: ``main~design``.
+    """
 
     agent: str | None
     workflow: str | None
@@ -41,8 +47,8 @@ class Target(msgspec.Struct, frozen=True):
         """The spelling a person would type; the default tag is left out."""
         if self.workflow is None:
             return self.agent or ""
-        tag = "" if self.tag == DEFAULT_TAG else f":{self.tag}"
-        return f"{self.agent or ''}@{self.workflow}{tag}"
+        tag, below, name = self.tag.partition(BELOW)
+        return f"{self.agent or ''}@{self.workflow}{'' if tag == DEFAULT_TAG else f':{tag}'}{below}{name}"
 
 
 class TargetRejected(ValueError):
@@ -59,11 +65,13 @@ def parse_target(text: str) -> Target:
     try:
         if not at:
             return Target(agent=check_name(agent), workflow=None)
+        place, below, name = place.partition(BELOW)
         workflow, colon, tag = place.partition(":")
+        tag = check_tag(tag) if colon else DEFAULT_TAG
         return Target(
             agent=check_name(agent) if agent else None,
             workflow=check_workflow_name(workflow),
-            tag=check_tag(tag) if colon else DEFAULT_TAG,
+            tag=f"{tag}{BELOW}{check_name(name)}" if below else tag,
         )
     except NameRejected as error:
         raise TargetRejected(

@@ -110,6 +110,8 @@ CONTEXT_SCOPES: Final[Mapping[str, ToolScope]] = MappingProxyType(
         AUTH_REQUEST: "all",
         "auth_grant": "auth",
         "auth_revoke": "auth",
+        "space_create": "spaces",
+        "space_members": "spaces",
         "tree_status": "tree",
         "tree_take": "tree",
         "tree_commit": "tree",

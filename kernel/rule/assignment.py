@@ -17,7 +17,7 @@ from kernel.rule.effects import Append, Assign, Deliver, Effect, LimitedBy, Limi
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Lane, WaitReason
 from protocol.message import SYSTEM, USER
-from protocol.names import DEFAULT_TAG, AgentKey, AgentName, place_of, split_space
+from protocol.names import DEFAULT_TAG, AgentKey, AgentName, is_below, place_of, split_space
 
 _ASKS: Final = re.compile(r"\s*continue\b", re.IGNORECASE)
 
@@ -49,7 +49,10 @@ def refusal(fact: Fact, asked: Iterable[AgentKey], view: View) -> Refuse | None:
 
 
 def not_running(space: str) -> Refuse:
-    """Its workflow does not run."""
+    """Its workflow does not run; or, of a space below that of a run, it is closed."""
+    if is_below(space):
+        hint = "say it in the space of the run, or open another"
+        return Refuse("workflow_not_running", f"the space {place_of(space)} is closed", hint)
     name, tag = split_space(space)
     option = "" if tag == DEFAULT_TAG else f" --tag {tag}"
     return Refuse(

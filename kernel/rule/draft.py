@@ -110,6 +110,13 @@ class GuardAsked(_Payload, frozen=True, kw_only=True):
     waited_for: bool = False
 
 
+class SpaceOver(_Payload, frozen=True, kw_only=True):
+    """Of ``due``: a space below the message's is closed; ``agent``, called ``name`` here, had opened it."""
+
+    agent: AgentKey
+    name: str
+
+
 class ApprovalAsked(_Payload, frozen=True, kw_only=True):
     """Of ``approval``: the fact's instruction is to call ``tool`` with ``input`` (canonical JSON), if it may.
 
@@ -216,6 +223,7 @@ Payload = (
     | InstructionOutcome
     | WakeupDue
     | GuardAsked
+    | SpaceOver
     | ApprovalAsked
     | ApprovalDecided
     | ProposalOpened

@@ -34,7 +34,7 @@ from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from protocol.agent import AgentLimits
 from protocol.errors import Refused
 from protocol.ipc import Start
-from protocol.names import run_id, split_space
+from protocol.names import base_space, run_id, split_space
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +201,7 @@ class WorkChecks:
         tree = next((one for one in found if one.agent in (identity.agent, "") and one.state == "made"), None)
         cwd, top = (str(self._root), str(self._root)) if tree is None else (tree.cwd, tree.path)
         name = f"task-check-{next(_numbers)}"
-        workflow, tag = split_space(identity.space)
+        workflow, tag = split_space(base_space(identity.space))
         env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
         run = CheckRun(self._launcher, name, {**self._env, **env, "AGENT_PROJECT": str(self._root)}, tightest([limits]))
         try:

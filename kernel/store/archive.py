@@ -63,7 +63,8 @@ Read = Callable[[apsw.Connection, Scope, tuple[int, int]], Batch]
 # One for each index: of a run, and of what belongs to none.
 SAID_IN_RUN: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE run = :run AND seq > :after AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq LIMIT :limit
+WHERE run = :run AND space = :space AND seq > :after AND kind NOT IN ('approval', 'due', 'done', 'failed')
+ORDER BY seq LIMIT :limit
 """
 SAID_IN_SPACE: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
@@ -208,7 +209,9 @@ def next_run(conn: apsw.Connection, place: str, after: int) -> WorkflowRecord | 
     return None if number is None else workflows.by_id(conn, number)
 
 
-IDS_OF_RUN: Final = "SELECT id FROM instructions WHERE run = :run AND id > :after ORDER BY id LIMIT :limit"
+IDS_OF_RUN: Final = """
+SELECT id FROM instructions WHERE run = :run AND space = :space AND id > :after ORDER BY id LIMIT :limit
+"""
 IDS_OF_AGENT: Final = """
 SELECT id FROM instructions WHERE agent = :agent AND space = :space AND ended_ms IS NOT NULL AND id > :after
 UNION SELECT id FROM instructions

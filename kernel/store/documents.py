@@ -31,7 +31,7 @@ from protocol.documents import (
     VersionRow,
 )
 from protocol.errors import Refused
-from protocol.names import instruction_id, message_id, number_of, place_of, run_id
+from protocol.names import base_space, instruction_id, is_below, message_id, number_of, place_of, run_id
 
 
 class StoredDocument(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ OWNERS: Final = "SELECT pattern, owner AS name FROM document_owners WHERE space 
 
 def settings(conn: apsw.Connection, space: str) -> Settings:
     """Return the settings of ``space``. Raises Refused (not_a_participant): it has no documents."""
-    row = cast("tuple[int, bytes, str | None] | None", conn.execute(RUN, (space,)).fetchone())
+    row = cast("tuple[int, bytes, str | None] | None", conn.execute(RUN, (base_space(space),)).fetchone())
     if row is None or not row[0]:
         text = f"{place_of(space)} has no documents: it is no workspace that is shared"
         raise Refused("not_a_participant", text, "agents of a workflow with a workspace have them")
@@ -98,7 +98,7 @@ def settings(conn: apsw.Connection, space: str) -> Settings:
     own = workspace if isinstance(workspace, _Workspace) else _Workspace()
     entry = own.document or ENTRY
     owners = tuple(rows.each(conn.execute(OWNERS, (space,)), OWNERS, Owner))
-    return Settings(entry, (entry, *own.documents), owners, row[2])
+    return Settings(entry, (entry, *own.documents), owners, None if is_below(space) else row[2])
 
 
 FIND: Final = "SELECT id, file, version, content, deleted FROM documents WHERE space = ? AND file = ?"

@@ -15,7 +15,7 @@ import trio
 from kernel.store.messages import message_of
 from kernel.store.transaction import rfc3339
 from protocol.events import Event
-from protocol.names import instruction_id, number_of, place_of
+from protocol.names import BELOW, instruction_id, number_of, place_of
 
 WAKING: Final = frozenset(
     {
@@ -148,6 +148,8 @@ LIMIT: Final = 1000
 class EventFilter(NamedTuple):
     """Only events with these values; None: any. ``space`` is what people call it: all runs of that name and tag.
 
+    What happens in spaces below it counts too, but for messages.
+
     ``type`` may name several, with commas between them.
     """
 
@@ -167,7 +169,9 @@ SELECT e.seq, e.type, e.at_ms, e.space, e.agent, e.instruction, e.data,
 FROM events AS e LEFT JOIN messages AS m ON m.seq = e.message
 WHERE e.seq > :since AND (e.type = :beside
   -- a place stands for the spaces of all its runs, place#3
-  OR (:space IS NULL OR e.space = :space OR substr(e.space, 1, length(:space) + 1) = :space || '#')
+  OR (:space IS NULL OR e.space = :space OR substr(e.space, 1, length(:space) + 1) = :space || '#'
+    -- and for what happens in the spaces below it; what is said there is in those alone
+    OR (e.type <> 'message' AND substr(e.space, 1, length(:below)) = :below))
   AND (:agent IS NULL OR e.agent = :agent)
   -- several types, separated by commas
   AND (:type IS NULL OR instr(',' || :type || ',', ',' || e.type || ','))
@@ -184,6 +188,7 @@ def since(conn: apsw.Connection, seq: int, limit: int = LIMIT, wanted: EventFilt
         "since": seq,
         "limit": min(limit, LIMIT),
         "space": wanted.space,
+        "below": None if wanted.space is None else f"{place_of(wanted.space)}{BELOW}",
         "agent": wanted.agent,
         "type": wanted.type,
         "beside": wanted.beside,

@@ -10,10 +10,11 @@ from kernel.policy.grants import Book, Grant, authority, stands, uses_left
 from kernel.store import rows
 from kernel.store.attempts import Identity, scopes_in
 from kernel.store.rows import Page
+from kernel.store.spaces import is_open
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.agent import Scope
 from protocol.grants import GrantInfo, GrantList, GrantRow, GrantState
-from protocol.names import AgentKey, approval_id, number_of, place_of
+from protocol.names import AgentKey, approval_id, is_below, number_of, place_of
 
 LETTER: Final = "w"
 LIMIT: Final = 1000
@@ -198,8 +199,7 @@ def _state(conn: apsw.Connection, row: GrantRecord, now_ms: int) -> GrantState:
     if row.until_ms is not None and row.until_ms <= now_ms:
         return "expired"
     known = book(conn, row.agent, row.space, row.run)
-    if not stands(known, row.number, now_ms) or (
-        row.run is not None and conn.execute(RUNNING, (row.run,)).fetchone() is None
-    ):
+    ended = row.run is not None and conn.execute(RUNNING, (row.run,)).fetchone() is None
+    if not stands(known, row.number, now_ms) or ended or (is_below(row.space) and not is_open(conn, row.space)):
         return "void"
     return "used" if uses_left(known, row.number) == 0 else "in force"

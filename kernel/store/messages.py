@@ -144,12 +144,12 @@ def report(conn: apsw.Connection, seq: int) -> MessageReport | None:
 
 OF_RUN: Final = """
 SELECT seq, kind, space, sender, addressed, text, hops, cause, at_ms, cleared FROM messages
-WHERE run = ? AND kind NOT IN ('approval', 'due', 'done', 'failed') ORDER BY seq
+WHERE run = ? AND kind NOT IN ('approval', 'due', 'done', 'failed') AND instr(space, '~') = 0 ORDER BY seq
 """
 
 
 def of_run(conn: apsw.Connection, run: int) -> tuple[Message, ...]:
-    """All that was said in one run. Not limited: ask in a thread."""
+    """All that was said in one run, in its own space. Not limited: ask in a thread."""
     return tuple(message_of(row) for row in conn.execute(OF_RUN, (run,)))
 
 

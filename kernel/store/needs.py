@@ -130,6 +130,8 @@ DEAD: Final = """
 SELECT i.id, i.name, i.space, i.run, i.state AS status, i.cause, substr(i.result_text, 1, 500) AS text,
   a.key IS NOT NULL AND m.cleared = 0 AND (i.space LIKE 'dm:%' OR EXISTS (SELECT 1 FROM members AS p
     CROSS JOIN workflows AS w ON w.space = p.space AND w.state = 'running'
+    WHERE p.space = i.space AND p.agent = i.agent) OR EXISTS (SELECT 1 FROM members AS p
+    CROSS JOIN subspaces AS s ON s.space = p.space AND s.closed_ms IS NULL
     WHERE p.space = i.space AND p.agent = i.agent)) AS retriable,
   coalesce(i.ended_ms, i.enqueued_ms) AS since
 FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message LEFT JOIN agents AS a ON a.key = i.agent

@@ -105,14 +105,15 @@ MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LI
 ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
 
 BALLOT_NAMES: Final = """
-SELECT name FROM ballots WHERE (state = 'open' OR NOT :open)
-  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+SELECT name FROM ballots WHERE (state = 'open' OR NOT :open) AND space = :space
+  AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
 ORDER BY id DESC LIMIT 64
 """
 
 ADDRESSED_BY: Final = """
 SELECT d.agent FROM messages AS m CROSS JOIN deliveries AS d ON d.message = m.seq
-WHERE m.cause = ? AND m.kind = 'said' LIMIT 256
+WHERE m.cause = ?1 AND m.kind = 'said' AND m.space = (SELECT i.space FROM instructions AS i WHERE i.id = ?1) LIMIT 256
 """
 
 REQUEST: Final = """

@@ -9,6 +9,7 @@ import msgspec
 
 from kernel.policy.run_completion import ExitChoice
 from kernel.store import rows
+from protocol.names import base_space, is_below
 from protocol.voting import BallotType, Binds
 from protocol.workflow import Deliver, VerdictTerms
 
@@ -40,8 +41,9 @@ class BindingOutcome(NamedTuple):
 
 BINDING: Final = """
 SELECT type, CASE state WHEN 'resolved' THEN winner END AS winner, binds FROM ballots
-WHERE name = :name AND binding AND state <> 'open'
-  AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+WHERE name = :name AND space = :space AND binding AND state <> 'open'
+  AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
 """
 
 
@@ -85,8 +87,9 @@ def expected(conn: apsw.Connection, run: int) -> Expected:
 
 
 def expected_in(conn: apsw.Connection, space: str) -> Expected:
-    """Return the terms of the run of ``space`` that was started last."""
-    return _expected(conn.execute(EXPECTED_IN, (space,)).fetchone())
+    """Return the terms of the run of ``space`` that was started last; below it, no more than whether all hear it."""
+    found = _expected(conn.execute(EXPECTED_IN, (base_space(space),)).fetchone())
+    return Expected(has_channel=found.has_channel) if is_below(space) else found
 
 
 def _expected(row: tuple[int, str | None, bytes] | None) -> Expected:
@@ -103,7 +106,7 @@ LAST_REPLY: Final = """
 SELECT m.seq, coalesce(nullif(i.result_text, ''), m.text)
 FROM messages AS m LEFT JOIN instructions AS i ON i.id = m.cause
 WHERE m.run = :run AND m.kind NOT IN ('approval', 'due', 'done', 'failed') AND m.kind = 'reply'
-  AND (:sender IS NULL OR m.sender = :sender)
+  AND (:sender IS NULL OR m.sender = :sender) AND instr(m.space, '~') = 0
 ORDER BY m.seq DESC LIMIT 1
 """
 
@@ -115,7 +118,8 @@ def last_reply(conn: apsw.Connection, run: int, sender: str | None) -> Reply:
 
 
 LAST_WORK: Final = """
-SELECT state, cause, ended_ms IS NOT NULL FROM instructions WHERE run = ? AND name = ? ORDER BY id DESC LIMIT 1
+SELECT state, cause, ended_ms IS NOT NULL FROM instructions WHERE run = ? AND name = ? AND instr(space, '~') = 0
+ORDER BY id DESC LIMIT 1
 """
 
 

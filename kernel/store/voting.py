@@ -19,7 +19,7 @@ from kernel.rule.view import ProposalView
 from kernel.store import rows, run_outcomes
 from kernel.store.rows import WHOLE, Page
 from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
-from protocol.names import AgentKey, place_of
+from protocol.names import AgentKey, is_below, place_of
 from protocol.voting import (
     NO,
     YES,
@@ -102,20 +102,23 @@ SELECT id AS number, space, run, name, type, title, description, options, rule, 
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
   grants
 FROM ballots
-WHERE name = :name AND run = (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)
+WHERE name = :name AND space = :space AND run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
 """
 OF_SPACE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, tie_told, winner, why, reason, ended_ms, ended_by, salt, strict,
   grants
 FROM ballots
-WHERE run = coalesce(:run, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
+WHERE space = :space AND run = coalesce(:run, (SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
   AND (state = 'open' OR NOT :open) AND id > :after
 ORDER BY id LIMIT :limit
 """
 COUNT_OF_SPACE: Final = """
 SELECT count(*) FROM ballots
-WHERE run = coalesce(:run, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
+WHERE space = :space AND run = coalesce(:run, (SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))
 """
 EVERYWHERE: Final = """
 SELECT id AS number, space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
@@ -225,7 +228,7 @@ class ProposalOutcome(NamedTuple):
     state: BallotState
 
 
-OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ?"
+OF_RUN: Final = "SELECT type, binding, state FROM ballots WHERE run = ? AND name = ? AND instr(space, '~') = 0"
 
 
 def proposals_of_run(conn: apsw.Connection, run: int, name: str) -> ProposalOutcome | None:
@@ -375,7 +378,8 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
             if found is not None:
                 space, name, run, decides = found
                 verdict = run_outcomes.expected(tx.conn, run).verdict
-                if decides and row.ended.winner in (YES, NO) and verdict is not None and verdict.id == name:
+                is_runs = decides and not is_below(space)  # one of the same name below decides nothing about the run
+                if is_runs and row.ended.winner in (YES, NO) and verdict is not None and verdict.id == name:
                     tx.conn.execute(IS_VERDICT, (row.ended.winner, run))  # the run's own: it outlives what was said
                 ended = {"id": name, "state": row.ended.state, "winner": row.ended.winner}
                 tx.emit("proposal.ended", space=space, data=ended)
@@ -384,7 +388,8 @@ def write_proposal_row(tx: Transaction, row: OpenProposal | RecordVote | RecordT
 INSERT: Final = """
 INSERT INTO ballots (space, run, name, type, title, description, options, rule, quorum, tie_breaker, binding, creator,
   creator_key, hops, created_ms, expires_ms, state, salt, strict, binds, grants)
-VALUES (:space, (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :name, :kind,
+VALUES (:space, coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)), :name, :kind,
   :title, :description, :options, :rule, :quorum, :tie_breaker, :binding, :creator, :creator_key, :hops, :now,
   :expires_ms, 'open', :salt, :strict, :binds, :grants)
 """

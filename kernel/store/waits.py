@@ -44,7 +44,7 @@ def wait(tx: Transaction, number: int, reason: WaitReason, key: str) -> bool:
 WAIT_IF_PAUSED: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
 WHERE id = ? AND state {before pause} AND EXISTS (
-  SELECT 1 FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running' AND w.paused = 1)
+  SELECT 1 FROM workflows AS w WHERE w.id = instructions.run AND w.state = 'running' AND w.paused = 1)
 RETURNING name, space, lane
 """)
 
@@ -120,7 +120,7 @@ def follow_backend(tx: Transaction, agent: AgentKey) -> None:
 WAIT_WHERE_PAUSED: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = 'paused', wait_key = NULL
 WHERE state {before pause}
-  AND space IN (SELECT w.space FROM workflows AS w WHERE w.paused AND w.state = 'running')
+  AND run IN (SELECT w.id FROM workflows AS w WHERE w.paused AND w.state = 'running')
 """)
 
 
@@ -131,15 +131,17 @@ def wait_where_paused(tx: Transaction) -> None:
 
 WAIT_IN_SPACE: Final = instruction_sql("""
 UPDATE instructions SET state = {pause}, waits_for = :reason, wait_key = NULL, not_before_ms = 0, parked_ms = :now
-WHERE space = :space AND state {before pause} RETURNING id, name, lane
+WHERE space IN (
+    SELECT :space UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = :space AND s.closed_ms IS NULL)
+  AND state {before pause} RETURNING id, name, space, lane
 """)
 
 
 def wait_in_space(tx: Transaction, space: str, reason: WaitReason) -> None:
-    """Have the whole queue of ``space`` wait, until somebody continues it."""
+    """Have the whole queue of ``space``, and of what is open below it, wait until somebody continues it."""
     rows = tx.conn.execute(WAIT_IN_SPACE, {"space": space, "now": tx.now_ms, "reason": reason}).fetchall()
-    for number, name, lane in cast("list[tuple[int, str, int]]", rows):
-        _emit_waiting(tx, number, name, space, lane, reason)
+    for number, name, place, lane in cast("list[tuple[int, str, str, int]]", rows):
+        _emit_waiting(tx, number, name, place, lane, reason)
 
 
 def _emit_waiting(tx: Transaction, number: int, name: str, space: str, lane: int, reason: WaitReason) -> None:
@@ -188,7 +190,8 @@ def wake(tx: Transaction, numbers: Iterable[int]) -> tuple[int, ...]:
 # What a person continues is a new cause: the chain that had become too long begins anew.
 WAKE_LIMITED_IN: Final = instruction_sql("""
 UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END, {no_wait}
-WHERE space = ? AND state {before resume} AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
+WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
+  AND state {before resume} AND waits_for IN ('hops', 'budget') RETURNING id, name, space, lane
 """)
 WAKE_LIMITED_OF: Final = instruction_sql("""
 UPDATE instructions SET state = {resume}, hops = CASE waits_for WHEN 'hops' THEN 0 ELSE hops END, {no_wait}

@@ -9,13 +9,13 @@ from kernel.policy.agent_status import Readiness, Reason
 from kernel.policy.run_completion import RunProgress, RunWaits
 from kernel.rule.effects import StartRun
 from kernel.rule.view import Workspace
-from kernel.store import rows, voting
+from kernel.store import rows, spaces, voting
 from kernel.store.instructions import Waiting
 from kernel.store.transaction import Transaction
 from protocol.agent import Approval
 from protocol.api.runs import RunOptions
 from protocol.budget import RunBudget
-from protocol.names import SpaceId, split_space, workflow_space
+from protocol.names import SpaceId, base_space, is_below, split_space, workflow_space
 
 
 class WorkflowRecord(msgspec.Struct, frozen=True):
@@ -104,8 +104,11 @@ FROM workflows WHERE space = ? AND state = 'running'
 
 
 def workspace(conn: apsw.Connection, space: str) -> Workspace | None:
-    """The workspace of the run that is running in ``space``, as rules see it."""
-    return rows.one(conn.execute(WORKSPACE, (space,)), WORKSPACE, _workspace, limited=bool, has_channel=bool)
+    """The workspace of the run that is running in ``space``, as rules see it; so too of an open space below that."""
+    if is_below(space) and not spaces.is_open(conn, space):
+        return None
+    found = conn.execute(WORKSPACE, (base_space(space),))
+    return rows.one(found, WORKSPACE, _workspace, limited=bool, has_channel=bool)
 
 
 def _workspace(
@@ -146,15 +149,18 @@ SELECT w.id, w.space, w.deadline_ms,
   -- no proposal can still give work: a limit is reached, or none of an agent is open that may go a hop further, and
   -- the kickoff waits for none
   w.limited_by IN ('budget', 'wall_time') OR w.assigned >= w.instructions_limit OR NOT EXISTS (
-    SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.space = w.space
+    SELECT 1 FROM ballots AS b INDEXED BY ballots_open WHERE b.state = 'open' AND b.run = w.id
       AND b.creator_key IS NOT NULL AND b.hops < w.hops_limit) AND w.held_kickoff IS NULL,
   w.budget_tokens, w.budget_usd, w.exit_from, w.approval, w.attended
 FROM workflows AS w INDEXED BY workflows_running
 WHERE w.state = 'running' AND w.mode = 'run' AND coalesce(:run, w.id) = w.id ORDER BY w.id
 """
 
+# In its own space, and in those that are open below it.
 LIVE_IN: Final = """
-SELECT 1 FROM instructions WHERE space = ? AND state IN ('leased', 'running') AND waits_for IS NULL LIMIT 1
+SELECT 1 FROM instructions
+WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
+  AND state IN ('leased', 'running') AND waits_for IS NULL LIMIT 1
 """
 
 # Distinct, and told as they are found: whether there is one that can go on is often known after the first.
@@ -163,9 +169,10 @@ OPEN_IN: Final = """
 SELECT DISTINCT i.state, i.waits_for, i.not_before_ms, coalesce(a.state, 'active') AS agent_state, a.hold_reason,
   coalesce(a.hold_until_ms, 0) AS hold_until_ms, coalesce(a.resume_at_ms, 0) AS resume_at_ms
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent
-WHERE i.space = ? AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+WHERE i.space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
+  AND i.state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
   AND NOT (i.waits_for IS 'answer' AND EXISTS (SELECT 1 FROM instructions AS asked
-    WHERE asked.id = CAST(substr(i.wait_key, 2) AS INTEGER) AND asked.space = i.space AND asked.ended_ms IS NULL))
+    WHERE asked.id = CAST(substr(i.wait_key, 2) AS INTEGER) AND asked.run = i.run AND asked.ended_ms IS NULL))
 """
 
 
@@ -243,8 +250,8 @@ LATEST: Final = f"""
 
 
 def latest(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
-    """The run of ``space`` that was started last, running or not."""
-    return rows.one(conn.execute(LATEST, (space,)), LATEST, WorkflowRecord)
+    """The run of ``space``, or of the space that it is below, that was started last, running or not."""
+    return rows.one(conn.execute(LATEST, (base_space(space),)), LATEST, WorkflowRecord)
 
 
 def by_space(conn: apsw.Connection, space: str) -> WorkflowRecord | None:
@@ -261,6 +268,17 @@ NEWEST_AT: Final = f"""
 def newest_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:
     """The run of ``place`` (``review:main``) that was started last, running or not."""
     return rows.one(conn.execute(NEWEST_AT, split_space(place)), NEWEST_AT, WorkflowRecord)
+
+
+def space_at(conn: apsw.Connection, place: str, run: int | None = None) -> SpaceId | None:
+    """The space that people call ``place``: of the newest run there; below it the one that was opened last.
+
+    With ``run`` it is that one's.
+    """
+    if is_below(place):
+        return next((row.space for row in spaces.named(conn, place, run)), None)
+    record = newest_at(conn, place) if run is None else by_id(conn, run)
+    return None if record is None else record.space
 
 
 def running_at(conn: apsw.Connection, place: str) -> WorkflowRecord | None:

@@ -5,6 +5,8 @@ from typing import Final, Literal
 import apsw
 import msgspec
 
+from protocol.names import base_space
+
 State = Literal["planned", "made", "removing", "kept", "gone"]
 """planned: nothing was begun in it yet. made: its agent works there. removing: nothing in it would be lost, so it goes.
 kept: its run has ended, and something would be lost. gone: it is removed, and another may be where it was."""
@@ -123,7 +125,7 @@ WHERE run = (SELECT max(w.id) FROM workflows AS w WHERE w.space = ?) AND state <
 
 def in_space(conn: apsw.Connection, space: str) -> tuple[Worktree, ...]:
     """Those of the newest run in ``space``."""
-    return tuple(Worktree(*row) for row in conn.execute(IN_SPACE, (space,)))
+    return tuple(Worktree(*row) for row in conn.execute(IN_SPACE, (base_space(space),)))
 
 
 ALL: Final = """

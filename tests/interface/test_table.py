@@ -71,6 +71,7 @@ ARGUMENTS = {
     "answer": ["i7", "yes"],
     "worker": ["check", "true"],
     "grant": ["list"],
+    "space": ["list"],
     "rule": ["list", "@review"],
     "token": ["list"],
     "wait": ["i7", "--for", "done"],

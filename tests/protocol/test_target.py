@@ -15,6 +15,8 @@ from protocol.target import Target, TargetRejected, parse_target
         ("@review:pr-123", Target(None, "review", "pr-123"), "review:pr-123"),
         ("alice@review", Target("alice", "review"), "review:main"),
         ("alice@review:pr-1", Target("alice", "review", "pr-1"), "review:pr-1"),
+        ("@review~design", Target(None, "review", "main~design"), "review:main~design"),
+        ("alice@review:pr-1~design", Target("alice", "review", "pr-1~design"), "review:pr-1~design"),
     ],
 )
 def test_each_form_names_its_space_and_prints_as_it_was_typed(text: str, target: Target, space: str) -> None:
@@ -26,7 +28,26 @@ def test_each_form_names_its_space_and_prints_as_it_was_typed(text: str, target:
 @pytest.mark.promise("CF08")
 @pytest.mark.parametrize(
     "text",
-    ["", "@", "alice@", "Alice", "../../x", "system", "@dm:alice", "a@b@c", "@review:", "@review:-x", "бob", "a" * 33],
+    [
+        "",
+        "@",
+        "alice@",
+        "Alice",
+        "../../x",
+        "system",
+        "@dm:alice",
+        "a@b@c",
+        "@review:",
+        "@review:-x",
+        "бob",
+        "a" * 33,
+        "@review~",
+        "@review~a~b",
+        "@~design",
+        "@review~design:x",
+        "@review~A",
+        "alice~design",
+    ],
 )
 def test_what_is_no_target_is_refused_with_the_grammar(text: str) -> None:
     """Names that are reserved, look alike or climb."""

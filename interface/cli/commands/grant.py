@@ -13,7 +13,7 @@ from interface.client import new_key, quoted
 
 SCOPES: Final = (
     "channel.read", "channel.write", "documents.read", "documents.write", "tasks", "votes", "status", "memory", "ask",
-    "feedback", "rules", "auth",
+    "feedback", "rules", "auth", "spaces",
 )  # fmt: skip
 """Those of protocol.agent, which is not imported for a list of words."""
 

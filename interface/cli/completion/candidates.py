@@ -170,6 +170,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "deniable": _all(_approvals, _ids("/approvals/rules", "rules")),
     "proposal": _proposals("/proposals?state=open"),
     "any_proposal": _proposals("/proposals"),
+    "space": lambda lookup: (f"@{row['space']}" for row in lookup.rows("/spaces", "spaces")),
     "grant": _ids("/grants", "grants"),
     "choice": _choices,
     "token": _ids("/tokens", "tokens"),

@@ -51,6 +51,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "ID": Values(live="instruction"),
         "APPROVAL": Values(live="approval"),
         "GRANT": Values(live="grant"),
+        "SPACE": Values(live="space"),
         "PROPOSAL": Values(live="proposal"),
         "TASK": Values(live="task"),
         "RULE": Values(live="rule"),

@@ -24,7 +24,7 @@ from kernel.api.http.route import Request, Stream
 from kernel.api.http.runs import report_of, run_asked
 from kernel.api.http.spaces import known_space
 from kernel.source.diagnostics import BadDefinition
-from kernel.store import agents, archive, workflows
+from kernel.store import agents, archive, spaces, workflows
 from kernel.store.archive import START, Batch, Read, Scope
 from kernel.store.transaction import rfc3339
 from kernel.store.workflows import WorkflowRecord
@@ -57,7 +57,7 @@ from protocol.archive import (
 from protocol.documents import SuggestionInfo
 from protocol.errors import Refused
 from protocol.message import Message
-from protocol.names import is_personal, place_of, run_id, split_space
+from protocol.names import is_below, is_personal, place_of, run_id, split_space
 from protocol.redaction import Redaction
 from protocol.tasks import TaskInfo
 from protocol.text import encode_json, shown_name
@@ -127,11 +127,14 @@ async def pieces_of(
 async def scopes_of(
     store: StoreAccess, head: ArchiveHead, only: WorkflowRecord | None
 ) -> AsyncGenerator[tuple[Scope, WorkflowRecord | None], None]:
-    """The one run, or all of the space in their order; a personal space is one by itself."""
+    """The one run, or all of the space in their order; a personal space, and one below a run's, is one by itself."""
     if only is not None:
         yield Scope(only.space, only.id, store.now_ms()), only
     elif is_personal(head.space):
         yield Scope(head.space, None, store.now_ms()), None
+    elif is_below(head.space):
+        for row in reversed(await store.reader.read(spaces.named, head.space)):
+            yield Scope(row.space, row.run, store.now_ms()), None
     else:
         record = await store.reader.read(archive.next_run, head.space, 0)
         while record is not None:

@@ -18,6 +18,7 @@ from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from protocol.errors import Refused
 from protocol.events import Event
+from protocol.names import BELOW
 from protocol.text import encode_json
 
 PING_SECONDS: Final = 15.0
@@ -99,11 +100,17 @@ def passes(wanted: EventFilter, event: Event) -> bool:
     """The test that the store makes on stored events, for one that was published."""
     return event.type == wanted.beside or (
         event.type != RECHECK
-        and wanted.space in (None, event.space)
+        and (wanted.space in (None, event.space) or _is_below(wanted.space, event))
         and wanted.agent in (None, event.agent)
         and (wanted.type is None or event.type in wanted.type.split(","))
         and wanted.instruction in (None, event.instruction)
     )
+
+
+def _is_below(space: str | None, event: Event) -> bool:
+    """Return whether ``event`` is of a space below ``space``, and no word that is said there."""
+    said = event.type in ("message", "delta")
+    return not said and event.space is not None and event.space.startswith(f"{space}{BELOW}")
 
 
 def resume_point(store: StoreAccess, after: int) -> tuple[int, Event | None]:

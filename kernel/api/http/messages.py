@@ -261,10 +261,10 @@ async def deliver(
 def draft_to(reader: Reader, target: Target, text: str, grant: tuple[str, ...]) -> Draft:
     """The user's message to ``target`` with its ``grant``; to a workflow in the space of its newest run."""
     to = () if target.agent is None else (target.agent,)
-    record = None if target.workflow is None else reader.now(workflows.newest_at, target.space)
+    found = None if target.workflow is None else reader.now(workflows.space_at, target.space)
     return Draft(
         kind="said",
-        space=target.space if record is None else record.space,
+        space=found or target.space,
         sender=USER,
         text=text,
         to=to,

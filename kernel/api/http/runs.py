@@ -30,7 +30,7 @@ from protocol.api.runs import Accepted, RunList, RunReport, RunRequest, RunRow
 from protocol.errors import Refused
 from protocol.events import LIVE, Event
 from protocol.instruction import ENDED
-from protocol.names import InstructionId, number_of, run_id, split_space
+from protocol.names import InstructionId, base_space, number_of, run_id, split_space
 from protocol.target import parse_target
 
 
@@ -90,7 +90,7 @@ def run_asked(conn: apsw.Connection, asked: str) -> WorkflowRecord:
 
 def run_at(call: Request[None], store: StoreAccess, files: ProjectFiles) -> WorkflowRecord:
     """The run that ``?run=`` names of those at the path's space; without it the newest there. Raises Refused."""
-    place = ":".join(split_space(call.args["space"]))
+    place = base_space(":".join(split_space(call.args["space"])))
     asked = call.query.get("run")
     if asked is None:
         record = store.reader.now(workflows.newest_at, place)

@@ -41,6 +41,7 @@ from protocol.documents import (
 )
 from protocol.grants import GrantInfo, GrantList, GrantRequest
 from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest
+from protocol.spaces import SpaceDocument, SpaceList, SpaceMembersRequest
 from protocol.tasks import TaskDocument, TaskDoneRequest, TaskEndRequest, TaskList, TaskPlanRequest, TasksPlanned
 from protocol.voting import CallOffRequest, ProposalInfo, ProposalList, ProposalRequest, VoteRequest
 
@@ -146,7 +147,18 @@ SPACE_ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/spaces/<space>/channel", spaces.channel, Channel),
     Route("POST", "/spaces/<space>/clear", spaces.clear, Cleared, people_only=True, scope="admin"),
     Route("GET", "/spaces/<space>/diff", spaces.diff, DiffReport, waits=True),
+    Route("GET", "/spaces", spaces.list_spaces, SpaceList, people_only=True),
     Route("GET", "/spaces/<space>/members", spaces.members, MemberList),
+    Route(
+        "POST",
+        "/spaces/<space>/members",
+        spaces.change_members,
+        SpaceDocument,
+        asks=SpaceMembersRequest,
+        people_only=True,
+        scope="approve",
+    ),
+    Route("DELETE", "/spaces/<space>", spaces.close_space, SpaceDocument, people_only=True),
     Route("GET", "/spaces/<space>/documents", documents.list_documents, DocumentList),
     Route("GET", "/spaces/<space>/documents/<path:path>", documents.read_document, DocumentInfo),
     Route(

@@ -5,11 +5,14 @@ import trio
 
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
-from kernel.api.http.runs import run_at
+from kernel.api.http.runs import run_asked, run_at
 from kernel.api.http.workflows import not_running
 from kernel.api.responses import Response
+from kernel.policy.spaces import Change
 from kernel.store import agents, messages, work_notes, workflows, worktrees
+from kernel.store import spaces as subspaces
 from kernel.store.transaction import Transaction
+from kernel.store.transitions import spaces as transitions
 from kernel.store.transitions.clear import clear as clear_spaces
 from kernel.store.worktrees import Worktree
 from protocol.api.agents import Cleared
@@ -17,7 +20,19 @@ from protocol.api.messages import Channel
 from protocol.api.runs import DiffReport, RemovedWorktrees, RemoveWorktrees, WorktreeList, WorktreeRow
 from protocol.api.workflows import MemberList, MemberRow
 from protocol.errors import Refused
-from protocol.names import AgentKey, SpaceId, inline_key, is_personal, number_of, place_of, run_id, split_space
+from protocol.names import (
+    AgentKey,
+    SpaceId,
+    inline_key,
+    is_below,
+    is_personal,
+    number_of,
+    place_of,
+    run_id,
+    split_below,
+    split_space,
+)
+from protocol.spaces import SpaceDocument, SpaceList, SpaceMembersRequest
 
 
 async def channel(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Channel:
@@ -33,11 +48,49 @@ async def channel(call: Request[None], store: StoreAccess, files: ProjectFiles) 
     if since is not None and before is not None:
         raise Refused("bad_request", "since and before exclude each other")
     agent = call.query.get("agent")
-    said = (
-        messages.ChannelFilter(space, agent=agent) if run is None else messages.ChannelFilter(run.space, run.id, agent)
-    )
+    if run is not None:
+        space = store.reader.now(workflows.space_at, place_of(space), run.id) or run.space
+    said = messages.ChannelFilter(space, None if run is None else run.id, agent)
     found = await store.reader.read(messages.page, said, limit, since=since, before=before)
     return Channel(space=place_of(space), messages=found.messages, total=found.total, next=found.next)
+
+
+async def list_spaces(call: Request[None], store: StoreAccess) -> SpaceList:
+    """GET /spaces?run=: what agents opened in all runs that are going on, or in one run; closed ones too."""
+    asked = call.query.get("run")
+    run = None if asked is None else (await store.reader.read(run_asked, asked)).id
+    return await store.reader.read(subspaces.listed, run)
+
+
+async def change_members(call: Request[SpaceMembersRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /spaces/:space/members {add, remove}, as a person: of a space that an agent opened."""
+    space, asked = _below(store, files, call.args["space"]), call.body
+    change = Change(asked.add, asked.remove)
+
+    def apply(tx: Transaction) -> SpaceDocument:
+        transitions.change_members(tx, space, split_below(space)[1], change)
+        return subspaces.document(tx.conn, space)
+
+    return Response(200, await store.writer.commit(once, call.request_key, apply, status=200))
+
+
+async def close_space(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+    """DELETE /spaces/:space, as a person: one that an agent opened; the work in it is cancelled."""
+    space = _below(store, files, call.args["space"])
+
+    def apply(tx: Transaction) -> SpaceDocument:
+        transitions.close_by_person(tx, space)
+        return subspaces.document(tx.conn, space)
+
+    return Response(200, await store.writer.commit(once, call.request_key, apply, status=200))
+
+
+def _below(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
+    space = known_space(store, files, text)
+    if not is_below(space):
+        text = f"{place_of(space)} is a run's own space: its workflow's file says who is in it"
+        raise Refused("conflict", text, "awk space list shows those that agents opened")
+    return space
 
 
 async def members(call: Request[None], store: StoreAccess, files: ProjectFiles) -> MemberList:
@@ -79,8 +132,11 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, me
     along; those with work that is nowhere else only by ``force``.
     """
     space = known_space(store, files, call.args["space"])
-    if "run" in call.query:
-        spaces: tuple[SpaceId, ...] = (run_at(call, store, files).space,)
+    if is_below(space):
+        only = run_at(call, store, files).id if "run" in call.query else None
+        spaces = tuple(row.space for row in store.reader.now(subspaces.named, place_of(space), only))
+    elif "run" in call.query:
+        spaces = (run_at(call, store, files).space,)
     else:
         spaces = (space,) if is_personal(space) else store.reader.now(workflows.spaces_at, place_of(space))
     going = tuple(tree for tree in store.reader.now(worktrees.all_) if tree.space in spaces)
@@ -93,7 +149,7 @@ async def clear(call: Request[None], store: StoreAccess, files: ProjectFiles, me
         return msgspec.structs.replace(done, worktrees=len(removed), worktrees_kept=len(kept))
 
     body = await store.writer.commit(once, call.request_key, change, status=200)
-    for one in spaces:
+    for one in store.reader.now(subspaces.with_those_below, spaces):
         await store.homes.forget(None, one)
         for key in await trio.to_thread.run_sync(files.contexts.kept_for):
             if key.endswith(f"@{one}"):
@@ -182,17 +238,19 @@ def known_space(store: StoreAccess, files: ProjectFiles, text: str) -> SpaceId:
         ):
             raise Refused("unknown_agent", f"there is no agent {tag[:60]!r}", hint="awk ls lists the agents")
         return place
-    record = store.reader.now(workflows.newest_at, place)
-    if record is None:
+    found = store.reader.now(workflows.space_at, place)
+    if found is None and is_below(place):
+        raise Refused("not_found", f"there was never a space {place[:100]!r}", "awk space list shows those there are")
+    if found is None:
         raise not_running(store, files, place, f"nothing was ever started as {place[:100]!r}")
-    return record.space
+    return found
 
 
 def space_of(store: StoreAccess, text: str) -> SpaceId:
     """The space ``text`` names, whether there was ever one or not: of a workflow that of its newest run."""
     place = SpaceId(":".join(split_space(text)))
-    record = None if is_personal(place) else store.reader.now(workflows.newest_at, place)
-    return place if record is None else record.space
+    found = None if is_personal(place) else store.reader.now(workflows.space_at, place)
+    return found or place
 
 
 def agent_key(store: StoreAccess, text: str) -> AgentKey:

@@ -28,7 +28,7 @@ from kernel.workflows.prepare import Prepared, prepare
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
-from protocol.names import DEFAULT_TAG, SpaceId, run_id, split_space, workflow_space
+from protocol.names import DEFAULT_TAG, SpaceId, base_space, is_below, run_id, split_space, workflow_space
 from protocol.remote_ref import is_remote
 from protocol.target import Target
 
@@ -39,6 +39,9 @@ def not_running(store: StoreAccess, files: ProjectFiles, space: str, what: str =
     Of a name that nobody knows it suggests the nearest, or those there are.
     ``what`` is said in place of that it does not run.
     """
+    if is_below(space):
+        hint = "awk space list shows those that agents opened"
+        return Refused("workflow_not_running", f"the space {space[:100]} is closed, or was never opened", hint)
     name, tag = split_space(space)
     text = what or f"workflow {space[:100]} is not running"
     names = workflow_names(files.catalog, files.catalog.kept_project())
@@ -173,7 +176,7 @@ async def stop(call: Request[None], store: StoreAccess, processes: ProcessContro
     row = await store.reader.read(_shown, record)
     await store.writer.commit(stop_workflow, record.space, "cancelled", exit_code, "stopped by the user")
     if wait:
-        await processes.attempts.until_gone(lambda leased: leased.space == record.space)
+        await processes.attempts.until_gone(lambda leased: base_space(leased.space) == record.space)
     return WorkflowRow(
         name=row.name,
         tag=row.tag,

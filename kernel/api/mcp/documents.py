@@ -5,6 +5,7 @@ from typing import Annotated
 import msgspec
 
 from kernel.api.context import StoreAccess
+from kernel.api.mcp.spaces import InSpace, space_named
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.policy.documents import Change
 from kernel.store import documents
@@ -42,6 +43,7 @@ class DocReadArguments(ToolArguments, frozen=True, kw_only=True):
     suggestion: (
         Annotated[Suggestion, msgspec.Meta(description="Read this suggestion in place of a document.")] | None
     ) = None
+    space: InSpace | None = None
 
 
 class DocReadResult(DocumentInfo, frozen=True, kw_only=True):
@@ -85,6 +87,8 @@ class DocCreateArguments(ToolArguments, frozen=True, kw_only=True):
 
 class DocListArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of team_doc_list."""
+
+    space: InSpace | None = None
 
 
 class DocListResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -138,7 +142,7 @@ class DocRejectArguments(ToolArguments, frozen=True, kw_only=True):
 
 async def team_doc_read(caller: Caller, asked: DocReadArguments, store: StoreAccess) -> DocReadResult:
     """One document, an older version of it, or a suggestion."""
-    space = caller.identity.space
+    space = space_named(caller, asked.space, store)
     if asked.suggestion is None:
         found = await store.reader.read(documents.read, space, asked.file, asked.version)
         return DocReadResult(**msgspec.structs.asdict(found))
@@ -194,8 +198,7 @@ async def _change(caller: Caller, store: StoreAccess, file: str | None, asked: C
 
 async def team_doc_list(caller: Caller, asked: DocListArguments, store: StoreAccess) -> DocListResult:
     """All documents there are, and what is suggested."""
-    del asked  # it says nothing
-    space = caller.identity.space
+    space = space_named(caller, asked.space, store)
     found = await store.reader.read(documents.listing, space)
     open_ = await store.reader.read(documents.suggestions, space, Page(), open_only=True)
     return DocListResult(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from kernel.api.context import StoreAccess
+from kernel.api.mcp.spaces import InSpace, space_named
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.rule.draft import Draft
 from kernel.store import agents, messages, run_outcomes, work_notes
@@ -32,6 +33,7 @@ class ChannelSendArguments(ToolArguments, frozen=True, kw_only=True):
     """Arguments of channel_send."""
 
     message: Annotated[str, msgspec.Meta(min_length=1, description="What to say. @name wakes a colleague.")]
+    space: InSpace | None = None
 
 
 class ChannelSendResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +50,7 @@ class ChannelReadArguments(ToolArguments, frozen=True, kw_only=True):
     since: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only the first after this seq.")] | None = None
     before: Annotated[int, msgspec.Meta(ge=0, le=LARGEST, description="Only the newest before this seq.")] | None = None
     limit: Annotated[int, msgspec.Meta(ge=1, le=READ_LIMIT, description="At most this many, the newest.")] = 50
+    space: InSpace | None = None
 
 
 class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,8 @@ class ChannelReadResult(msgspec.Struct, frozen=True, kw_only=True):
 async def channel_send(caller: Caller, asked: ChannelSendArguments, store: StoreAccess) -> ChannelSendResult:
     """Append to the channel as the caller. A repeated call of the same key adds nothing."""
     identity = caller.identity
-    draft = Draft(kind="said", space=identity.space, sender=identity.name, text=asked.message, author=caller.author)
+    space = space_named(caller, asked.space, store)
+    draft = Draft(kind="said", space=space, sender=identity.name, text=asked.message, author=caller.author)
     appended = await store.writer.commit(append, draft, call_key=caller.call_key)
     return ChannelSendResult(
         message_id=appended.message_id, instruction_ids=appended.instruction_ids, not_woken=appended.not_woken
@@ -76,7 +80,7 @@ async def channel_read(caller: Caller, asked: ChannelReadArguments, store: Store
     """The newest messages of the channel, those ``before`` one, or the first after ``since``."""
     if asked.since is not None and asked.before is not None:
         raise Refused("bad_request", "since and before exclude each other")
-    space = caller.identity.space
+    space = space_named(caller, asked.space, store)
     if not store.reader.now(run_outcomes.expected_in, space).has_channel:
         text = f"{place_of(space)} has no channel: its agents do not hear each other"
         raise Refused("not_a_participant", text, "what is for you is in my_inbox")
@@ -162,6 +166,7 @@ class AskAgentArguments(ToolArguments, frozen=True, kw_only=True):
 
     agent: Annotated[str, msgspec.Meta(min_length=1, max_length=64, description="Whom: a name of team_members.")]
     query: Annotated[str, msgspec.Meta(min_length=1, description="All they need to know. It wakes nobody else.")]
+    space: InSpace | None = None
 
 
 class AskAgentResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,7 +184,7 @@ async def ask_agent(caller: Caller, asked: AskAgentArguments, store: StoreAccess
     name = asked.agent.removeprefix("@").lower()
     draft = Draft(
         kind="said",
-        space=identity.space,
+        space=space_named(caller, asked.space, store),
         sender=identity.name,
         text=asked.query,
         to=(name,),

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 import msgspec
 
 from kernel.api.context import StoreAccess
+from kernel.api.mcp.spaces import InSpace, space_named
 from kernel.api.mcp.tool import Caller, ToolArguments
 from kernel.store import resources
 from protocol.api.messages import MediaType
@@ -39,6 +40,7 @@ class ResourceReadArguments(ToolArguments, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_CHARACTERS, description="At most so many characters.")] = (
         READ_CHARACTERS
     )
+    space: InSpace | None = None
 
 
 class ResourceReadResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +64,7 @@ async def resource_create(caller: Caller, asked: ResourceCreateArguments, store:
 
 async def resource_read(caller: Caller, asked: ResourceReadArguments, store: StoreAccess) -> ResourceReadResult:
     """A part of a text of the caller's space: another space's is as if it were not there."""
-    space = caller.identity.space
+    space = space_named(caller, asked.space, store)
     found = await store.reader.read(resources.read, asked.id, space, asked.offset, asked.limit)
     if found is None:
         raise Refused("not_found", f"there is no resource {asked.id[:60]!r} here", "its id is in the message it is of")

@@ -11,6 +11,7 @@ from kernel.api.mcp import (
     messaging,
     resources,
     rules,
+    spaces,
     tasks,
     trees,
     voting,
@@ -21,6 +22,7 @@ from kernel.store.attempts import Identity
 from kernel.store.transitions.grants import Granted
 from kernel.store.transitions.threads import ASK_AGENT
 from protocol.documents import DocumentChanged, DocumentHistory, SuggestionMade
+from protocol.spaces import SpaceInfo
 from protocol.tools import AUTH_REQUEST, ToolScope
 
 _ROWS: Final = (
@@ -339,6 +341,23 @@ _ROWS: Final = (
         asks=grants.AuthRevokeArguments,
         gives=Granted,
         handler=grants.auth_revoke,
+        mutating=True,
+    ),
+    Tool(
+        name="space_create",
+        description="Open a space for some of your workspace: its channel, documents, tasks and votes only they see.",
+        asks=spaces.SpaceCreateArguments,
+        gives=SpaceInfo,
+        handler=spaces.space_create,
+        mutating=True,
+        idempotent=False,
+    ),
+    Tool(
+        name="space_members",
+        description="See who is in a space; in one that you opened, let others in or have them leave.",
+        asks=spaces.SpaceMembersArguments,
+        gives=SpaceInfo,
+        handler=spaces.space_members,
         mutating=True,
     ),
     Tool(

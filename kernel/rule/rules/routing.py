@@ -29,7 +29,7 @@ from kernel.rule.effects import Append, Deliver, Effect, Refuse, Rule
 from kernel.rule.view import View, Workspace
 from protocol.instruction import Status, WaitReason
 from protocol.message import HOOK, SYSTEM, TEXT_LIMIT_BYTES, USER
-from protocol.names import AgentKey, AgentName, is_personal, place_of, split_space
+from protocol.names import AgentKey, AgentName, is_below, is_personal, place_of, split_space
 from protocol.target import find_mentions, limit_mentions
 
 NOTICES: Final[Mapping[Status, str]] = MappingProxyType(
@@ -113,7 +113,9 @@ def _workspace(fact: Fact, workspace: Workspace, view: View) -> tuple[Effect, ..
                 Refuse(
                     "not_a_participant",
                     f"{name!r} is not a member of {place_of(fact.draft.space)} (members: {members})",
-                    f"add it under agents: in {workspace.file}",
+                    "whoever opened it lets members of the run in"
+                    if is_below(fact.draft.space)
+                    else f"add it under agents: in {workspace.file}",
                 ),
             )
         direct.setdefault(key, name.lower())

@@ -9,7 +9,8 @@ from typing import Final
 
 import msgspec
 
-from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, WakeupDue, WorkflowStopped
+from kernel.rule.assignment import assign_mentioned
+from kernel.rule.draft import Draft, Fact, GuardAsked, RunSpec, SpaceOver, WakeupDue, WorkflowStopped
 from kernel.rule.effects import (
     Append,
     Assign,
@@ -31,10 +32,13 @@ from protocol.workflow import RunLimits
 
 
 def decide_wakeup(fact: Fact, view: View) -> tuple[Effect, ...]:
-    """Wake the agent here, or where it would rather be; a guard here, in its own space."""
+    """Wake the agent here, or where it would rather be; a guard here, in its own space; whose space is closed here."""
     due = fact.draft.payload
     if isinstance(due, GuardAsked):
         return _wake(due.agent, name_of(due.agent), fact.hops, "immediate" if due.waited_for else "background")
+    if isinstance(due, SpaceOver):
+        workspace = view.workspace(fact.draft.space)
+        return () if workspace is None else assign_mentioned(fact, workspace, ((due.agent, due.name),))
     if not isinstance(due, WakeupDue):
         return ()
     elsewhere = None if due.workspace is None else _running(due.agent, due.workspace, view)

@@ -390,8 +390,6 @@ CREATE TABLE ballots (
   salt TEXT NOT NULL DEFAULT ''      -- by chance: what lots are drawn from, which nobody is told
 , strict INTEGER NOT NULL DEFAULT 0, binds BLOB, grants INTEGER NOT NULL DEFAULT 0) STRICT;
 
-CREATE UNIQUE INDEX ballots_name ON ballots (run, name);
-
 CREATE INDEX ballots_space ON ballots (space, id);
 
 CREATE INDEX ballots_open ON ballots (expires_ms) WHERE state = 'open';
@@ -774,8 +772,29 @@ CREATE INDEX audit_owner ON audit (owner, id);
 
 CREATE INDEX audit_receiver ON audit (receiver, id);
 
+CREATE TABLE subspaces (
+  number INTEGER PRIMARY KEY AUTOINCREMENT,
+  space TEXT NOT NULL UNIQUE,        -- review:main~design#12.7
+  base TEXT NOT NULL,                -- the space of its run
+  name TEXT NOT NULL,
+  run INTEGER NOT NULL,
+  opener TEXT NOT NULL,              -- what its opener is called there,
+  opener_key TEXT NOT NULL,          -- and the agent's key
+  instruction INTEGER NOT NULL,      -- the work that it was opened in
+  opened_ms INTEGER NOT NULL,
+  closed_ms INTEGER
+) STRICT;
+
+CREATE UNIQUE INDEX subspaces_open ON subspaces (base, name) WHERE closed_ms IS NULL;
+
+CREATE INDEX subspaces_opener ON subspaces (instruction) WHERE closed_ms IS NULL;
+
+CREATE INDEX subspaces_base ON subspaces (base, number);
+
+CREATE UNIQUE INDEX ballots_name ON ballots (run, name, space);
+
 INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
 
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 24;
+PRAGMA user_version = 25;

@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
+import apsw
 import msgspec
 
 from kernel.rule.draft import Author, Draft, Fact
-from kernel.store import idempotency
+from kernel.store import idempotency, spaces
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.attempts import Held, held
 from kernel.store.idempotency import RequestKey, UnkeyedCall, Words, find_response, record_response
@@ -17,7 +18,16 @@ from kernel.store.transitions import apply_effects
 from kernel.store.transitions.lease import Leased, lease
 from protocol.errors import Refused
 from protocol.message import USER
-from protocol.names import AgentKey, InstructionId, MessageId, instruction_id, message_id, place_of
+from protocol.names import (
+    AgentKey,
+    InstructionId,
+    MessageId,
+    base_space,
+    instruction_id,
+    is_below,
+    message_id,
+    place_of,
+)
 
 _encode: Final = msgspec.json.Encoder().encode
 _Result = TypeVar("_Result", bound=msgspec.Struct)
@@ -75,15 +85,24 @@ def speaker(
 ) -> Speaker:
     """Return who calls in ``space``: without an ``author`` the user. What it did before is found by ``words``.
 
+    An agent calls where it is at work, or in a space below that of its run that it is in at this very commit.
+
     Raises Refused (stale_attempt, forbidden).
     """
     if author is None:
         return Speaker(USER)
     holder = held(tx.conn, author.instruction, author.epoch)
     if holder.space != space:
-        raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+        if not _is_let_into(tx.conn, holder, space):
+            raise Refused("forbidden", f"{holder.name} is not at work in {place_of(space)}")
+        words = None if words is None else (space, *words)
     call = None if words is None else idempotency.find(tx, author, holder, words, call_key)
     return Speaker(holder.name, holder, author, call)
+
+
+def _is_let_into(conn: apsw.Connection, holder: Held, space: str) -> bool:
+    below = is_below(space) and base_space(space) == base_space(holder.space)
+    return below and spaces.is_open(conn, space) and spaces.is_in(conn, space, holder.agent)
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,11 +191,14 @@ def append_and_lease(
 
 WORD: Final = "continue"
 
-# Its own space, and those of running workflows it is in.
+# Its own space, those of running workflows it is in, and those below them.
 SPACES: Final = """
 SELECT 'dm:' || a.key, a.name FROM agents AS a WHERE a.key = :agent AND a.home_space IS NULL
 UNION ALL
 SELECT m.space, m.name FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
+WHERE m.agent = :agent
+UNION ALL
+SELECT m.space, m.name FROM members AS m CROSS JOIN subspaces AS s ON s.space = m.space AND s.closed_ms IS NULL
 WHERE m.agent = :agent
 """
 

@@ -39,7 +39,7 @@ from protocol.agent import QUEUE_LIMIT
 from protocol.errors import Refused
 from protocol.instruction import LANES, WaitReason
 from protocol.message import FACT_KINDS, Message
-from protocol.names import AgentKey, InstructionId, instruction_id, is_personal, place_of
+from protocol.names import AgentKey, InstructionId, base_space, instruction_id, is_personal, place_of
 
 Values = dict[str, str | int | bytes | None]
 """Bindings of a statement, by name."""
@@ -193,7 +193,7 @@ class EffectWriter:
     def _run_of(self, space: str) -> _Run:
         if is_personal(space):
             return _NO_RUN
-        row = self._tx.conn.execute(LATEST_RUN, (space,)).fetchone()
+        row = self._tx.conn.execute(LATEST_RUN, (base_space(space),)).fetchone()
         return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
 
     def _put(self, row: Row) -> None:
@@ -224,9 +224,10 @@ class EffectWriter:
                 end_data = {"run": place_of(row.space), "status": row.status, "exit_code": row.exit_code}
                 self._tx.emit("workflow.stopped", space=row.space, data=end_data)
             case LimitRun():
-                self._tx.conn.execute(LIMIT_RUN, (row.by, row.space))
-                data = {"run": place_of(row.space), "state": "waiting", "reason": row.by}
-                self._tx.emit("workflow.changed", space=row.space, data=data)
+                limited = base_space(row.space)
+                self._tx.conn.execute(LIMIT_RUN, (row.by, limited))
+                data = {"run": place_of(limited), "state": "waiting", "reason": row.by}
+                self._tx.emit("workflow.changed", space=limited, data=data)
             case ApprovalRequest():
                 put_request(self._tx, row)
             case ApprovalDecision():

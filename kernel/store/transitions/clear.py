@@ -11,12 +11,13 @@ from kernel.policy.guard import NAME as GUARD
 from kernel.store import souls, tray
 from kernel.store.agents import remove_agent
 from kernel.store.mirrors import mark_redo
+from kernel.store.spaces import with_those_below
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.close import close_cancelled
 from kernel.store.transitions.voting import cancel_open, expire_proposals
 from protocol.api.agents import Cleared
 from protocol.errors import Refused
-from protocol.names import AgentKey, personal_space, place_of
+from protocol.names import AgentKey, is_below, personal_space, place_of
 
 WORDS: Final = """
 UPDATE messages SET text = '', cleared = 1
@@ -180,10 +181,10 @@ class Erased(NamedTuple):
 
 
 def erase(tx: Transaction, spaces: Iterable[str]) -> Erased:
-    """Remove the words of ``spaces``. Once the transaction is committed no byte of them is left in the database."""
+    """Remove the words of ``spaces`` and of those below them. Once that is committed no byte of them is left."""
     conn = tx.conn
     conn.execute(MAKE_LISTS).fetchall()
-    conn.executemany(ADD_SPACE, [(space,) for space in spaces])
+    conn.executemany(ADD_SPACE, [(space,) for space in with_those_below(conn, spaces)])
     conn.execute(ASKED)
     for number, epoch in cast("list[tuple[int, int]]", conn.execute(ASKED_OPEN).fetchall()):
         close_cancelled(tx, number, epoch)
@@ -217,9 +218,10 @@ WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting
 def clear(tx: Transaction, space: str, *more: str) -> Cleared:
     """Remove the words of ``space``, and of ``more`` with the same name; what is put to the vote there is cancelled.
 
+    What was said in spaces below them goes along.
     Raises Refused (conflict) while something there has not ended.
     """
-    spaces = (space, *more)
+    spaces = with_those_below(tx.conn, (space, *more))
     expire_proposals(tx)  # it may wake somebody
     count = sum(int(tx.conn.execute(OPEN, (one,)).get) for one in spaces)
     if count:
@@ -233,7 +235,10 @@ def clear(tx: Transaction, space: str, *more: str) -> Cleared:
     erased = erase(tx, spaces)
     for one in spaces:
         mark_redo(tx, one)
-    tx.emit("space.cleared", space=space, data={"messages": erased.messages, "instructions": erased.instructions})
+    data = {"messages": erased.messages, "instructions": erased.instructions}
+    for one in spaces:
+        if one == space or is_below(one):
+            tx.emit("space.cleared", space=one, data=data if one == space else {"messages": 0, "instructions": 0})
     return Cleared(space=place_of(space), messages=erased.messages, instructions=erased.instructions)
 
 

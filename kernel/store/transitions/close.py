@@ -29,6 +29,7 @@ from kernel.store.transitions import tasks
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.journal import INSERT_ENTRY
 from kernel.store.transitions.limits import spend
+from kernel.store.transitions.space_ends import close_what_is_over
 from kernel.store.transitions.threads import answer
 from protocol.errors import CLASS_OF_CAUSE, Cause, Refused
 from protocol.instruction import ENDED, LARGEST, Usage
@@ -284,6 +285,7 @@ def _conclude(
     tasks.instruction_over(tx, number, conclusion.status)
     if row.asked_by is not None:
         answer(tx, row.asked_by)
+    close_what_is_over(tx, number, space, row.hops + 1)
     # Last, so that who waits for the end has seen what was said.
     tx.emit("instruction.ended", space=space, agent=name, instruction=number, data=data)
     return Closed(seq=recorder.first_seq, instruction_ids=tuple(recorder.instructions))

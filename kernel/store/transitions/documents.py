@@ -212,7 +212,8 @@ def _put(
 INSERT_SUGGESTION: Final = """
 INSERT INTO document_suggestions (space, file, since, content, author, instruction, run, at_ms, reason, state)
 VALUES (:space, :file, :since, :content, :author, :instruction,
-  (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1), :now, :reason, 'open')
+  coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1)), :now, :reason, 'open')
 RETURNING id
 """
 DECIDE: Final = """

@@ -12,6 +12,7 @@ from typing import Final, cast
 import apsw
 
 from kernel.policy.retention import ClockJump
+from kernel.store.spaces import with_those_below
 from kernel.store.transaction import Transaction
 
 ROWS: Final = 500
@@ -74,6 +75,7 @@ DOCUMENTS: Final = "DELETE FROM documents WHERE space = ?"
 SUGGESTIONS: Final = "DELETE FROM document_suggestions WHERE space = ?"
 GRANTS: Final = "DELETE FROM grants WHERE space = ?"
 OWNERS: Final = "DELETE FROM document_owners WHERE space = ?"
+BELOW: Final = "DELETE FROM subspaces WHERE base = ?"
 OF_RUNS: Final = (
     RESOURCES, STATUSES, VOTES, ELECTORS, BALLOTS, TASK_NEEDS, TASKS, TREES, LANDINGS, MEMBERS, REDO, SPENT, RULES,
     INLINE, VERSIONS, DOCUMENTS, SUGGESTIONS, GRANTS, OWNERS,
@@ -91,9 +93,11 @@ def sweep_runs(tx: Transaction, spaces: Sequence[str], before_ms: int) -> int:
         if not dropped:
             continue  # somebody goes on with it
         rows += len(dropped)
-        for statement in OF_RUNS:
-            tx.conn.execute(statement, (space,))
-            rows += tx.conn.changes()
+        for one in with_those_below(tx.conn, (space,)):
+            for statement in OF_RUNS:
+                tx.conn.execute(statement, (one,))
+                rows += tx.conn.changes()
+        tx.conn.execute(BELOW, (space,))
     return len(spaces)
 
 
@@ -223,11 +227,13 @@ def runs(conn: apsw.Connection, before_ms: int) -> tuple[str, ...]:
 # The space of a run is begun by its row, and never again once that is gone.
 LEFT_MESSAGES: Final = """
 SELECT m.seq FROM messages AS m
-WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w) LIMIT :limit
+WHERE m.space NOT BETWEEN 'dm:' AND 'dm;' AND m.space NOT IN (SELECT w.space FROM workflows AS w)
+  AND m.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT :limit
 """
 LEFT_INSTRUCTIONS: Final = """
 SELECT i.id FROM instructions AS i WHERE i.ended_ms IS NOT NULL
-  AND i.space NOT BETWEEN 'dm:' AND 'dm;' AND i.space NOT IN (SELECT w.space FROM workflows AS w) LIMIT :limit
+  AND i.space NOT BETWEEN 'dm:' AND 'dm;' AND i.space NOT IN (SELECT w.space FROM workflows AS w)
+  AND i.space NOT IN (SELECT s.space FROM subspaces AS s) LIMIT :limit
 """
 
 

@@ -18,7 +18,7 @@ from kernel.policy.run_completion import (
     run_completion,
 )
 from kernel.rule.draft import Draft, MemberSpec, RunSpec, WorkflowStopped
-from kernel.store import agents, documents, landings, run_outcomes, voting, workflows
+from kernel.store import agents, documents, landings, run_outcomes, spaces, voting, workflows
 from kernel.store.circuit_breakers import release_agent
 from kernel.store.feed import event_range
 from kernel.store.idempotency import RequestKey, find_response, record_response
@@ -31,6 +31,7 @@ from kernel.store.transitions.close import close_cancelled, close_incomplete
 from kernel.store.transitions.guarding import ask_guard
 from kernel.store.transitions.landings import plan_landing, request_landing
 from kernel.store.transitions.rules import define_of_file
+from kernel.store.transitions.space_ends import close as close_below
 from kernel.store.transitions.task_plans import plan_of_file
 from kernel.store.transitions.voting import ELECTION, HeldKickoff, elect_owner, expire_proposals
 from kernel.store.transitions.worktrees import TreePlan, plan_worktrees
@@ -246,8 +247,13 @@ def stop_workflow(tx: Transaction, space: str, status: str, exit_code: int, reas
     text = f"{place_of(space)} ended: {reason or status}"
     payload = WorkflowStopped(status=status, exit_code=exit_code, reason=reason)
     expire_proposals(tx, over=space)  # the rest is called off
+    below = spaces.open_below(tx.conn, space)
+    for opened in below:
+        close_below(tx, opened, "its run has ended")
     append(tx, Draft(kind="status", space=space, sender=SYSTEM, text=text, payload=payload))
-    rows = [_Open(*cast("_Open", row)) for row in tx.conn.execute(OPEN, (space,)).fetchall()]
+    there = (space, *(opened.space for opened in below))
+    found = (row for place in there for row in tx.conn.execute(OPEN, (place,)).fetchall())
+    rows = sorted((_Open(*cast("_Open", row)) for row in found), key=lambda row: row.number)
     # What a limit holds back, and what waits for an answer of that. What was asked is newer than who asked.
     held: dict[int, Literal["budget", "limit"]] = {}
     for row in reversed(rows):

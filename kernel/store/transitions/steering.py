@@ -91,11 +91,15 @@ SET_PAUSED: Final = "UPDATE workflows SET paused = ? WHERE space = ? AND state =
 RUNS: Final = "SELECT 1 FROM workflows WHERE space = ? AND state = 'running'"
 # What the index of a space's open instructions says comes first, so that it is used.
 LANED: Final = """
-SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+SELECT id FROM instructions
+WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
+  AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
   AND state IN ('queued', 'yielded') ORDER BY id
 """
 KEPT: Final = """
-SELECT id FROM instructions WHERE space = ? AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
+SELECT id FROM instructions
+WHERE space IN (SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1 AND s.closed_ms IS NULL)
+  AND state IN ('queued', 'leased', 'running', 'yielded', 'waiting')
   AND state = 'waiting' AND waits_for = 'paused' ORDER BY id
 """
 
@@ -198,7 +202,8 @@ RETRY: Final = instruction_sql("""
 UPDATE instructions SET state = {revive}, attempts = 0, crashes = 0, throttled_ms = 0, kernel_deaths = 0,
   progress_mark = -1, promoted = 0, preempted = 0, {no_wait},
   enqueued_ms = :now, ended_ms = NULL, cause = NULL, error_class = NULL, result_text = '', dismissed = 0,
-  run = (SELECT w.id FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running')
+  run = coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = instructions.space),
+    (SELECT w.id FROM workflows AS w WHERE w.space = instructions.space AND w.state = 'running'))
 WHERE id = :id AND state {before revive}
 RETURNING lane
 """)
@@ -221,7 +226,9 @@ SELECT 1 FROM instructions AS i CROSS JOIN messages AS m ON m.seq = i.message WH
 AGENT_THERE: Final = "SELECT 1 FROM agents WHERE key = ?"
 MEMBER_NOW: Final = """
 SELECT 1 FROM members AS m CROSS JOIN workflows AS w ON w.space = m.space AND w.state = 'running'
-WHERE m.space = ? AND m.agent = ?
+WHERE m.space = ?1 AND m.agent = ?2
+UNION ALL SELECT 1 FROM members AS m CROSS JOIN subspaces AS s ON s.space = m.space AND s.closed_ms IS NULL
+WHERE m.space = ?1 AND m.agent = ?2
 """
 
 

@@ -279,12 +279,14 @@ def _record(tx: Transaction, who: Speaker, space: str, kind: MessageKind, text: 
 
 # The one after the highest that is free. Only names like our own are looked at (p1, p2, ...), and no longer ones.
 FREE: Final = """
-WITH run (id) AS (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1),
+WITH run (id) AS (SELECT coalesce((SELECT s.run FROM subspaces AS s WHERE s.space = :space),
+    (SELECT w.id FROM workflows AS w WHERE w.space = :space ORDER BY w.id DESC LIMIT 1))),
   after (number) AS (
-    SELECT 1 UNION ALL SELECT CAST(substr(b.name, 2) AS INTEGER) + 1 FROM run CROSS JOIN ballots AS b ON b.run = run.id
+    SELECT 1 UNION ALL SELECT CAST(substr(b.name, 2) AS INTEGER) + 1 FROM run
+    CROSS JOIN ballots AS b ON b.run = run.id AND b.space = :space
     WHERE b.name GLOB 'p[1-9]*' AND b.name NOT GLOB 'p*[^0-9]*' AND length(b.name) < 10)
 SELECT max(number) FROM after WHERE NOT EXISTS (
-  SELECT 1 FROM run CROSS JOIN ballots AS b ON b.run = run.id AND b.name = 'p' || after.number)
+  SELECT 1 FROM run CROSS JOIN ballots AS b ON b.run = run.id AND b.name = 'p' || after.number AND b.space = :space)
 """
 
 

@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from kernel.agents.workspace_prompt import (
+    BELOW,
     CALLS,
     UNCLAIMED,
     PromptContext,
@@ -64,6 +65,14 @@ def test_what_a_team_is_told_is_this_and_no_more() -> None:
     assert told(PromptContext("alice", "review:main", alone=True)) == {"workspace": ALONE}
     assert told(PromptContext("alice", "dm:alice")) == {}
     assert "With you: nobody else." in told(PromptContext("alice", "review:main", ("alice",)))["workspace"]
+
+
+def test_in_a_space_below_a_run_it_is_told_who_hears_it() -> None:
+    """In one line more, and of its run's workspace nothing."""
+    there = told(PromptContext("alice", "review:main~design", ("alice", "bob")))["workspace"].splitlines()
+    here = told(TEAM)["workspace"].replace("review:main", "review:main~design").splitlines()
+    assert [line for line in there if line not in here] == [BELOW]
+    assert [line for line in there if line != BELOW] == here
 
 
 BEGIN = "- What is to last stands in the team's documents, which begin with notes.md"

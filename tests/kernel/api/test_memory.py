@@ -329,7 +329,7 @@ entries: kind blob
 events: type space agent
 feedback: author space call_key
 grants: space agent name scope giver giver_key revoked_by
-guard_jobs: space evidence state purpose
+guard_jobs: space evidence state purpose call
 held_rules: space proposal author author_key scopes
 idempotency: principal key body_hash
 instructions: agent name space state error_class cause prefix waits_for wait_key model

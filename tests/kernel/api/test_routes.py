@@ -59,6 +59,7 @@ CONTRACT = {
     "GET /agents/<name>/soul", "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "GET /agents/<name>/tray", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "GET /audit",
+    "GET /spaces", "POST /spaces/<space>/members", "DELETE /spaces/<space>",
     "POST /spaces/<space>/grants", "GET /grants", "GET /grants/<id>", "DELETE /grants/<id>",
     "GET /agents/<name>/thread", "GET /agents/<name>/thread/search", "GET /agents/<name>/memory/search",
     "POST /agents/<name>/thread/trial",
@@ -145,7 +146,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
     assert set(TOOLS) == CONTEXT_TOOLS
     assert set(TOOLS) == {
         "channel_send", "channel_read", "my_inbox", "my_inbox_ack", "team_members", "ask_agent", "auth_request",
-        "auth_grant", "auth_revoke",
+        "auth_grant", "auth_revoke", "space_create", "space_members",
         "feedback_submit", "team_proposal_create", "team_vote", "team_proposal_status", "team_proposal_cancel",
         "tree_status", "tree_take", "tree_commit", "resource_create", "resource_read",
         "my_status_set", "handover_write", "team_task_plan", "team_task_list", "team_task_claim",

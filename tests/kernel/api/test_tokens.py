@@ -30,7 +30,7 @@ OPERATE: Final = {
     "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>", "POST /agents/<name>/notes",
     "DELETE /agents/<name>/notes/<file>", "POST /agents/<name>/todo", "PUT /agents/<name>/todo/<n>",
     "DELETE /agents/<name>/todo/<n>", "POST /agents/<name>/reindex", "POST /reindex", "POST /runs/<run>/rules/test",
-    "POST /hooks/<name>", "POST /agents/<name>/thread/trial",
+    "POST /hooks/<name>", "POST /agents/<name>/thread/trial", "DELETE /spaces/<space>",
 }  # fmt: skip
 APPROVE: Final = {
     "POST /approvals/<id>/approve", "POST /approvals/<id>/deny", "DELETE /approvals/rules/<id>",
@@ -40,6 +40,7 @@ APPROVE: Final = {
     "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "POST /spaces/<space>/rules", "DELETE /spaces/<space>/rules/<name>",
+    "POST /spaces/<space>/members",
 }  # fmt: skip
 ADMINS: Final = {
     "POST /shutdown", "POST /agents", "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/rename",
