@@ -21,11 +21,12 @@ from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
 from worker.attempt import error_frame
 from worker.backends import backend
-from worker.backends.backend import BackendJob, BackingOff, CliBackend, Launch, unserved
+from worker.backends.backend import Ask, BackendJob, BackingOff, CliBackend, Launch, Parting, Say, unserved
+from worker.backends.dialogue import Dialogue
 from worker.backends.entry_recorder import EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent, opened
-from worker.backends.process import Process, launched
+from worker.backends.process import Process, Slipped, launched
 from worker.conversation import Conversation
 from worker.entry_limits import TooLarge
 from worker.io.base import WorkerIO
@@ -159,13 +160,17 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
     ended: Result | Failed | LinkLost | TooLarge
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.attend)
-        try:
-            ended = await _follow(program, process, teller)
-        except (Failed, LinkLost, TooLarge) as error:
-            ended = error  # raised outside of the nursery, which would wrap it
-        finally:
-            await process.aclose()
-            await teller.close()
+        async with trio.open_nursery() as asking:
+            dialogue = Dialogue(process, start, asking)
+            try:
+                ended = await _follow(program, process, teller, dialogue)
+            except (Failed, LinkLost, TooLarge) as error:
+                ended = error  # raised outside of the nursery, which would wrap it
+            finally:
+                asking.cancel_scope.cancel()
+                await dialogue.part(program, teller)
+                await process.aclose()
+                await teller.close()
     if not isinstance(ended, Result):
         raise ended
     if ended.status == "done" and spec.daemon_check == "yes" and not teller.reached:
@@ -173,15 +178,16 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
     return ended
 
 
-async def _follow(program: CliBackend, process: Process, teller: EntryRecorder) -> Result:
+async def _follow(program: CliBackend, process: Process, teller: EntryRecorder, dialogue: Dialogue) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
     with teller.going_on:
         while (line := await _next(process, teller.pauses)) is not None:
             teller.pauses = None
             await teller.alive()
-            for event in program.read(line):
-                stopped = await teller.tell(event)
-                if stopped is not None:
+            for event in line() if callable(line) else program.read(line):
+                if isinstance(event, Say | Ask | Parting):
+                    dialogue.take(event)
+                elif (stopped := await teller.tell(event)) is not None:
                     return stopped
             if teller.over:
                 process.over()
@@ -190,7 +196,7 @@ async def _follow(program: CliBackend, process: Process, teller: EntryRecorder) 
     return teller.ended
 
 
-async def _next(process: Process, pauses: BackingOff | None) -> bytes | None:
+async def _next(process: Process, pauses: BackingOff | None) -> bytes | Slipped | None:
     """The next line. Raises Failed where it has waited for too long."""
     if pauses is None:
         return await process.line()

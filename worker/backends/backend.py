@@ -6,9 +6,9 @@ feeds it and ends it. So each program's file is a translation, tested on recorde
 
 import re
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -48,7 +48,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
     ``litter``: files that it leaves outside of our folders when it is killed (``{pid}`` is its own); removed then.
     ``log``: what begins so on its standard error are lines of its log, and none of its last words; ``read`` is given
-    those in which the group ``told`` took part.
+    those in which the group ``told`` took part. ``talks``: its input stays open behind ``stdin``, until its last event.
     """
 
     argv: tuple[str, ...]
@@ -57,6 +57,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     see: tuple[str, ...] = ()
     litter: tuple[str, ...] = ()
     log: re.Pattern[bytes] | None = None
+    talks: bool = False
 
 
 class SessionStarted(msgspec.Struct, frozen=True):
@@ -127,6 +128,29 @@ class LastEvent(msgspec.Struct, frozen=True):
     """Its last event: it should leave now, and is made to where it does not."""
 
 
+class Say(msgspec.Struct, frozen=True):
+    """It is told this, on its input: for those that talk."""
+
+    data: bytes
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """It waits for leave to call ``tool``: the kernel is asked, or somebody it asks. ``then`` takes what they said.
+
+    ``then`` is given whether it may, and the words of who refused; it returns the events that follow from that.
+    """
+
+    tool: str
+    input: dict[str, Any]
+    then: "Callable[[bool, str], Iterable[Event]]"
+
+
+class Parting(msgspec.Struct, frozen=True):
+    """From now on it is told this where it is to end before its last event, and may say what it has spent."""
+
+    words: Callable[[], bytes]
+
+
 Event = (
     SessionStarted
     | ReplyText
@@ -138,6 +162,9 @@ Event = (
     | GiveUp
     | BackingOff
     | LastEvent
+    | Say
+    | Ask
+    | Parting
 )
 
 

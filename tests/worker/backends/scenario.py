@@ -95,7 +95,9 @@ class ScenarioRun:
             "mock_counts": dict(self.counts),
             "approval": "auto",
         }
-        fields |= self.subject.start(self._moves, self.api.url)
+        started = self.subject.start(self._moves, self.api.url)
+        fields["env"] |= started.pop("env", {})
+        fields |= started
         fields["command"] = self._placed()
         with trio.fail_after(REAL_SECONDS if self.where == "real" else SECONDS):
             async with worker(answer) as kernel:
@@ -129,8 +131,9 @@ class ScenarioRun:
             tamper=self.tamper,
             record=RECORD and self.where == "real" and self.tamper is None,
             keeps=subject.keeps,
+            talks=subject.talks,
         )
-        return (str(Place(self.folder).bin / subject.binary),)
+        return (str(Place(self.folder).bin / subject.binary), *subject.arguments)
 
 
 @asynccontextmanager
