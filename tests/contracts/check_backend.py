@@ -73,25 +73,15 @@ def failed(attempt: Attempt, cause: Cause, status: int | None = None) -> None:
 
 async def _success(run: ScenarioRun) -> None:
     """It calls Daemon MCP; its last words are the result; each step is durable."""
-    attempt, called = await _worked(run)
-    assert asked(attempt, called) == {"message": "hello"}
-
-
-async def _success_without_arguments(run: ScenarioRun) -> None:
-    """The least: all of that, but for the arguments of the call, of which it says nothing."""
-    await _worked(run)
-
-
-async def _worked(run: ScenarioRun) -> tuple[Attempt, Entry]:
     run.script(Tell("hello", text="I will say it."), Reply("All is said."))
     attempt = await run.attempt()
     assert (attempt.result.status, attempt.result.text) == ("done", "All is said.")
     assert kinds(attempt) == ["reply", "tool", "reply"]
     (called,) = (entry for entry in attempt.entries if entry.kind == "tool")
     assert called.name == "channel_send" and not called.is_error
+    assert asked(attempt, called) == {"message": "hello"}
     assert all(entry.duration_ms is not None for entry in attempt.entries if entry.kind != "session")
     assert not run.live or run.daemon.said == ["hello"]
-    return attempt, called
 
 
 def asked(attempt: Attempt, called: Entry) -> Any:
@@ -379,7 +369,7 @@ async def _own_server_dies(run: ScenarioRun) -> None:
 
 
 SCENARIOS: Final = (
-    Scenario("success", "works through Daemon MCP to a result", _success, least=_success_without_arguments),
+    Scenario("success", "works through Daemon MCP to a result", _success),
     Scenario("system_prompt", "is told the agent's own prompt", _system_prompt),
     Scenario("usage", "books each reply with its tokens", _usage, least=_usage_in_all),
     Scenario("resume", "goes on where it was cut", _resume, least=_resume_in_all),

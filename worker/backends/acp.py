@@ -148,6 +148,8 @@ class Acp:
         place = {"cwd": self._job.start.cwd, "mcpServers": self._servers(http=able.mcp_capabilities.http)}
         if self._job.session is None:
             yield self._request("session/new", place, self._opened)
+        elif self._title in acp_agents.FORGETFUL:
+            raise Failed("session_lost", f"{self._title} writes over a session that it takes up: it begins anew")
         elif able.session_capabilities.resume is not None:
             yield self._request("session/resume", {**place, "sessionId": self._session}, self._opened)
         elif able.load_session:

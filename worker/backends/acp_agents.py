@@ -32,6 +32,11 @@ PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
 """Variables by which programs find what is their user's, and the folders of the private home that stand for it."""
 
 
+FORGETFUL: Final = frozenset({"gemini"})
+"""Those that say they take up a session, and write over it as they do (0.61.0): the work begins anew, as it would with
+one that takes up none, and is told what was done."""
+
+
 def environment(job: BackendJob) -> dict[str, str]:
     """All variables of the program, whose private files are written. Raises Failed, OSError.
 
@@ -62,7 +67,11 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
     if job.start.login:
         return trusted
     settings = {
-        "general": {"disableAutoUpdate": True, "enableAutoUpdate": False},
+        "general": {
+            "enableAutoUpdate": False,
+            "maxAttempts": 1,  # the kernel tries again
+            "sessionRetention": {"enabled": False},  # and says when a session is gone
+        },
         "security": {"folderTrust": {"enabled": False}},
         "privacy": {"usageStatisticsEnabled": False},
         "telemetry": {"enabled": False},

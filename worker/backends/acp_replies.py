@@ -33,7 +33,7 @@ _PLAIN: Final = frozenset({None, "", "other"})
 _NAME: Final = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,127}", re.ASCII)
 _OURS: Final = re.compile(rf"(?:mcp__?)?{DAEMON}(?:__|[-_./:])(\w+)", re.ASCII)
 _GEMINI: Final = re.compile(r"([\w.-]{1,64}) \(([\w-]{1,64}) MCP Server\)", re.ASCII)
-"""How gemini and those that came of it call a tool of a server."""
+"""How gemini and those that came of it call a tool of a server; its arguments are the text that goes with it."""
 
 
 def is_ours(name: str, servers: Collection[str]) -> bool:
@@ -70,6 +70,10 @@ class Call(msgspec.Struct):
             of_server = _GEMINI.fullmatch(self.title) if self.kind in _PLAIN else None
             if of_server is not None:
                 self.name = f"{SERVER_PREFIX}{of_server[2]}__{of_server[1]}"
+                pieces = update.content if isinstance(update.content, tuple) else ()
+                said = next((one.content.text for one in pieces if one.content is not None), "").encode()
+                if decoded(Json(said), dict[str, Any]):
+                    self.args = Json(said)
             elif _NAME.fullmatch(self.title) and (given is not None or self.kind in _PLAIN):
                 self.name, self.sure = self.title, announced and given is not None
 

@@ -97,6 +97,10 @@ class ScenarioRun:
         }
         started = self.subject.start(self._moves, self.api.url)
         fields["env"] |= started.pop("env", {})
+        for variable, text in started.pop("files", {}).items():  # of its user's, each by the variable that names it
+            path = self.folder / "home" / f"{variable}.json"
+            path.write_text(text, "utf-8")
+            fields["env"][variable] = str(path)
         fields |= started
         fields["command"] = self._placed()
         with trio.fail_after(REAL_SECONDS if self.where == "real" else SECONDS):

@@ -1,8 +1,6 @@
 """The ACP backend, as the contract suite sees it: a small agent of our own, gemini-cli, and opencode's ACP mode."""
 
-import hashlib
 import json
-import tempfile
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,6 +9,9 @@ from tests.worker.backends.subject import ProgramSubject
 from tests.worker.scripted_api import Call
 
 _BY_END: Final = "tokens are told once, at the end of its work"
+_TO_ITS_VENDOR: Final = "its requests go to its vendor alone: it is stopped as soon as a reply is told"
+_NO_CAUSE: Final = "it names no cause: it is tried again, and fails in the end"
+_ANEW: Final = "it writes over the session that it takes up, so the kernel has the work begun anew, told what was done"
 _NO_WORD: Final = "it does not say so; its model is not offered the tools"
 _KERNEL_SEES: Final = "it does not say so; the kernel sees that nobody came"
 
@@ -36,7 +37,7 @@ ACP: Final = ProgramSubject(
     lacks={"own_server_missing": _NO_WORD},
     weaker={
         "usage": _BY_END,
-        "budget_held": "its requests go to its vendor alone: it is stopped as soon as a reply is told",
+        "budget_held": _TO_ITS_VENDOR,
         "daemon_unreachable": _KERNEL_SEES,
     },
 )
@@ -62,10 +63,16 @@ GEMINI: Final = ProgramSubject(
     fields=_gemini_fields,
     real="node_modules/@google/gemini-cli/bundle/gemini.js",
     talks=True,
-    lacks={"own_server_missing": _NO_WORD},
+    lacks={
+        "usage": f"{_BY_END}, and what came from a cache as if it had not",
+        "resume": _ANEW,
+        "continued": _ANEW,
+        "preempted": _ANEW,
+        "own_servers": "what a tool gives that is a number alone it takes for something else, and fails",
+        "own_server_missing": _NO_WORD,
+    },
     weaker={
-        "success": "it does not tell the arguments of its calls",
-        "usage": _BY_END,
+        "budget_held": _TO_ITS_VENDOR,
         "daemon_unreachable": _KERNEL_SEES,
     },
 )
@@ -73,14 +80,6 @@ GEMINI: Final = ProgramSubject(
 
 def _opencode_shell(command: str) -> Call:
     return Call("bash", json.dumps({"command": command, "description": "a test"}), id="call_shell")
-
-
-def _written(text: str) -> str:
-    """A file of the user's with this in it."""
-    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-    file = Path(tempfile.gettempdir()) / f"agent-worker-opencode-{digest}.json"
-    file.write_text(text, "utf-8")
-    return str(file)
 
 
 def _opencode_fields(url: str) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _opencode_fields(url: str) -> dict[str, Any]:
         "backend": "acp",
         "model": "scripted/scripted",
         "provider": None,
-        "env": {"OPENCODE_CONFIG": _written(json.dumps({"provider": {"scripted": provider}}))},
+        "files": {"OPENCODE_CONFIG": json.dumps({"provider": {"scripted": provider}})},
     }
 
 
@@ -109,9 +108,15 @@ OPENCODE_ACP: Final = ProgramSubject(
     fields=_opencode_fields,
     real="node_modules/opencode-linux-x64/bin/opencode",
     talks=True,
-    lacks={"own_server_missing": _NO_WORD},
+    lacks={
+        "usage": "of several replies it tells the tokens of the last one alone",
+        "own_server_missing": _NO_WORD,
+    },
     weaker={
-        "usage": _BY_END,
+        "bad_key": _NO_CAUSE,
+        "throttled": _NO_CAUSE,
+        "unknown_model": _NO_CAUSE,
+        "budget_held": _TO_ITS_VENDOR,
         "daemon_unreachable": _KERNEL_SEES,
     },
 )

@@ -206,6 +206,10 @@ def test_a_session_that_cannot_be_taken_up_is_lost(tmp_path: Path) -> None:
     with pytest.raises(Failed, match="cannot take up a session") as failed:
         heard(program, greeted())
     assert failed.value.cause == "session_lost"
+    forgetful = agent(tmp_path, session=SESSION, program="gemini")
+    forgetful.launch()
+    with pytest.raises(Failed, match="begins anew"):
+        heard(forgetful, greeted(loadSession=True))
     for code, cause in ((-32603, "session_lost"), (-32000, "auth")):
         other = agent(tmp_path, session=SESSION)
         other.launch()
