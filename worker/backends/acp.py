@@ -23,7 +23,7 @@ from protocol.text import encode_json
 from protocol.tools import OFFERED_TO, SERVER_PREFIX, TO_MODEL, is_read_only
 from worker import mcp_bridge
 from worker.backends import acp_agents, acp_frames, private_files
-from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, Told, Trouble, decoded
+from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble, decoded
 from worker.backends.acp_replies import DAEMON, Call, Replies, is_ours, usage_of
 from worker.backends.backend import (
     ActivityChanged,
@@ -94,7 +94,7 @@ class Acp:
     def launch(self) -> Launch:
         """Write its private files; return how it is started, and the first that it is told. Raises Failed."""
         env = acp_agents.environment(self._job)
-        hello = self._request("initialize", acp_frames.greeting(), self._greeted)
+        hello = self._request("initialize", acp_frames.GREETING, self._greeted)
         return Launch(argv=self._job.start.command, env=env, stdin=hello.data, see=SEE_BRIDGE, talks=True)
 
     def read(self, line: bytes) -> Iterator[Event]:
@@ -110,10 +110,16 @@ class Acp:
         elif frame.method and frame.id is not None:
             yield from self._asked(frame, frame.id)
         elif frame.method == "session/update":
-            told = decoded(frame.params, Told)
+            told = decoded(frame.params, SessionUpdate)
             # What it tells before it is asked is of an old session, which is told again.
-            if told is not None and told.session_id == self._session and self._prompting:
-                yield from self._told(told)
+            if told is None or told.session_id != self._session or not self._prompting:
+                return
+            cost = told.update.cost
+            if cost is not None and cost.currency == "USD" and math.isfinite(cost.amount):
+                self._cost_usd = cost.amount if self._cost_usd is None else self._cost_usd
+                self._costs_usd = max(cost.amount - self._cost_usd, 0.0)
+            if not self._parted:
+                yield from self._replies.take(told.update)
         elif not frame.method and frame.id in self._awaited:
             yield from self._awaited.pop(frame.id)(frame)
 
@@ -145,21 +151,7 @@ class Acp:
             spoken = f"version {greeting.protocol_version} of ACP, and this is version {acp_frames.PROTOCOL}"
             raise Failed("spawn_permanent", f"{self._title} speaks {spoken}")
         able = greeting.agent_capabilities
-        place = {"cwd": self._job.start.cwd, "mcpServers": self._servers(http=able.mcp_capabilities.http)}
-        if self._job.session is None:
-            yield self._request("session/new", place, self._opened)
-        elif self._title in acp_agents.FORGETFUL:
-            raise Failed("session_lost", f"{self._title} writes over a session that it takes up: it begins anew")
-        elif able.session_capabilities.resume is not None:
-            yield self._request("session/resume", {**place, "sessionId": self._session}, self._opened)
-        elif able.load_session:
-            yield self._request("session/load", {**place, "sessionId": self._session}, self._opened)
-        else:
-            raise Failed("session_lost", f"{self._title} cannot take up a session: it begins anew")
-        yield ActivityChanged("opening a session")
-
-    def _servers(self, *, http: bool) -> list[Mapping[str, Any]]:
-        """The MCP servers of the session, the kernel's own first. Raises Failed for one that it cannot reach."""
+        http = able.mcp_capabilities.http
         job, start = self._job, self._job.start
         servers: list[Mapping[str, Any]] = []
         if http:
@@ -179,7 +171,18 @@ class Acp:
             else:
                 raise unserved(self._title, name, "it cannot reach servers over HTTP")
             servers.append({"name": name, **made})
-        return servers
+        place = {"cwd": start.cwd, "mcpServers": servers}
+        if self._job.session is None:
+            yield self._request("session/new", place, self._opened)
+        elif self._title in acp_agents.FORGETFUL:
+            raise Failed("session_lost", f"{self._title} writes over a session that it takes up: it begins anew")
+        elif able.session_capabilities.resume is not None:
+            yield self._request("session/resume", {**place, "sessionId": self._session}, self._opened)
+        elif able.load_session:
+            yield self._request("session/load", {**place, "sessionId": self._session}, self._opened)
+        else:
+            raise Failed("session_lost", f"{self._title} cannot take up a session: it begins anew")
+        yield ActivityChanged("opening a session")
 
     def _opened(self, frame: Frame) -> Iterator[Event]:
         if frame.error is not None and self._job.session is not None and frame.error.code != acp_frames.AUTH_REQUIRED:
@@ -230,15 +233,6 @@ class Acp:
         yield Parting(self._farewell)
         yield ActivityChanged("asking the model")
 
-    def _told(self, told: Told) -> Iterator[Event]:
-        cost = told.update.cost
-        if cost is not None and cost.currency == "USD" and math.isfinite(cost.amount):
-            if self._cost_usd is None:
-                self._cost_usd = cost.amount
-            self._costs_usd = max(cost.amount - self._cost_usd, 0.0)
-        if not self._parted:
-            yield from self._replies.take(told.update)
-
     def _prompted(self, frame: Frame) -> Iterator[Event]:
         self._prompting = False
         ending = decoded(frame.result, Ending) or Ending()
@@ -274,7 +268,7 @@ class Acp:
             yield Say(acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}))
             return
         self._asking[id_] = asked
-        about = {**call.shown(), **_changes(asked)}
+        about = call.shown()
         match self._verdict(call):
             case "ask" if len(encode_json(about)) > ASKED_BYTES:
                 yield from self._decided(id_, call, False, "it is too large to be shown to anybody")
@@ -285,7 +279,7 @@ class Acp:
                 yield from self._decided(id_, call, verdict == "grant", "it is not allowed")
 
     def _verdict(self, call: Call) -> str:
-        """What becomes of a request for leave: ``grant``, ``refuse`` or ``ask``.
+        """Decide on a request for leave: ``grant``, ``refuse`` or ``ask``.
 
         By its name a call is known only where that is the program's own word; the words of a request may be a model's.
         """
@@ -293,12 +287,12 @@ class Acp:
         known = call.plain and (call.sure or not start.mcp_servers)
         if start.approval == "auto" or (known and is_ours(call.name, start.mcp_servers)):
             return "grant"
-        if (
-            call.sure
-            and start.approval != "all"
-            and is_read_only(_plain(call.name, start.mcp_servers), start.read_only)
-        ):
-            return "grant"
+        if call.sure and start.approval != "all":
+            # Some say docs_search of a tool of the server docs.
+            bare = call.name.removeprefix(SERVER_PREFIX)
+            owner = max((one for one in start.mcp_servers if bare.startswith(f"{one}_")), key=len, default="")
+            if owner and is_read_only(f"{SERVER_PREFIX}{owner}__{bare[len(owner) :].lstrip('_')}", start.read_only):
+                return "grant"
         return "refuse" if start.approval == "deny" else "ask"
 
     def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[Event]:
@@ -318,7 +312,7 @@ class Acp:
             yield from self._replies.ended(call, text[:TEXT_CHARACTERS], is_error=True)
 
     def _farewell(self) -> bytes:
-        """What it is told where it is to end: to stop, and that nobody gives leave any more."""
+        """Return its last frames where it is to end early: to stop, and that nobody gives leave any more."""
         if not self._prompting:
             return b""
         self._parted = True
@@ -336,36 +330,17 @@ class Acp:
         if trouble.code == acp_frames.AUTH_REQUIRED:
             hint = "name the variable of its key under env, or write login: true"
             return Failed("auth", f"{said} ({hint})")
-        status = next((one for one in (trouble.code, *_statuses(trouble.data)) if 300 <= one < 600), None)
-        words = codes_in(trouble.data)
+        data = trouble.data
+        inner = (data.get("error"), data.get("data")) if isinstance(data, Mapping) else ()
+        known = (part.get(key) for part in (data, *inner) if isinstance(part, Mapping) for key in _STATUS_KEYS)
+        numbers = (one for one in (trouble.code, *known) if isinstance(one, int))
+        status = next((one for one in numbers if 300 <= one < 600), None)
+        words = codes_in(data)
         cause: Cause = cause_of(status, words)
         if status is None and trouble.code in (acp_frames.INVALID_PARAMS, acp_frames.METHOD_NOT_FOUND):
             cause = "invalid"
         return Failed(cause, said, http_status=status, code=words[0][:100] if words else None)
 
 
-def _plain(name: str, servers: Iterable[str]) -> str:
-    """``name`` as ``read_only`` has it, where a program says ``docs_search`` of a tool of the server ``docs``."""
-    bare = name.removeprefix(SERVER_PREFIX)
-    owner = max((one for one in servers if bare.startswith((f"{one}__", f"{one}_"))), key=len, default=None)
-    return name if owner is None else f"{SERVER_PREFIX}{owner}__{bare[len(owner) :].lstrip('_')}"
-
-
 def _pairs(values: Mapping[str, str]) -> list[Mapping[str, str]]:
     return [{"name": name, "value": value} for name, value in values.items()]
-
-
-def _changes(asked: Asked) -> Mapping[str, Any]:
-    """The changes to files, and the words, that a request for leave shows."""
-    pieces = asked.tool_call.content if isinstance(asked.tool_call.content, tuple) else ()
-    changes = [{"file": one.path, "old": one.old_text, "new": one.new_text} for one in pieces if one.type == "diff"]
-    words = [one.content.text for one in pieces if one.content is not None and one.content.text]
-    return {**({"changes": changes} if changes else {}), **({"words": words} if words else {})}
-
-
-def _statuses(data: object) -> Iterator[int]:
-    """Numbers in the data of an error that may be the status of an answer of its provider's."""
-    inner = (data.get("error"), data.get("data")) if isinstance(data, Mapping) else ()
-    for part in (data, *inner):
-        if isinstance(part, Mapping):
-            yield from (found for key in _STATUS_KEYS if isinstance(found := part.get(key), int))

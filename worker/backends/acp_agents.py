@@ -17,7 +17,7 @@ from protocol.agent import Approval
 from worker.backends import private_files
 from worker.backends.acp_replies import DAEMON
 from worker.backends.backend import BackendJob
-from worker.backends.opencode import SWITCHES, executable_config
+from worker.backends.opencode import SWITCHES, executable_config, within
 from worker.models.errors import Failed
 
 PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
@@ -59,8 +59,9 @@ def _gemini(job: BackendJob) -> Mapping[str, str]:
 
     It takes up what a project has in its folder, and would start servers and hooks of that: such a project is refused.
     """
-    brought = _brought(Path(job.start.cwd), ".gemini")
-    if brought is not None:
+    for brought in (folder / ".gemini" for folder in within(Path(job.start.cwd))):
+        if not (brought.is_symlink() or brought.is_file() or (brought.is_dir() and any(brought.iterdir()))):
+            continue
         text = f"gemini would take up settings, servers and hooks of {brought}, and cannot be told to leave them alone"
         raise Failed("untrusted", f"{text}: move that away, or choose another backend")
     trusted = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "NO_BROWSER": "true"}
@@ -126,17 +127,6 @@ def _opencode(job: BackendJob) -> Mapping[str, str]:
     if job.start.login:
         return told
     return {**told, **dict.fromkeys(SWITCHES, "1"), "OPENCODE_TEST_HOME": str(job.home)}
-
-
-def _brought(cwd: Path, name: str) -> Path | None:
-    """The first folder ``name`` with anything in it, from ``cwd`` up to its repository's root; None: there is none."""
-    for folder in (cwd, *cwd.parents):
-        found = folder / name
-        if os.path.islink(found) or os.path.isfile(found) or (found.is_dir() and any(found.iterdir())):
-            return found
-        if (folder / ".git").exists():
-            break
-    return None
 
 
 def _json(value: object) -> str:

@@ -19,6 +19,12 @@ INVALID_PARAMS: Final = -32602
 AUTH_REQUIRED: Final = -32000
 RESOURCE_NOT_FOUND: Final = -32002
 
+GREETING: Final[Mapping[str, Any]] = {
+    "protocolVersion": PROTOCOL,
+    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+    "clientInfo": {"name": "agent-worker", "title": "agent-worker", "version": VERSION},
+}
+"""Our side of ``initialize``. No files and no terminals: those of a program are its own, in its sandbox."""
 Id = int | str
 T = TypeVar("T")
 
@@ -49,13 +55,13 @@ class McpAbilities(msgspec.Struct, frozen=True):
 
 
 class SessionAbilities(msgspec.Struct, frozen=True):
-    """What can be done with a session beside the usual."""
+    """The methods for a session that not all have."""
 
     resume: dict[str, Any] | None = None
 
 
 class Abilities(msgspec.Struct, frozen=True, rename="camel"):
-    """What a program says that it can do."""
+    """The abilities of a program, as it tells them."""
 
     load_session: bool = False
     mcp_capabilities: McpAbilities = McpAbilities()
@@ -133,7 +139,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Update(msgspec.Struct, frozen=True, rename="camel"):
-    """What ``session/update`` tells; and the call that ``session/request_permission`` is about."""
+    """One event of ``session/update``; and the call that ``session/request_permission`` is about."""
 
     session_update: str = ""
     content: Block | tuple[Piece, ...] | None = None
@@ -148,7 +154,7 @@ class Update(msgspec.Struct, frozen=True, rename="camel"):
     cost: Money | None = None
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel"):
+class SessionUpdate(msgspec.Struct, frozen=True, rename="camel"):
     """The parameters of ``session/update``."""
 
     session_id: str
@@ -182,7 +188,7 @@ def parse(line: bytes) -> Frame | None:
 
 
 def is_broken(line: bytes) -> bool:
-    """Whether ``line`` is a frame that broke off, or was cut because it is too large; not one of an unknown kind."""
+    """Return whether ``line`` is a frame that broke off, or was cut as too large; not one of an unknown kind."""
     if b'"jsonrpc"' not in line:
         return False
     try:
@@ -220,13 +226,6 @@ def answer(id_: Id, result: Mapping[str, Any]) -> bytes:
 def refusal(id_: Id, code: int, message: str) -> bytes:
     """The answer to a request that is not served."""
     return _line({"id": id_, "error": {"code": code, "message": message}})
-
-
-def greeting() -> Mapping[str, Any]:
-    """What we say of ourselves: no files and no terminals, for those of a program are its own, in its sandbox."""
-    able = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
-    about = {"name": "agent-worker", "title": "agent-worker", "version": VERSION}
-    return {"protocolVersion": PROTOCOL, "clientCapabilities": able, "clientInfo": about}
 
 
 def _line(fields: Mapping[str, Any]) -> bytes:

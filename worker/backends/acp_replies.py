@@ -37,7 +37,7 @@ _GEMINI: Final = re.compile(r"([\w.-]{1,64}) \(([\w-]{1,64}) MCP Server\)", re.A
 
 
 def is_ours(name: str, servers: Collection[str]) -> bool:
-    """Whether ``name`` is how a program calls a tool of the kernel's, and none of ``servers``, the agent's own."""
+    """Return whether ``name`` is how a program calls a tool of the kernel's, and not of ``servers``, the agent's."""
     found = _OURS.fullmatch(name)
     bare = name.removeprefix("mcp__").removeprefix("mcp_")
     return found is not None and found[1] in CONTEXT_TOOLS and not any(map(bare.startswith, servers))
@@ -53,6 +53,8 @@ class Call(msgspec.Struct):
     title: str = ""
     args: Json = Json(b"{}")
     paths: tuple[str, ...] = ()
+    changes: tuple[Mapping[str, str | None], ...] = ()
+    words: tuple[str, ...] = ()
     told: bool = False
 
     def take(self, update: Update, *, announced: bool) -> None:
@@ -61,6 +63,11 @@ class Call(msgspec.Struct):
         self.title = update.title or self.title
         if update.locations is not None:
             self.paths = tuple(place.path for place in update.locations[:OPEN_CALLS])
+        pieces = update.content if isinstance(update.content, tuple) else ()
+        if pieces and update.status not in _ENDED:  # else they are what it gave
+            diffs = (one for one in pieces if one.type == "diff")
+            self.changes = tuple({"file": one.path, "old": one.old_text, "new": one.new_text} for one in diffs)
+            self.words = tuple(one.content.text for one in pieces if one.content is not None and one.content.text)
         given = decoded(update.raw_input, dict[str, Any])
         if given:
             self.args = Json(bytes(update.raw_input))
@@ -70,10 +77,8 @@ class Call(msgspec.Struct):
             of_server = _GEMINI.fullmatch(self.title) if self.kind in _PLAIN else None
             if of_server is not None:
                 self.name = f"{SERVER_PREFIX}{of_server[2]}__{of_server[1]}"
-                pieces = update.content if isinstance(update.content, tuple) else ()
-                said = next((one.content.text for one in pieces if one.content is not None), "").encode()
-                if decoded(Json(said), dict[str, Any]):
-                    self.args = Json(said)
+                said = Json("".join(self.words[:1]).encode())
+                self.args = said if decoded(said, dict[str, Any]) else self.args
             elif _NAME.fullmatch(self.title) and (given is not None or self.kind in _PLAIN):
                 self.name, self.sure = self.title, announced and given is not None
 
@@ -84,13 +89,14 @@ class Call(msgspec.Struct):
 
     @property
     def plain(self) -> bool:
-        """Whether it may be one of an MCP server's tools."""
+        """Return whether it may be one of an MCP server's tools."""
         return self.kind in _PLAIN
 
     def shown(self) -> Mapping[str, Any]:
         """All that is known of what it does, for a person."""
         given = decoded(self.args, dict[str, Any]) or {}
-        parts = {"title": self.title, "input": given, "files": list(self.paths)}
+        lists = {"files": [*self.paths], "changes": [*self.changes], "words": [*self.words]}
+        parts = {"title": self.title, "input": given, **lists}
         return {key: value for key, value in parts.items() if value}
 
     def as_tool_call(self) -> ToolCall:
@@ -121,7 +127,21 @@ class Replies:
             case "plan":
                 yield ActivityChanged("planning")
             case "tool_call" | "tool_call_update":
-                yield from self._called(update)
+                call = self.call_of(update, announced=update.session_update == "tool_call")
+                if call is None:
+                    return
+                if update.status not in _ENDED:
+                    yield ActivityChanged(f"tool {call.called}", tool=True)
+                    return
+                failed = update.status == "failed"
+                if not failed and call.plain and is_ours(call.name, ()):
+                    yield DaemonConnected()
+                pieces = update.content if isinstance(update.content, tuple) else ()
+                texts = [f"[{one.type}: {one.path}]" if one.path else _text(one.content) for one in pieces if one.type]
+                if not texts and decoded(update.raw_output, object):
+                    said = decoded(update.raw_output, str)
+                    texts = [bytes(update.raw_output).decode("utf-8", "replace") if said is None else said]
+                yield from self.ended(call, "\n".join(texts), is_error=failed)
             case _:
                 pass
 
@@ -162,18 +182,6 @@ class Replies:
             yield from self.ended(call, _UNKNOWN, is_error=True)
         yield self._turn((), usage)
 
-    def _called(self, update: Update) -> Iterator[Event]:
-        call = self.call_of(update, announced=update.session_update == "tool_call")
-        if call is None:
-            return
-        if update.status not in _ENDED:
-            yield ActivityChanged(f"tool {call.called}", tool=True)
-            return
-        failed = update.status == "failed"
-        if not failed and call.plain and is_ours(call.name, ()):
-            yield DaemonConnected()
-        yield from self.ended(call, _result(update), is_error=failed)
-
     def _turn(self, calls: tuple[ToolCall, ...], usage: Usage | None = None) -> Turn:
         turn = Turn(text="".join(self._texts), calls=calls, usage=usage)
         self._texts, self._room = [], REPLY_CHARACTERS
@@ -190,7 +198,7 @@ class _Quota(msgspec.Struct, frozen=True):
 
 
 class _Meta(msgspec.Struct, frozen=True):
-    """What gemini says in ``_meta``: from before the protocol had words of its own."""
+    """Gemini's ``_meta``: from before the protocol had words of its own."""
 
     quota: _Quota = _Quota()
 
@@ -213,16 +221,6 @@ def usage_of(ending: Ending, cost_usd: float | None) -> Usage | None:
 
 def _count(told: int | None) -> int:
     return min(max(told or 0, 0), LARGEST)
-
-
-def _result(update: Update) -> str:
-    """What a call gave, as text: its content, else its raw output."""
-    pieces = update.content if isinstance(update.content, tuple) else ()
-    texts = [f"[{piece.type}: {piece.path}]" if piece.path else _text(piece.content) for piece in pieces if piece.type]
-    if texts or not decoded(update.raw_output, object):
-        return "\n".join(texts)
-    said = decoded(update.raw_output, str)
-    return bytes(update.raw_output).decode("utf-8", "replace") if said is None else said
 
 
 def _text(block: object) -> str:

@@ -161,7 +161,7 @@ _CONFIGS: Final = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json",
 
 def executable_config(cwd: Path) -> Path | None:
     """A file that makes opencode run code of the project around ``cwd``; None: there is none. Raises OSError."""
-    for folder in _within(cwd):
+    for folder in within(cwd):
         for pattern in _PLUGINS:
             for plugin in (folder / ".opencode").glob(pattern):
                 return plugin
@@ -173,8 +173,8 @@ def executable_config(cwd: Path) -> Path | None:
     return None
 
 
-def _within(cwd: Path) -> Iterator[Path]:
-    """``cwd``, and where it is part of a repository, the folders up to its root."""
+def within(cwd: Path) -> Iterator[Path]:
+    """Yield ``cwd``, and where it is part of a repository, the folders up to its root."""
     parents = [cwd, *cwd.parents]
     root = next((number for number, folder in enumerate(parents) if (folder / ".git").exists()), 0)
     yield from parents[: root + 1]

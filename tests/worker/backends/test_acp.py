@@ -283,6 +283,7 @@ GEMINI = {"toolCallId": "c1", "title": "channel_send (daemon MCP Server)", "kind
 DOCS = {"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput": {"q": "x"}}
 
 
+@pytest.mark.promise("P63")
 @pytest.mark.parametrize(
     ("approval", "call", "announced", "expected"),
     [
@@ -301,7 +302,7 @@ DOCS = {"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput":
 def test_what_it_asks_leave_for_is_granted_refused_or_asked(
     tmp_path: Path, approval: Approval, call: dict[str, Any], announced: bool, expected: str
 ) -> None:
-    """P10: as the agent's file says; the kernel's own tools are always there, and no command can pass for one."""
+    """P63: as the agent's file says; the kernel's own tools are always there, and no command can pass for one."""
     program = prompted(tmp_path, approval=approval)
     if announced:
         heard(program, update("tool_call", **call))
@@ -332,7 +333,7 @@ def test_beside_servers_of_its_own_a_call_is_known_by_what_was_announced(
 
 
 def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -> None:
-    """P10: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
+    """P63: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
     program = prompted(tmp_path)
     diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
     (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, Ask))
@@ -483,6 +484,7 @@ DONE = {"wrong-ids", "unknown", "after-end", "giant-update", "flood", "leave-for
 SHORT = {"half", "unknown", "wrong-ids"}
 
 
+@pytest.mark.promise("P10", "P63")
 @pytest.mark.parametrize(
     "hostile",
     [
@@ -503,7 +505,7 @@ async def test_nothing_that_it_sends_hangs_or_breaks_a_worker(tmp_path: Path, ho
         assert attempt.error.cause == ("spawn_permanent" if hostile == "version" else "protocol"), attempt.ended
 
 
-@pytest.mark.promise("P10")
+@pytest.mark.promise("P63")
 @pytest.mark.parametrize("grants", [True, False])
 async def test_a_command_runs_when_somebody_gave_leave(tmp_path: Path, grants: bool) -> None:
     """The kernel is asked about the command as it stands; the kernel's own tools are never asked about."""

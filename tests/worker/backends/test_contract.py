@@ -55,7 +55,7 @@ CASES: Final = [
 ]
 
 
-@pytest.mark.promise("IF08")
+@pytest.mark.promise("IF08", "P63")
 @pytest.mark.parametrize(("subject", "where", "scenario"), CASES)
 async def test_a_backend_keeps_its_contract(
     subject: Subject, where: Where, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
