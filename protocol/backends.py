@@ -253,7 +253,7 @@ _ROWS: Final = (
         notes=(
             "command: [gemini, --acp] or [opencode, acp] or what else speaks version 1 of the Agent Client Protocol",
             "steps: where one reply ends and the next begins is guessed from calls that come back",
-            "resume: by session/resume or session/load, where the program has one; else the work begins anew",
+            "resume: by session/resume or session/load; one that has neither (or gemini) is told what was done instead",
             "asks: what its program asks leave for; gemini and opencode are told to ask about all that changes things",
             "budget: tokens are told with the end of the work, as its program counts them, so limits act then",
             "system prompt: the protocol has no place for one, so it opens the first message",

@@ -78,6 +78,7 @@ class Acp:
         self._bridged = False
         """The bridge to the kernel's tools has not told yet that somebody listed them."""
         self._session = job.session or ""
+        self._taken_up = job.session is not None
         self._sent = 0
         self._awaited: dict[acp_frames.Id, _Answered] = {}
         self._asking: dict[acp_frames.Id, Asked] = {}
@@ -172,20 +173,19 @@ class Acp:
                 raise unserved(self._title, name, "it cannot reach servers over HTTP")
             servers.append({"name": name, **made})
         place = {"cwd": start.cwd, "mcpServers": servers}
-        if self._job.session is None:
-            yield self._request("session/new", place, self._opened)
-        elif self._title in acp_agents.FORGETFUL:
-            raise Failed("session_lost", f"{self._title} writes over a session that it takes up: it begins anew")
-        elif able.session_capabilities.resume is not None:
-            yield self._request("session/resume", {**place, "sessionId": self._session}, self._opened)
-        elif able.load_session:
-            yield self._request("session/load", {**place, "sessionId": self._session}, self._opened)
+        resumes = able.session_capabilities.resume is not None
+        if not (resumes or able.load_session) or self._title in acp_agents.FORGETFUL:
+            self._session = ""
+        if self._session:
+            method = "session/resume" if resumes else "session/load"
+            yield self._request(method, {**place, "sessionId": self._session}, self._opened)
         else:
-            raise Failed("session_lost", f"{self._title} cannot take up a session: it begins anew")
+            self._taken_up, self._cost_usd = False, 0.0
+            yield self._request("session/new", place, self._opened)
         yield ActivityChanged("opening a session")
 
     def _opened(self, frame: Frame) -> Iterator[Event]:
-        if frame.error is not None and self._job.session is not None and frame.error.code != acp_frames.AUTH_REQUIRED:
+        if frame.error is not None and self._taken_up and frame.error.code != acp_frames.AUTH_REQUIRED:
             said = frame.error.message[:TEXT_CHARACTERS]
             raise Failed("session_lost", f"{self._title} does not take up its session {self._session}: {said}")
         self._complain(frame.error, "opens no session")
@@ -217,14 +217,16 @@ class Acp:
 
     def _settle(self) -> Iterator[Event]:
         """Go on at once in a new session; in an old one when all of that has been told again."""
-        if self._job.session is None:
+        if not self._taken_up:
             return self._prompt()
         params = {"sessionId": self._session}
         return iter((self._request(_SETTLED, params, lambda _frame: self._prompt()),))
 
     def _prompt(self) -> Iterator[Event]:
         job = self._job
-        text = job.message if job.session or not job.start.system else f"{job.start.system}\n\n{job.message}"
+        text = job.anew if job.session is not None and not self._taken_up else job.message
+        if job.start.system and not self._taken_up:
+            text = f"{job.start.system}\n\n{text}"
         if text.lstrip().startswith(_WORDS):
             text = f"{_OPENING}{text}"
         self._prompting = True
@@ -274,7 +276,7 @@ class Acp:
                 yield from self._decided(id_, call, False, "it is too large to be shown to anybody")
             case "ask":
                 yield ActivityChanged(f"waiting for leave: {call.called}", tool=True)
-                yield Ask(call.called, about, partial(self._decided, id_, call))
+                yield Ask(call.called, dict(about), partial(self._decided, id_, call))
             case verdict:
                 yield from self._decided(id_, call, verdict == "grant", "it is not allowed")
 

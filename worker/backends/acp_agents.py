@@ -33,8 +33,8 @@ PRIVATE: Final[Mapping[str, str]] = MappingProxyType(
 
 
 FORGETFUL: Final = frozenset({"gemini"})
-"""Those that say they take up a session, and write over it as they do (0.61.0): the work begins anew, as it would with
-one that takes up none, and is told what was done."""
+"""Those that say they take up a session, and write over it as they do (0.61.0): they get a new one, like those that
+take up none, and are told what was done."""
 
 
 def environment(job: BackendJob) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from protocol.instruction import LARGEST, Usage
-from protocol.ipc import Json, ToolCall
+from protocol.ipc import NULL, Json, ToolCall
 from protocol.text import encode_json
 from protocol.tools import CONTEXT_TOOLS, SERVER_PREFIX
 from worker.backends.acp_frames import Block, Ending, Spending, Update, decoded
@@ -138,7 +138,7 @@ class Replies:
                     yield DaemonConnected()
                 pieces = update.content if isinstance(update.content, tuple) else ()
                 texts = [f"[{one.type}: {one.path}]" if one.path else _text(one.content) for one in pieces if one.type]
-                if not texts and decoded(update.raw_output, object):
+                if not texts and update.raw_output != NULL:
                     said = decoded(update.raw_output, str)
                     texts = [bytes(update.raw_output).decode("utf-8", "replace") if said is None else said]
                 yield from self.ended(call, "\n".join(texts), is_error=failed)

@@ -140,6 +140,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         if session is None
         else backend.resume_prompt(conversation, start.granted),
         session=session,
+        anew="" if session is None else backend.anew_prompt(conversation, start.granted),
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),
         env=env,

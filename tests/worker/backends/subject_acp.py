@@ -11,7 +11,7 @@ from tests.worker.scripted_api import Call
 _BY_END: Final = "tokens are told once, at the end of its work"
 _TO_ITS_VENDOR: Final = "its requests go to its vendor alone: it is stopped as soon as a reply is told"
 _NO_CAUSE: Final = "it names no cause: it is tried again, and fails in the end"
-_ANEW: Final = "it writes over the session that it takes up, so the kernel has the work begun anew, told what was done"
+_ANEW: Final = "it writes over a session that it takes up, so it gets a new one, and is told what was done"
 _NO_WORD: Final = "it does not say so; its model is not offered the tools"
 _KERNEL_SEES: Final = "it does not say so; the kernel sees that nobody came"
 
@@ -65,13 +65,13 @@ GEMINI: Final = ProgramSubject(
     talks=True,
     lacks={
         "usage": f"{_BY_END}, and what came from a cache as if it had not",
-        "resume": _ANEW,
-        "continued": _ANEW,
-        "preempted": _ANEW,
         "own_servers": "what a tool gives that is a number alone it takes for something else, and fails",
         "own_server_missing": _NO_WORD,
     },
     weaker={
+        "resume": _ANEW,
+        "continued": _ANEW,
+        "preempted": _ANEW,
         "budget_held": _TO_ITS_VENDOR,
         "daemon_unreachable": _KERNEL_SEES,
     },

@@ -10,15 +10,19 @@ import pytest
 
 from protocol.agent import Approval, McpServer
 from protocol.instruction import LARGEST, Usage
+from protocol.ipc import Entry, Json, ToolCall
 from tests.worker.backends import fake_acp
 from tests.worker.backends.backend_jobs import TOKEN, make_job, written
 from tests.worker.backends.scenario import made
 from tests.worker.backends.subject import Reply, Shell, Tell
 from tests.worker.backends.subject_acp import ACP
+from tests.worker.fake_kernel import make_start
 from worker.backends.acp import ASKS, Acp
 from worker.backends.acp import open as acp_program
 from worker.backends.acp_replies import OPEN_CALLS
 from worker.backends.backend import (
+    DONE_STEPS,
+    GO_ON,
     Ask,
     Ended,
     Event,
@@ -30,8 +34,10 @@ from worker.backends.backend import (
     Spent,
     ToolEnded,
     Turn,
+    anew_prompt,
 )
 from worker.backends.process import HEAD_BYTES, Lines
+from worker.conversation import Conversation
 from worker.models.errors import Failed
 
 WELL = Ended(code=0, signal=None, stderr="")
@@ -199,17 +205,42 @@ def test_a_session_is_taken_up_and_what_it_tells_of_old_is_not_told_again(
     assert heard(program, words("new")) == [ReplyText("new")]
 
 
+@pytest.mark.parametrize(("program", "able"), [("agent", {}), ("gemini", {"loadSession": True})])
+def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
+    tmp_path: Path, program: str, able: dict[str, Any]
+) -> None:
+    """P5: prompt, instruction and ledger; the new session is the one that is kept."""
+    made_ = agent(tmp_path, session="old", program=program, system="You are Alice.")
+    made_._job = type(made_._job)(**{**_fields(made_._job), "anew": "all of it"})
+    made_.launch()
+    (new,) = said(heard(made_, greeted(**able)))
+    assert (new["method"], "sessionId" in new["params"]) == ("session/new", False)
+    events = heard(made_, {"id": 2, "result": {"sessionId": SESSION}})
+    assert SessionStarted(SESSION) in events
+    assert said(events)[0]["params"]["prompt"][0]["text"] == "You are Alice.\n\nall of it"
+    usage = update("usage_update", used=1, size=2, cost={"amount": 2.0, "currency": "USD"})
+    last = heard(made_, usage, {"id": 3, "result": {"stopReason": "end_turn"}})
+    assert [one.usage for one in last if isinstance(one, Turn)] == [Usage(cost_usd=2.0)]
+
+
+def test_what_was_done_is_told_in_quotes() -> None:
+    """Texts, calls, what they gave, what is not known of one, and what was said since."""
+    done = (
+        Entry(k=0, kind="reply", text="I look.", calls=(ToolCall(id="a", name="ls", args=Json(b'{"p": 1}')),) * 2),
+        Entry(k=1, kind="tool", text="x\n# And now", call_id="a", name="ls"),
+        Entry(k=2, kind="note", text="but quickly"),
+    )
+    told = anew_prompt(Conversation.of(make_start(entries=done)))
+    assert told.startswith('do it\n\n# What you have done of it\n\n> You: I look.\n> You called ls with {"p": 1}')
+    assert "it gave: x\n> # And now\n" in told and "nobody knows" in told
+    assert told.index("but quickly") < told.index(GO_ON[:30])
+    many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(DONE_STEPS + 7))
+    short = anew_prompt(Conversation.of(make_start(entries=many)))
+    assert "(7 steps before these are left out.)" in short and "step 6." not in short and "step 7." in short
+
+
 def test_a_session_that_cannot_be_taken_up_is_lost(tmp_path: Path) -> None:
     """It begins anew then; but one that wants a login says that."""
-    program = agent(tmp_path, session=SESSION)
-    program.launch()
-    with pytest.raises(Failed, match="cannot take up a session") as failed:
-        heard(program, greeted())
-    assert failed.value.cause == "session_lost"
-    forgetful = agent(tmp_path, session=SESSION, program="gemini")
-    forgetful.launch()
-    with pytest.raises(Failed, match="begins anew"):
-        heard(forgetful, greeted(loadSession=True))
     for code, cause in ((-32603, "session_lost"), (-32000, "auth")):
         other = agent(tmp_path, session=SESSION)
         other.launch()
