@@ -1,4 +1,4 @@
-"""A program of the project's that speaks ACP, under a real kernel: it asks, a person decides, and what it did is shown."""
+"""A program of the project's that speaks ACP, under a real kernel: it asks, a person decides, and it is shown."""
 
 import json
 import os

@@ -146,7 +146,8 @@ class Acp:
         return Say(acp_frames.request(self._sent, method, params))
 
     def _greeted(self, frame: Frame) -> Iterator[Event]:
-        self._complain(frame.error, "does not begin")
+        if frame.error is not None:
+            raise self._failed(frame.error, "does not begin")
         greeting = decoded(frame.result, Greeting) or Greeting()
         if greeting.protocol_version != acp_frames.PROTOCOL:
             spoken = f"version {greeting.protocol_version} of ACP, and this is version {acp_frames.PROTOCOL}"
@@ -188,7 +189,8 @@ class Acp:
         if frame.error is not None and self._taken_up and frame.error.code != acp_frames.AUTH_REQUIRED:
             said = frame.error.message[:TEXT_CHARACTERS]
             raise Failed("session_lost", f"{self._title} does not take up its session {self._session}: {said}")
-        self._complain(frame.error, "opens no session")
+        if frame.error is not None:
+            raise self._failed(frame.error, "opens no session")
         session = decoded(frame.result, Session) or Session()
         self._session = self._session or session.session_id
         if not 0 < len(self._session) <= SESSION_CHARACTERS:
@@ -232,7 +234,7 @@ class Acp:
         self._prompting = True
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
         yield self._request("session/prompt", params, self._prompted)
-        yield Parting(self._farewell)
+        yield Parting(self.farewell)
         yield ActivityChanged("asking the model")
 
     def _prompted(self, frame: Frame) -> Iterator[Event]:
@@ -313,7 +315,7 @@ class Acp:
             text = f"{call.called} was not run: {why or 'it was denied'}"
             yield from self._replies.ended(call, text[:TEXT_CHARACTERS], is_error=True)
 
-    def _farewell(self) -> bytes:
+    def farewell(self) -> bytes:
         """Return its last frames where it is to end early: to stop, and that nobody gives leave any more."""
         if not self._prompting:
             return b""
@@ -321,11 +323,6 @@ class Acp:
         open_ = [acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}) for id_ in self._asking]
         self._asking.clear()
         return acp_frames.notification("session/cancel", {"sessionId": self._session}) + b"".join(open_)
-
-    def _complain(self, trouble: Trouble | None, what: str) -> None:
-        """Raise Failed where the answer is an error."""
-        if trouble is not None:
-            raise self._failed(trouble, what)
 
     def _failed(self, trouble: Trouble, what: str) -> Failed:
         said = f"{self._title} {what}: {trouble.message[:TEXT_CHARACTERS]}"

@@ -137,4 +137,3 @@ _KNOWN: Final[Mapping[str, Callable[[BackendJob], Mapping[str, str]]]] = Mapping
     {"gemini": _gemini, "opencode": _opencode}
 )
 """Name of a program -> what writes its private files and gives its variables."""
-KNOWN: Final = frozenset(_KNOWN)

@@ -17,7 +17,6 @@ PROTOCOL: Final = 1
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 AUTH_REQUIRED: Final = -32000
-RESOURCE_NOT_FOUND: Final = -32002
 
 GREETING: Final[Mapping[str, Any]] = {
     "protocolVersion": PROTOCOL,

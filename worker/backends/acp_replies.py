@@ -122,10 +122,8 @@ class Replies:
                 self._texts.append(text[: self._room])
                 self._room -= len(self._texts[-1])
                 yield ReplyText(text)
-            case "agent_thought_chunk":
+            case "agent_thought_chunk" | "plan":
                 yield ActivityChanged("thinking")
-            case "plan":
-                yield ActivityChanged("planning")
             case "tool_call" | "tool_call_update":
                 call = self.call_of(update, announced=update.session_update == "tool_call")
                 if call is None:

@@ -248,7 +248,6 @@ DONE_BYTES: Final = 4 * 1024
 """Of one text of what was done, as it is told again; and of so many steps, the last ones."""
 DONE_STEPS: Final = 100
 _DONE: Final = "# What you have done of it"
-_NOTHING_HEARD: Final = "(nobody knows: it was cut)"
 _ASKED: Final = "What you were asked to do:"
 _BEFORE: Final = "# What was said before"
 _NOW: Final = "# And now, for you"
@@ -292,7 +291,7 @@ def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> 
         for call, result in zip_longest(step.reply.calls, step.results):
             args = bytes(call.args).decode("utf-8", "replace") if call is not None else ""
             name = call.name if call is not None else result.name
-            gave = _NOTHING_HEARD if result is None else shorten(result.text, DONE_BYTES)
+            gave = "(nobody knows: it was cut)" if result is None else shorten(result.text, DONE_BYTES)
             said.append(f"You called {name} with {shorten(args, DONE_BYTES)}, and it gave: {gave}")
         steps.append("\n".join([_quoted("\n".join(said)), *(note.text for note in step.notes)]))
     left_out = max(0, len(steps) - DONE_STEPS)

@@ -65,6 +65,7 @@ GEMINI: Final = ProgramSubject(
     talks=True,
     lacks={
         "usage": f"{_BY_END}, and what came from a cache as if it had not",
+        "session_lost": "it takes up none, so none is lost",
         "own_servers": "what a tool gives that is a number alone it takes for something else, and fails",
         "own_server_missing": _NO_WORD,
     },

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from protocol.agent import Approval, McpServer
@@ -46,13 +47,13 @@ OPTIONS = fake_acp.OPTIONS
 SHELL = {"toolCallId": "c1", "title": "rm x", "kind": "execute", "rawInput": {"command": "rm x"}}
 
 
-def agent(folder: Path, *, session: str | None = None, program: str = "agent", **start: Any) -> Acp:
-    """One attempt, not started."""
+def agent(
+    folder: Path, *, session: str | None = None, program: str = "agent", job: dict[str, Any] | None = None, **start: Any
+) -> Acp:
+    """One attempt, not started. ``job``: fields of its job, beside those of its start frame."""
     fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp")} | start
-    job = make_job("acp", folder, session=session, **fields)
-    return Acp(
-        type(job)(**{name: getattr(job, name) for name in job.__struct_fields__} | {"binary": f"/bin/{program}"})
-    )
+    made_ = make_job("acp", folder, session=session, **fields)
+    return Acp(msgspec.structs.replace(made_, binary=f"/bin/{program}", **(job or {})))
 
 
 def heard(program: Acp, *frames: dict[str, Any]) -> list[Event]:
@@ -137,16 +138,11 @@ def test_one_that_reaches_no_server_over_http_gets_the_bridge(tmp_path: Path) ->
 
 def test_a_message_is_never_taken_for_a_command_of_the_program(tmp_path: Path) -> None:
     """What begins like one goes to its model all the same."""
-    program = agent(tmp_path, system="")
-    program._job = type(program._job)(**{**_fields(program._job), "message": " /quit"})
+    program = agent(tmp_path, system="", job={"message": " /quit"})
     program.launch()
     heard(program, greeted())
     (prompt,) = said(heard(program, {"id": 2, "result": {"sessionId": SESSION}}))
     assert prompt["params"]["prompt"][0]["text"] == "What you are asked to do:\n\n /quit"
-
-
-def _fields(job: Any) -> dict[str, Any]:
-    return {name: getattr(job, name) for name in job.__struct_fields__}
 
 
 def test_its_model_is_chosen_by_what_it_offers(tmp_path: Path) -> None:
@@ -210,8 +206,7 @@ def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
     tmp_path: Path, program: str, able: dict[str, Any]
 ) -> None:
     """P5: prompt, instruction and ledger; the new session is the one that is kept."""
-    made_ = agent(tmp_path, session="old", program=program, system="You are Alice.")
-    made_._job = type(made_._job)(**{**_fields(made_._job), "anew": "all of it"})
+    made_ = agent(tmp_path, session="old", program=program, system="You are Alice.", job={"anew": "all of it"})
     made_.launch()
     (new,) = said(heard(made_, greeted(**able)))
     assert (new["method"], "sessionId" in new["params"]) == ("session/new", False)
@@ -392,13 +387,13 @@ def test_one_that_is_to_end_is_told_to_stop_and_may_say_what_it_spent(tmp_path: 
     """P8: session/cancel, and no leave any more; what it answers is booked, and nothing else of it told."""
     program = prompted(tmp_path)
     heard(program, asks(SHELL))
-    told = [json.loads(line) for line in program._farewell().splitlines()]
+    told = [json.loads(line) for line in program.farewell().splitlines()]
     assert [one.get("method") or one["result"]["outcome"]["outcome"] for one in told] == ["session/cancel", "cancelled"]
     assert answers(heard(program, asks(SHELL, "a2"))) == ["cancelled"]
     usage = {"inputTokens": 4}
     events = heard(program, words("late"), {"id": 3, "result": {"stopReason": "cancelled", "usage": usage}})
     assert events == [Spent(Usage(input_tokens=4)), LastEvent()]
-    assert program._farewell() == b""
+    assert program.farewell() == b""
 
 
 @pytest.mark.parametrize(
