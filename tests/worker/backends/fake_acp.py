@@ -171,7 +171,7 @@ class Agent:
     def _turns(self, model: "Asking") -> str:
         while True:
             reply = asked(lambda: model.ask(self.messages, ["shell", *self._tools()]), self.cancelled)
-            self._keep({"role": "assistant", "content": fake_cursor._plain(reply)})
+            self._keep({"role": "assistant", "content": fake_cursor.plain(reply)})
             for start in range(0, len(reply.text), 20):
                 self.update("agent_message_chunk", content={"type": "text", "text": reply.text[start : start + 20]})
             if not reply.calls:
@@ -193,7 +193,7 @@ class Agent:
         elif server is not None:
             result = server.call(call["name"].removeprefix(f"{server.name}-"), call["input"])
         else:
-            result = fake_cursor._shell(str(call["input"].get("command", "")), os.getcwd())
+            result = fake_cursor.shell(str(call["input"].get("command", "")), os.getcwd())
         failed = "success" not in result or result["success"].get("isError", False)
         content = [{"type": "content", "content": {"type": "text", "text": json.dumps(result)}}]
         state = "failed" if failed else "completed"
