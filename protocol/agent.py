@@ -11,7 +11,7 @@ import msgspec
 from protocol.agent_memory import Tier
 from protocol.budget import AgentBudget
 
-Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "exec", "human", "mock"]
+Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "acp", "exec", "human", "mock"]
 """What runs an agent. What is known of each is a row of ``protocol.backends``."""
 Approval = Literal["auto", "ask", "all", "deny"]
 """auto: run every tool. ask: ask before one that changes something. all: ask before each. deny: refuse instead."""
@@ -408,13 +408,13 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     limits: AgentLimits = AgentLimits()
     """What it may use of the machine."""
     login: bool = False
-    """``true``: its program (claude, codex, opencode) uses the login that you keep at home. It needs trust."""
+    """``true``: its program (claude, codex, opencode, acp) uses the login that you keep at home. It needs trust."""
     cli: CliExtras = CliExtras()
     """What its program may have of yours beside a login: skills, hooks and MCP servers. All of it needs trust."""
     project_rules: bool = False
     """``true``: it is told what the project's nearest ``CLAUDE.md`` and ``AGENTS.md`` say. They need trust."""
     command: tuple[str, ...] = ()
-    """For ``backend: exec``: the program and its arguments. It needs trust."""
+    """For ``backend: exec`` and ``acp``: the program and its arguments. It needs trust."""
     env: tuple[str, ...] = ()
     """Variables of your environment that its tools see. It needs trust."""
     mock: tuple[Rule, ...] = ()

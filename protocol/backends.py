@@ -84,6 +84,12 @@ class BackendSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What its ``--help`` must contain, where its name alone does not tell whose program it is."""
     bare: bool = False
     """Whether it may do without a model and a prompt."""
+    commanded: bool = False
+    """Its program is what the agent's own file says, in ``command``."""
+    own_models: bool = False
+    """``model`` is its program's own word for one, which has the key to it."""
+    own_home: bool = False
+    """``login: true`` gives its program the home of its user as it is, since nobody knows what of it is the login."""
     dialects: frozenset[str] = frozenset({"anthropic", "openai", "mock"})
     steps: Ability = "yes"
     """Whether each reply is booked as it comes, so that limits act between two of them."""
@@ -230,9 +236,35 @@ _ROWS: Final = (
         ),
     ),
     BackendSpec(
+        name="acp",
+        title="a program that speaks ACP (gemini, opencode, goose, qwen, ...)",
+        install="its own; command: [gemini, --acp]",
+        bare=True,
+        commanded=True,
+        own_models=True,
+        own_home=True,
+        own_session=True,
+        steps="weaker",
+        resume="weaker",
+        permission_prompt="weaker",
+        budget="weaker",
+        system_prompt="weaker",
+        daemon_check="weaker",
+        notes=(
+            "command: [gemini, --acp] or [opencode, acp] or what else speaks version 1 of the Agent Client Protocol",
+            "steps: where one reply ends and the next begins is guessed from calls that come back",
+            "resume: by session/resume or session/load; one that has neither (or gemini) is told what was done instead",
+            "asks: what its program asks leave for; gemini and opencode are told to ask about all that changes things",
+            "budget: tokens are told at the end of the work, as its program counts; notices: the kernel sees who came",
+            "model: the program's own word for one; its key is named under env, and nothing else of yours is there",
+            "system prompt: it has no place for one, so it opens the first message; no files of ours are offered",
+        ),
+    ),
+    BackendSpec(
         name="exec",
         title="a program that speaks the worker protocol",
         bare=True,
+        commanded=True,
         notes=("each of these is as good as the program makes it (docs/worker-protocol.md)",),
     ),
     BackendSpec(
@@ -252,8 +284,10 @@ _ROWS: Final = (
 BACKENDS: Final[Mapping[str, BackendSpec]] = MappingProxyType({row.name: row for row in _ROWS})
 
 EXEC: Final = "exec"
-"""The one whose program the agent's own file names."""
+"""The one whose program takes the place of our worker."""
+COMMANDED: Final = frozenset(row.name for row in _ROWS if row.commanded)
+"""Those whose program the agent's own file names."""
 HUMAN: Final = "human"
 """The one that is a person: nothing of it is ever started."""
-CLIS: Final = frozenset(row.name for row in _ROWS if row.binaries)
-"""Those that are another program's command line."""
+CLIS: Final = frozenset(row.name for row in _ROWS if row.binaries or (row.commanded and row.own_session))
+"""Those that are another program, which our worker runs."""

@@ -18,7 +18,7 @@ from kernel.agents.providers import CauseError
 from kernel.agents.resources import matches_digest
 from protocol.agent import AgentDefinition
 from protocol.api.kernel import BackendRow
-from protocol.backends import BACKENDS, EXEC, BackendSpec
+from protocol.backends import BACKENDS, COMMANDED, BackendSpec
 from protocol.ipc import Start
 
 
@@ -39,7 +39,7 @@ def command_of(definition: AgentDefinition, root: Path, path: str) -> tuple[str,
 
     A command with a slash is relative to the project at ``root``. Raises CauseError(spawn_permanent).
     """
-    if definition.backend == EXEC:
+    if definition.backend in COMMANDED:
         program, *arguments = definition.command or ("",)
         found = shutil.which(str(root / program) if os.sep in program else program, path=path)
         if found is None:
@@ -72,7 +72,7 @@ def _files(definition: AgentDefinition, start: Start) -> Iterator[tuple[str, Pat
     """Words that may name files, and those. A program of the agent's own with a slash is the project's; anything else
     is seen from the working directory, which may be a tree that the agent writes to.
     """
-    if definition.backend == EXEC:
+    if definition.backend in COMMANDED:
         program, *arguments = definition.command
         if os.sep in program:
             yield program, Path(start.command[0])

@@ -36,7 +36,7 @@ from kernel.source.struct_model import model_of
 from kernel.source.yaml_tree import MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault
-from protocol.backends import BACKENDS, CLIS, EXEC
+from protocol.backends import BACKENDS, CLIS, COMMANDED, EXEC
 from protocol.project import ProjectDefinition
 
 EFFORT: Final = "effort"
@@ -190,6 +190,11 @@ class _Check:
 
     def model(self, project: ProjectDefinition) -> None:
         if not calls_models(self._agent):
+            if BACKENDS[self._agent.backend].own_models:
+                for key in (EFFORT, THINKING, TEMPERATURE, "provider"):
+                    if getattr(self._agent, key) is not None:
+                        message = f"is nothing that backend {self._agent.backend} can tell its program"
+                        self._bad(key, message, "remove it, and set it as the program itself has it")
             # A model that nobody is asked for is a name all the same: it is shown, and handed on.
             model = self._agent.model
             try:
@@ -259,20 +264,25 @@ class _Check:
 
     def command(self) -> None:
         """A workflow may have an agent's program played by a script: the command in its own file stays as it is."""
-        if self._agent.backend != EXEC:
+        backend = self._agent.backend
+        if backend not in COMMANDED:
             if _get(self._node, "command") is not None and self._agent.command:
-                message = f"is what backend exec runs, and the backend is {self._agent.backend}"
+                able = " and ".join(sorted(COMMANDED))
+                message = f"is what the backends {able} run, and the backend is {backend}"
                 self._bad("command", message, "remove it, or write backend: exec")
             return
         if not self._agent.command or not self._agent.command[0]:
-            self._bad("command", "is missing: backend exec runs a program", "for example command: [python3, mine.py]")
-        if self._agent.sandbox == "on":
+            example = "[python3, mine.py]" if backend == EXEC else "[gemini, --acp]"
+            self._bad("command", f"is missing: backend {backend} runs a program", f"for example command: {example}")
+        if backend == EXEC and self._agent.sandbox == "on":
             hint = "have the command confine itself: command: [bwrap, ..., python3, mine.py]"
             self._bad("sandbox", "is nothing that backend exec can do for its program", hint)
 
     def login(self, project: ProjectDefinition) -> None:
         if not self._agent.login:
             return
+        if BACKENDS[self._agent.backend].own_home and self._agent.sandbox == "on":
+            self._bad("login", "cannot be with sandbox: on, which hides your home", "leave one of the two out")
         way = None
         with suppress(ModelRejected):  # told as a mistake of the model
             way = route(self._agent, project)

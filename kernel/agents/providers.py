@@ -193,7 +193,8 @@ def calls_models(definition: AgentDefinition) -> bool:
 
     A script needs none, and a program of the user's own may bring one.
     """
-    return definition.backend != MOCK and not (BACKENDS[definition.backend].bare and not definition.model)
+    spec = BACKENDS[definition.backend]
+    return definition.backend != MOCK and not spec.own_models and not (spec.bare and not definition.model)
 
 
 def check_backend(definition: AgentDefinition, found: Route) -> None:
@@ -214,6 +215,8 @@ def check_login(definition: AgentDefinition, found: Route | None) -> None:
     ``found`` is None where the files give no route: then the backend alone is judged.
     """
     spec = BACKENDS[definition.backend].login
+    if BACKENDS[definition.backend].own_home:
+        return
     if spec is None:
         able = ", ".join(name for name, row in BACKENDS.items() if row.login is not None)
         raise ModelRejected(
@@ -334,6 +337,9 @@ def missing_login(definition: AgentDefinition, environ: Mapping[str, str]) -> st
 def login_demand(definition: AgentDefinition) -> str | None:
     """The demand of ``login: true``; None without it."""
     spec = login_of(definition)
+    if definition.login and BACKENDS[definition.backend].own_home:
+        program = " ".join(definition.command[:1])
+        return f"{definition.name} has your home as it is for {program}: your login of it, and all else that is there"
     if spec is None:
         return None
     other = f", or ${spec.token_variable}" if spec.token_variable else ""

@@ -22,7 +22,7 @@ from kernel.agents.skills import home_skills, skills_of
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_bytes
 from protocol.agent import AgentDefinition, McpServer
-from protocol.backends import EXEC
+from protocol.backends import COMMANDED
 from protocol.errors import Refused
 from protocol.project import ProjectDefinition
 from protocol.redaction import named_secrets
@@ -63,7 +63,7 @@ NOTHING: Final = AgentResources()
 
 def has_resources(definition: AgentDefinition, project: ProjectDefinition) -> bool:
     """Return whether there are any resources to be read. Reads nothing."""
-    program = definition.backend == EXEC and definition.command
+    program = definition.backend in COMMANDED and definition.command
     if program or definition.mcp_servers or definition.skills or definition.project_rules:
         return True
     if SKILLS in definition.tools:
@@ -79,7 +79,7 @@ def resources_of(definition: AgentDefinition, project: ProjectDefinition, root: 
     if not has_resources(definition, project):
         return NOTHING
     tools = {name: project.tools[name] for name in definition.tools if name in project.tools}
-    program = definition.command if definition.backend == EXEC else ()
+    program = definition.command if definition.backend in COMMANDED else ()
     servers = servers_of(definition.mcp_servers, root)
     skills = skills_of(definition.skills, root) if definition.skills else ()
     if SKILLS in definition.tools and not definition.skills:

@@ -225,6 +225,7 @@ class StartFrameBuilder:
         # Our own loop has a tool for skills. Other programs read files, and are told where.
         readable = (*own.skills, *extras.skills)
         skills = skills_prompt(readable) if definition.backend in CLIS else ""
+        spec = BACKENDS[definition.backend]
         env = worker_environment(self._environ, definition.env, self._own_bin)
         if self._call_command is not None:
             env = self._call_command.added_to(env)
@@ -276,7 +277,7 @@ class StartFrameBuilder:
             command=command_of(definition, self._catalog.root, env["PATH"]),
             attempt_dir=self._paths.attempt(leased),
             hooks=extras.hooks,
-            login=definition.login and BACKENDS[definition.backend].login is not None,
+            login=definition.login and (spec.login is not None or spec.own_home),
             session_dir=self._paths.session(leased, definition),
             hidden=self._paths.hidden,
         )

@@ -32,6 +32,7 @@ from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches, Standing, TakeMode, Tip
 from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from protocol.agent import AgentLimits
+from protocol.backends import BACKENDS
 from protocol.errors import Refused
 from protocol.ipc import Start
 from protocol.names import base_space, run_id, split_space
@@ -247,7 +248,7 @@ class AttemptPreparation:
             await self._confinement.ready(leased.attempt, start.sandbox)
         if await self._trees.ready(leased, confined=start.sandbox is not None) and self._work.follows(leased):
             await self._work.follow(leased)
-        if start.login:
+        if start.login and BACKENDS[start.backend].login is not None:
             await self._logins.lend(leased, start)
 
     async def finish(self, leased: Leased) -> None:

@@ -120,11 +120,37 @@ opened.
   codex's `cwd`, opencode's `{{file:...}}`. Logins of servers (OAuth) are not let in.
 - Nothing goes home again. What a hook or a server of yours writes by itself is its own doing.
 """
+_ACP: Final = """
+## Programs that speak ACP
+
+```yaml
+backend: acp
+command: [gemini, --acp]     # or [opencode, acp], [goose, acp], [qwen, --acp], ...
+model: gemini-2.5-pro        # the program's own word; its default without
+env: [GEMINI_API_KEY]        # its key, and what else it has to see
+approval: ask
+```
+
+The program is one of the project or on the `PATH` of workers, and needs trust like every command. It gets the working
+directory, the agent's MCP servers and Daemon MCP (over HTTP where it says it can, so that the token is in no file; else
+over our bridge), and a private home in the state directory. Variables that are not named under `env` do not reach it.
+
+- **What it asks leave for is an approval** like any other: `auto` grants it, `deny` refuses, else it waits in `awk
+  pending`, with the whole call. Leave is given once, never for good. The kernel's own tools are not asked about. What a
+  program does without asking nobody is asked about; `sandbox: on` holds for all that it does.
+- **gemini** gets private settings (no telemetry, no `.env` of the project), and asks about all that its own rules do
+  not take for reading; with `approval: all` about everything. A project with a `.gemini` folder is not opened.
+- **opencode** gets the rules of its approval in `OPENCODE_CONFIG_CONTENT`; providers and models come with a file that
+  `OPENCODE_CONFIG` names (`env: [OPENCODE_CONFIG]`), or with a key in the environment.
+- `login: true` leaves the program your home as it is, since nobody knows which file of it is the login.
+- Effort, thinking, temperature and `provider` are nothing that the protocol can tell: a mistake in the file.
+"""
 _PROVED: Final = """
 ## What the contract suite found
 
 One suite is run against all of them (`tests/contracts/check_backend.py`), with a scripted provider: each time against
 recordings of these versions, and with `scripts/test-backends`, which installs them, against the programs themselves.
+`acp` is a small agent of the tests, and `gemini` and `opencode-acp` are programs behind that backend.
 What is *weaker* does less, and safely. A *no* is insisted on, too: where its check begins to pass, the suite fails.
 """
 
@@ -158,6 +184,7 @@ def page() -> str:
         _KEYS,
         _LOGINS.format("\n".join(_logins())),
         _OWN.format("\n".join(_own())),
+        _ACP,
         _PROVED,
         *_proved(),
         *_remarks(),

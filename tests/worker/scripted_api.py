@@ -1,4 +1,4 @@
-"""A provider that says what it is told to: Anthropic's and both of OpenAI's streaming APIs on loopback, in a thread.
+"""A provider that says what it is told to: the streaming APIs of Anthropic, OpenAI (both) and Gemini, on loopback.
 
 For tests of the worker, end-to-end tests and benchmarks: ``with ScriptedApi([...]) as api``, then point a
 provider at ``api.anthropic_url`` or ``api.openai_url``. Moves are played in order, one a request, whatever the
@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from tests.worker.scripted_gemini import gemini
 from tests.worker.scripted_responses import responses
 
 
@@ -224,6 +225,8 @@ def _spoken(path: str, say: Say) -> Iterator[tuple[str | None, Any]]:
     """``say`` in the dialect that is spoken at ``path``."""
     if path.endswith("/messages"):
         return iter(_anthropic(say))
+    if path.endswith(":streamGenerateContent"):
+        return iter(gemini(say))
     return iter(responses(say)) if path.endswith("/responses") else iter(_openai(say))
 
 

@@ -5,9 +5,11 @@ entries are a record only: a later attempt names its session, and says what is n
 """
 
 import os
+import secrets
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -19,21 +21,37 @@ import trio
 from protocol.backends import BACKENDS, MAX_LOGIN_BYTES, BackendSpec
 from protocol.errors import UNREACHED
 from protocol.ipc import Entry, Error, Go, Result, Start
+from protocol.tools import AUTH_REQUEST, SENDING
 from worker.attempt import error_frame
 from worker.backends import backend
-from worker.backends.backend import BackendJob, BackingOff, CliBackend, Launch, unserved
+from worker.backends.backend import (
+    Ask,
+    BackendJob,
+    BackingOff,
+    CliBackend,
+    LastEvent,
+    Launch,
+    Parting,
+    Say,
+    Spent,
+    unserved,
+)
 from worker.backends.entry_recorder import EntryRecorder, ended_between_turns
 from worker.backends.meter import metered
 from worker.backends.private_files import absent, opened
-from worker.backends.process import Process, launched
+from worker.backends.process import Process, Slipped, launched
 from worker.conversation import Conversation
+from worker.daemon_mcp import DaemonMcp
 from worker.entry_limits import TooLarge
 from worker.io.base import WorkerIO
+from worker.io.trio_io import TrioIO
 from worker.kernel_link import Link, LinkLost, Stopped, secrets_of
 from worker.models.errors import Failed
 
 SECRET_CHARACTERS: Final = 8
 """What stands in a login is taken for a secret from this length on."""
+PART_SECONDS: Final = 2.0
+"""For a program that is to end early to stop what it does, and to say what that has cost."""
 MAX_SECRETS: Final = 64
 """Of a login, as it was lent; and of all that it was renewed to, those of the last."""
 
@@ -122,6 +140,7 @@ async def _work(start: Start, conversation: Conversation, link: Link, env: Mappi
         if session is None
         else backend.resume_prompt(conversation, start.granted),
         session=session,
+        anew="" if session is None else backend.anew_prompt(conversation, start.granted),
         place=Path(start.attempt_dir),
         home=Path(start.session_dir),
         env=env,
@@ -159,13 +178,17 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
     ended: Result | Failed | LinkLost | TooLarge
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.attend)
-        try:
-            ended = await _follow(program, process, teller)
-        except (Failed, LinkLost, TooLarge) as error:
-            ended = error  # raised outside of the nursery, which would wrap it
-        finally:
-            await process.aclose()
-            await teller.close()
+        async with trio.open_nursery() as asking:
+            told = ProgramInput(process, start, asking)
+            try:
+                ended = await _follow(program, process, teller, told)
+            except (Failed, LinkLost, TooLarge) as error:
+                ended = error  # raised outside of the nursery, which would wrap it
+            finally:
+                asking.cancel_scope.cancel()
+                await told.part(program, teller)
+                await process.aclose()
+                await teller.close()
     if not isinstance(ended, Result):
         raise ended
     if ended.status == "done" and spec.daemon_check == "yes" and not teller.reached:
@@ -173,15 +196,78 @@ async def _run(program: CliBackend, spec: BackendSpec, launch: Launch, start: St
     return ended
 
 
-async def _follow(program: CliBackend, process: Process, teller: EntryRecorder) -> Result:
+class _Answer(msgspec.Struct, frozen=True):
+    decision: str = ""
+    reason: str = ""
+
+
+class ProgramInput:
+    """Tells a program that talks what its backend wants it told, and asks in ``nursery`` for what it wants leave for.
+
+    Leave is asked of the kernel as every permission prompt does: the call waits there until somebody has decided. Where
+    nobody can be asked, the answer is no.
+    """
+
+    def __init__(self, process: Process, start: Start, nursery: trio.Nursery) -> None:
+        self._process = process
+        self._start = start
+        self._nursery = nursery
+        self._origin = secrets.token_hex(8)
+        self._asked = 0
+        self._words: Callable[[], bytes] = bytes
+
+    def take(self, event: Say | Ask | Parting) -> None:
+        """Do what ``event`` says. Raises Failed where the program does not read."""
+        match event:
+            case Say(data=data):
+                self._process.say(data)
+            case Ask():
+                self._asked += 1
+                # Known again by a later attempt by what it says, as calls are of every client that names none.
+                self._nursery.start_soon(self._ask, event, f"{SENDING}{self._origin}.{self._asked}")
+            case Parting(words=words):
+                self._words = words
+
+    async def part(self, program: CliBackend, teller: EntryRecorder) -> None:
+        """Tell a program that is to end early to stop, and book what it says that it has spent. Bounded."""
+        words = self._words()
+        if not words or teller.over:
+            return
+        with trio.move_on_after(PART_SECONDS, shield=True), suppress(Failed, LinkLost, TooLarge):
+            self._process.say(words)
+            while (line := await self._process.line()) is not None:
+                for event in () if callable(line) else program.read(line):
+                    if isinstance(event, Spent):
+                        await teller.tell(event)
+                    elif isinstance(event, LastEvent):
+                        return
+
+    async def _ask(self, ask: Ask, key: str) -> None:
+        """Ask, and slip what follows from the answer in between what the program says."""
+        kernel = DaemonMcp(self._start.mcp.url, self._start.token, TrioIO())
+        granted, words = False, "nobody could be asked"
+        try:
+            asked = await kernel.run(AUTH_REQUEST, {"tool": ask.tool, "input": ask.input}, key)
+            answer = msgspec.json.decode(asked.text, type=_Answer) if not asked.is_error else _Answer(reason=asked.text)
+            granted = answer.decision == "granted"
+            words = answer.reason
+        except (Failed, msgspec.DecodeError, RecursionError) as error:
+            words = f"{words}: {error}"
+        finally:
+            await kernel.aclose()
+        self._process.slip(partial(ask.then, granted, words))
+
+
+async def _follow(program: CliBackend, process: Process, teller: EntryRecorder, told: ProgramInput) -> Result:
     """Tell all it says, until it has ended or has to. Raises Failed, LinkLost, TooLarge."""
     with teller.going_on:
         while (line := await _next(process, teller.pauses)) is not None:
             teller.pauses = None
             await teller.alive()
-            for event in program.read(line):
-                stopped = await teller.tell(event)
-                if stopped is not None:
+            for event in line() if callable(line) else program.read(line):
+                if isinstance(event, Say | Ask | Parting):
+                    told.take(event)
+                elif (stopped := await teller.tell(event)) is not None:
                     return stopped
             if teller.over:
                 process.over()
@@ -190,7 +276,7 @@ async def _follow(program: CliBackend, process: Process, teller: EntryRecorder) 
     return teller.ended
 
 
-async def _next(process: Process, pauses: BackingOff | None) -> bytes | None:
+async def _next(process: Process, pauses: BackingOff | None) -> bytes | Slipped | None:
     """The next line. Raises Failed where it has waited for too long."""
     if pauses is None:
         return await process.line()

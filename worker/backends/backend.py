@@ -6,9 +6,10 @@ feeds it and ends it. So each program's file is a translation, tested on recorde
 
 import re
 import signal
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -38,6 +39,8 @@ class BackendJob(msgspec.Struct, frozen=True, kw_only=True):
     """The environment that the attempt's programs have; the provider's key is not in it."""
     max_turns: int
     """Replies left of max_steps."""
+    anew: str = ""
+    """All of the work, with what was done of it, for one that cannot take up ``session`` and begins another."""
     endpoint: str | None = None
     """Where its requests to its provider go; None: where the provider is."""
 
@@ -48,7 +51,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     ``see``: absolute paths, beside the project and the two folders, that it has to read where it runs in a sandbox.
     ``litter``: files that it leaves outside of our folders when it is killed (``{pid}`` is its own); removed then.
     ``log``: what begins so on its standard error are lines of its log, and none of its last words; ``read`` is given
-    those in which the group ``told`` took part.
+    those in which the group ``told`` took part. ``talks``: its input stays open behind ``stdin``, until its last event.
     """
 
     argv: tuple[str, ...]
@@ -57,6 +60,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     see: tuple[str, ...] = ()
     litter: tuple[str, ...] = ()
     log: re.Pattern[bytes] | None = None
+    talks: bool = False
 
 
 class SessionStarted(msgspec.Struct, frozen=True):
@@ -127,6 +131,29 @@ class LastEvent(msgspec.Struct, frozen=True):
     """Its last event: it should leave now, and is made to where it does not."""
 
 
+class Say(msgspec.Struct, frozen=True):
+    """It is told this, on its input: for those that talk."""
+
+    data: bytes
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """It waits for leave to call ``tool``: the kernel is asked, or somebody it asks. ``then`` takes what they said.
+
+    ``then`` is given whether it may, and the words of who refused; it returns the events that follow from that.
+    """
+
+    tool: str
+    input: dict[str, Any]
+    then: "Callable[[bool, str], Iterable[Event]]"
+
+
+class Parting(msgspec.Struct, frozen=True):
+    """From now on it is told this where it is to end before its last event, and may say what it has spent."""
+
+    words: Callable[[], bytes]
+
+
 Event = (
     SessionStarted
     | ReplyText
@@ -138,6 +165,9 @@ Event = (
     | GiveUp
     | BackingOff
     | LastEvent
+    | Say
+    | Ask
+    | Parting
 )
 
 
@@ -214,6 +244,10 @@ _GRANTED: Final = (
 )
 INPUT_BYTES: Final = 16 * 1024
 """Of one call, as it is told again."""
+DONE_BYTES: Final = 4 * 1024
+"""Of one text of what was done, as it is told again; and of so many steps, the last ones."""
+DONE_STEPS: Final = 100
+_DONE: Final = "# What you have done of it"
 _ASKED: Final = "What you were asked to do:"
 _BEFORE: Final = "# What was said before"
 _NOW: Final = "# And now, for you"
@@ -244,6 +278,26 @@ def resume_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -
     if last is None:
         return "\n\n".join([GO_ON, *more, _ASKED, _parted(conversation)[1]])
     return "\n\n".join([GO_ON, *more, *(note.text for note in last.notes)])
+
+
+def anew_prompt(conversation: Conversation, granted: Sequence[Granted] = ()) -> str:
+    """All of the work again, for a session that knows nothing of it: what was done stands there in quotes.
+
+    Of the oldest steps the rest is left out where there is too much, and that is said.
+    """
+    steps = []
+    for step in conversation.steps:
+        said = [f"You: {shorten(step.reply.text, DONE_BYTES)}"] if step.reply.text else []
+        for call, result in zip_longest(step.reply.calls, step.results):
+            args = bytes(call.args).decode("utf-8", "replace") if call is not None else ""
+            name = call.name if call is not None else result.name
+            gave = "(nobody knows: it was cut)" if result is None else shorten(result.text, DONE_BYTES)
+            said.append(f"You called {name} with {shorten(args, DONE_BYTES)}, and it gave: {gave}")
+        steps.append("\n".join([_quoted("\n".join(said)), *(note.text for note in step.notes)]))
+    left_out = max(0, len(steps) - DONE_STEPS)
+    more = [f"({left_out} steps before these are left out.)"] if left_out else []
+    goes_on = resume_prompt(conversation, granted) if conversation.last is not None else GO_ON
+    return "\n\n".join([first_prompt(conversation), _DONE, *more, *steps[left_out:], goes_on])
 
 
 def _parted(conversation: Conversation) -> tuple[Sequence[ipc.Turn], str]:

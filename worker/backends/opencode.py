@@ -59,7 +59,7 @@ PERMISSIONS: Final[Mapping[Approval, Mapping[str, str]]] = MappingProxyType(
 )
 """In ``run`` there is nobody to ask: what would be asked about is not offered to the model at all. Of rules that fit a
 tool the last one counts."""
-_SWITCHES: Final = (
+SWITCHES: Final = (
     "OPENCODE_PURE",
     "OPENCODE_DISABLE_AUTOUPDATE",
     "OPENCODE_DISABLE_CLAUDE_CODE",
@@ -151,7 +151,7 @@ def environment(env: Mapping[str, str], *, home: Path, config: Path) -> dict[str
         **{f"XDG_{name}_HOME": folder for name, folder in folders.items()},
         "OPENCODE_TEST_HOME": str(home),  # what it takes for the user's home; what its shells call HOME stays that
         "OPENCODE_CONFIG": str(config),
-        **dict.fromkeys(_SWITCHES, "1"),
+        **dict.fromkeys(SWITCHES, "1"),
     }
 
 
@@ -161,7 +161,7 @@ _CONFIGS: Final = ("opencode.json", "opencode.jsonc", ".opencode/opencode.json",
 
 def executable_config(cwd: Path) -> Path | None:
     """A file that makes opencode run code of the project around ``cwd``; None: there is none. Raises OSError."""
-    for folder in _within(cwd):
+    for folder in within(cwd):
         for pattern in _PLUGINS:
             for plugin in (folder / ".opencode").glob(pattern):
                 return plugin
@@ -173,8 +173,8 @@ def executable_config(cwd: Path) -> Path | None:
     return None
 
 
-def _within(cwd: Path) -> Iterator[Path]:
-    """``cwd``, and where it is part of a repository, the folders up to its root."""
+def within(cwd: Path) -> Iterator[Path]:
+    """Yield ``cwd``, and where it is part of a repository, the folders up to its root."""
     parents = [cwd, *cwd.parents]
     root = next((number for number, folder in enumerate(parents) if (folder / ".git").exists()), 0)
     yield from parents[: root + 1]
@@ -210,7 +210,7 @@ METERED: Final = OFFICIAL
 """Dialect -> where its requests go, unless its provider has an address of its own."""
 _NO_SESSION: Final = "Session not found"
 """Its word for an end that leaves nothing on standard output: it is all there is."""
-_PYTHON: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
+SEE_BRIDGE: Final = (sys.prefix, sys.base_prefix, str(Path(mcp_bridge.__file__).parents[1]))
 """The folders that the bridge's interpreter and modules are in."""
 _INSTALLED: Final = '{"packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}'
 """A sign for it that packages for plugins, which it is not to load, are there: else it fetches 60 MB."""
@@ -263,7 +263,7 @@ class Opencode:
             del env["OPENCODE_DISABLE_DEFAULT_PLUGINS"]
         env["TMPDIR"] = str(job.place)  # it unpacks a library there each time, and leaves it
         argv += (f"--title={start.agent}", *session)
-        return Launch(argv=argv, env=env, stdin=job.message.encode(), see=_PYTHON, log=LOG)
+        return Launch(argv=argv, env=env, stdin=job.message.encode(), see=SEE_BRIDGE, log=LOG)
 
     def read(self, line: bytes) -> Iterator[Event]:
         """Translate one line into events. The first comes after its first reply, so after it looked for its tools."""

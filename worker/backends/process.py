@@ -1,4 +1,4 @@
-"""Runs a backend's program: started in a session of its own, read line by line, and ended for sure.
+"""Runs a backend's program: started in a session of its own, read line by line, told what it asks, and ended for sure.
 
 It knows nothing of what the lines say. Processes that left its process group are the keeper's to kill: that adopts
 every orphan of the attempt.
@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -26,20 +26,24 @@ import trio
 from protocol.errors import Cause
 from protocol.ipc import Start
 from worker.backends import private_files
-from worker.backends.backend import Ended, Launch
+from worker.backends.backend import Ended, Event, Launch
 from worker.models.errors import Failed
 from worker.sandbox import ask_to_leave, wrap
 
 LIMIT_BYTES: Final = 4 * 1024 * 1024
 """A longer line is dropped: a tool's result may be large, and nothing we need is."""
+HEAD_BYTES: Final = 1024
+"""How much is left of a line that is too long, where its beginning is wanted."""
 _NEWLINE: Final = b"\n"
 
 
 class Lines:
     """Lines of a program's output, without their ends. ``dropped`` counts those that were over the limit."""
 
-    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, limit_bytes: int = LIMIT_BYTES, *, heads: bool = False) -> None:
+        """``heads``: of a line that is too long its beginning is returned, where its end would be."""
         self._limit = limit_bytes
+        self._heads = heads
         self._buffer = bytearray()
         self._dropping = False
         self.dropped = 0
@@ -63,7 +67,7 @@ class Lines:
             return
         self._buffer += piece
         if len(self._buffer) > self._limit:
-            self._buffer.clear()
+            del self._buffer[HEAD_BYTES if self._heads else 0 :]
             self._dropping = True
             self.dropped += 1
 
@@ -106,8 +110,12 @@ KILL_SECONDS: Final = 2.0
 """For the system to let a killed process go; one that it holds is left to the keeper."""
 DRAIN_SECONDS: Final = 1.0
 """How long its output may stay open after its end: what it started may have inherited it."""
+UNREAD: Final = 200
+"""Of what one is told that talks: it does not read its input where more than that waits."""
 STDERR_BYTES: Final = 8 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
+Slipped = Callable[[], Iterable[Event]]
+"""What is to be told between two of its lines, and does not come from it."""
 _SHORT_OF: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
@@ -125,8 +133,10 @@ class Process:
         self._confined = confined
         self._stdout = process.stdout
         self._stderr = process.stderr
-        self._lines = Lines()
-        self._waiting: deque[bytes] = deque()
+        self._lines = Lines(heads=launch.talks)
+        self._waiting: deque[bytes | Slipped] = deque()
+        self._stdin = process.stdin
+        self._saying, self._said = trio.open_memory_channel[bytes](UNREAD)
         self._reading = trio.CancelScope()
         self._read_until = math.inf
         self._at_end = False
@@ -141,8 +151,11 @@ class Process:
         """The number of lines that were too long to be read."""
         return self._lines.dropped
 
-    async def line(self) -> bytes | None:
-        """The next line of standard output, or of what is read of the log; None once there will be no more."""
+    async def line(self) -> bytes | Slipped | None:
+        """The next line of standard output, or of what is read of the log; None once there will be no more.
+
+        Or what was slipped in between.
+        """
         while not self._waiting and not self._at_end:
             chunk = b""
             with trio.CancelScope(deadline=self._read_until) as self._reading:
@@ -153,15 +166,32 @@ class Process:
             await self._buried.wait()  # the end of its log may tell something yet
         return self._waiting.popleft() if self._waiting else None
 
+    def say(self, data: bytes) -> None:
+        """Tell it ``data``, behind what it was told before. Raises Failed where it reads nothing."""
+        try:
+            self._saying.send_nowait(data)
+        except trio.WouldBlock:
+            raise Failed("protocol", f"it does not read what it is told: {UNREAD} messages wait") from None
+        except (trio.BrokenResourceError, trio.ClosedResourceError):
+            pass  # it is ending: who reads its output sees that
+
+    def slip(self, events: Slipped) -> None:
+        """Have ``events`` told before its next line."""
+        self._waiting.append(events)
+        self._reading.cancel()
+
     def over(self) -> None:
-        """Note that its last event came: it gets LEAVE_SECONDS to leave by itself."""
+        """Note that its last event came: its input ends, and it gets LEAVE_SECONDS to leave by itself."""
         self._said_all.set()
+        self._saying.close()
 
     async def attend(self) -> None:
         """Hear what it says on standard error, see it leave, and end the reading soon after."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._hear)
             nursery.start_soon(self._push)
+            if self._stdin is not None:
+                nursery.start_soon(self._speak, self._stdin)
             await self._process.wait()
             self._reading.deadline = self._read_until = trio.current_time() + DRAIN_SECONDS
             with trio.move_on_after(DRAIN_SECONDS):
@@ -200,8 +230,8 @@ class Process:
         """End it where it still runs, let its pipes go, remove its litter; shielded from cancellation, and bounded."""
         with trio.CancelScope(shield=True):
             await self.stop()
-            await self._stdout.aclose()
-            await self._stderr.aclose()
+            for stream in filter(None, (self._stdin, self._stdout, self._stderr)):
+                await stream.aclose()
             remove_leftovers(self._home, self._litter)
 
     async def _push(self) -> None:
@@ -209,6 +239,13 @@ class Process:
         await trio.sleep(LEAVE_SECONDS)
         self._pushed = True
         await self.stop()
+
+    async def _speak(self, stdin: trio.abc.SendStream) -> None:
+        """Tell it what it is to be told, for as long as it reads."""
+        with self._said, suppress(OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+            async with stdin:
+                async for data in self._said:
+                    await stdin.send_all(data)
 
     async def _hear(self) -> None:
         lines = Lines()
@@ -247,7 +284,8 @@ class Process:
 async def launched(launch: Launch, start: Start) -> Process:
     """Start ``launch`` in the attempt's directory. Raises Failed where it cannot be executed.
 
-    Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks.
+    Its input is a file without a name, not a pipe: it is all there, and at its end, whenever the program looks. One
+    that talks has a pipe.
     """
     home = Path(start.session_dir)
     remove_leftovers(home, launch.litter)
@@ -257,7 +295,7 @@ async def launched(launch: Launch, start: Start) -> Process:
         try:
             process = await trio.lowlevel.open_process(
                 wrap(launch.argv, start, launch.see),
-                stdin=stdin,
+                stdin=subprocess.PIPE if launch.talks else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 cwd=start.cwd,
@@ -271,4 +309,7 @@ async def launched(launch: Launch, start: Start) -> Process:
             ) from error
     if launch.litter:
         note_leftovers(home, process.pid)
-    return Process(process, home, launch, confined=start.sandbox is not None)
+    found = Process(process, home, launch, confined=start.sandbox is not None)
+    if launch.talks:
+        found.say(launch.stdin)
+    return found

@@ -25,7 +25,7 @@ def configure_init(parser: argparse.ArgumentParser) -> None:
     about = f"which one (default: {DEFAULT}); list: only say which there are"
     parser.add_argument("--example", choices=[*_names(), LIST], default=DEFAULT, help=about)
     about = "this program does the work of its agents, in place of their scripts"
-    parser.add_argument("--backend", choices=sorted(CLIS), help=about)
+    parser.add_argument("--backend", choices=sorted(name for name in CLIS if BACKENDS[name].binaries), help=about)
     parser.add_argument("-m", "--model", metavar="MODEL", help="with --backend: its model (claude: sonnet)")
 
 

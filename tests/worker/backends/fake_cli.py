@@ -8,14 +8,16 @@ A recording is the lines of standard output; the last line (``{"recorded": ...}`
 files it left that belong to what it says.
 """
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 GARBAGE = (
     b"Warning: something happened\n",
@@ -30,8 +32,10 @@ GARBAGE = (
 
 def main(config: dict[str, Any]) -> None:
     """Be the program once, as ``config`` says."""
-    number = _leave_word(Path(config["notes"]))
+    number = _leave_word(Path(config["notes"]), talks=config["talks"])
     tamper = config["tamper"]
+    if config["talks"]:
+        _relay(config, number)
     source = _Recording(config, number) if config["real"] is None else _Real(config, number)
     lines = list(source.lines()) if tamper == "mute" else source.lines()
     if tamper == "garbage":
@@ -126,11 +130,43 @@ class _Real:
         self._process.send_signal(number)
 
 
-def _leave_word(notes: Path) -> int:
+def _relay(config: dict[str, Any], number: int) -> NoReturn:
+    """Stand between both sides of a talk: note what is told, tamper with what is said, leave as the real one does."""
+    process = subprocess.Popen([*config["real"], *sys.argv[1:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    stdin, stdout, tamper = process.stdin, process.stdout, config["tamper"]
+    assert stdin is not None
+    assert stdout is not None
+    signal.signal(signal.SIGTERM, lambda told, _frame: process.send_signal(told))
+
+    def pass_on() -> None:
+        with open(Path(config["notes"]) / f"{number}.stdin", "ab", buffering=0) as noted, contextlib.suppress(OSError):
+            while chunk := os.read(0, 65536):
+                noted.write(chunk)
+                stdin.write(chunk)
+                stdin.flush()
+            stdin.close()
+
+    threading.Thread(target=pass_on, daemon=True).start()
+    if tamper == "garbage":
+        _say(b"\n".join(GARBAGE) + b"\n")
+    for line in stdout:
+        if tamper == "mute" and b'"stopReason"' in line:
+            process.kill()
+            os._exit(0)
+        _say(line)
+        if tamper == "garbage":
+            _say(GARBAGE[1])
+    if tamper == "stay":
+        _wait()
+    code = process.wait()
+    os._exit(code if code >= 0 else 128 - code)
+
+
+def _leave_word(notes: Path, *, talks: bool) -> int:
     """Write down who we are, and return which process of the scenario that is. Input that is a file is read twice."""
     number = len(list(notes.glob("*.json"))) + 1
-    stdin = sys.stdin.buffer.read().decode("utf-8", "replace")
-    if sys.stdin.buffer.seekable():
+    stdin = "" if talks else sys.stdin.buffer.read().decode("utf-8", "replace")
+    if not talks and sys.stdin.buffer.seekable():
         os.lseek(0, 0, os.SEEK_SET)
     word = {"pid": os.getpid(), "argv": sys.argv[1:], "env": dict(os.environ), "stdin": stdin}
     (notes / f"{number}.part").write_text(json.dumps(word), "utf-8")

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -44,10 +44,12 @@ class Place:
         record: bool = False,
         keeps: Mapping[str, str] = NOTHING,
         calls: tuple[tuple[str, dict[str, Any]], ...] | None = None,
+        talks: bool = False,
     ) -> None:
         """Have ``binary`` play ``recorded``, or run ``real``; ``record`` writes over what was recorded.
 
         ``keeps``: patterns of files of its that are recorded too, of each the lines with a certain word in them.
+        ``talks``: it is spoken to while it works, and ``real`` is what is spoken to.
         ``calls``: what the first processes of a recording do at Daemon MCP, for real, one each; the others come by.
         """
         for path in (self.bin, self._notes):
@@ -57,6 +59,7 @@ class Place:
             "folder": str(self.folder),
             "keeps": dict(keeps),
             "calls": calls,
+            "talks": talks,
             "tamper": tamper,
             "real": real,
             "recorded": str(recorded),
@@ -71,7 +74,12 @@ class Place:
     def words(self) -> list[Word]:
         """What the program's processes were given, in their order."""
         notes = sorted(self._notes.glob("*.json"), key=lambda path: int(path.stem))
-        return [Word(**json.loads(path.read_text("utf-8"))) for path in notes]
+        found = [Word(**json.loads(path.read_text("utf-8"))) for path in notes]
+        told = [path.with_suffix(".stdin") for path in notes]
+        return [
+            replace(word, stdin=path.read_text("utf-8")) if path.exists() else word
+            for word, path in zip(found, told, strict=True)
+        ]
 
     @property
     def _notes(self) -> Path:

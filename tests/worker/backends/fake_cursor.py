@@ -228,7 +228,7 @@ class Run:
         while True:
             reply = self._model.ask(self._messages, ["shell", *self._tools()])
             said += reply.text
-            self._keep({"role": "assistant", "content": _plain(reply)})
+            self._keep({"role": "assistant", "content": plain(reply)})
             if reply.text:
                 content = [{"type": "text", "text": reply.text}]
                 self._say("assistant", message={"role": "assistant", "content": content})
@@ -256,7 +256,7 @@ class Run:
         else:
             command = str(call["input"].get("command", ""))
             self._tool_call("started", "shell", call, call["input"])
-            result = self._guarded(f"Shell({command})", lambda: _shell(command, self._options.workspace))
+            result = self._guarded(f"Shell({command})", lambda: shell(command, self._options.workspace))
             self._tool_call("completed", "shell", call, call["input"], result)
         return {"type": "tool_result", "tool_use_id": call["id"], "content": json.dumps(result)}
 
@@ -290,12 +290,14 @@ class Run:
         new.rename(self._store)
 
 
-def _plain(reply: Reply) -> list[dict[str, Any]]:
+def plain(reply: Reply) -> list[dict[str, Any]]:
+    """The blocks of a reply as they are told again."""
     keys = ("type", "text", "id", "name", "input")
     return [{key: block[key] for key in keys if key in block} for block in reply.blocks]
 
 
-def _shell(command: str, cwd: str) -> dict[str, Any]:
+def shell(command: str, cwd: str) -> dict[str, Any]:
+    """What a command gives, in the words of an event."""
     done = subprocess.run(["/bin/sh", "-c", command], cwd=cwd, capture_output=True, text=True, check=False)
     said = {"command": command, "exitCode": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
     return {"success" if done.returncode == 0 else "error": said}

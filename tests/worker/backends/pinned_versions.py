@@ -8,8 +8,9 @@ from tests.worker.backends.test_contract import PROGRAMS
 
 def pinned() -> list[tuple[str, str]]:
     """The folder and the package of each that can be installed."""
-    packages = ((one, BACKENDS[one.name].install.split()[-1]) for one in PROGRAMS if one.fake is None)
-    return [(one.name, f"{package}@{one.version}") for one, package in packages]
+    found = {one.folder or one.name: one for one in reversed(PROGRAMS) if one.fake is None}
+    packages = ((one, one.package or BACKENDS[one.name].install.split()[-1]) for one in reversed(found.values()))
+    return [(one.folder or one.name, f"{package}@{one.version}") for one, package in packages]
 
 
 if __name__ == "__main__":

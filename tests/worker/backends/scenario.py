@@ -95,7 +95,13 @@ class ScenarioRun:
             "mock_counts": dict(self.counts),
             "approval": "auto",
         }
-        fields |= self.subject.start(self._moves, self.api.url)
+        started = self.subject.start(self._moves, self.api.url)
+        fields["env"] |= started.pop("env", {})
+        for variable, text in started.pop("files", {}).items():  # of its user's, each by the variable that names it
+            path = self.folder / "home" / f"{variable}.json"
+            path.write_text(text, "utf-8")
+            fields["env"][variable] = str(path)
+        fields |= started
         fields["command"] = self._placed()
         with trio.fail_after(REAL_SECONDS if self.where == "real" else SECONDS):
             async with worker(answer) as kernel:
@@ -129,8 +135,9 @@ class ScenarioRun:
             tamper=self.tamper,
             record=RECORD and self.where == "real" and self.tamper is None,
             keeps=subject.keeps,
+            talks=subject.talks,
         )
-        return (str(Place(self.folder).bin / subject.binary),)
+        return (str(Place(self.folder).bin / subject.binary), *subject.arguments)
 
 
 @asynccontextmanager

@@ -135,6 +135,14 @@ class ProgramSubject:
     lacks: Mapping[str, str] = field(default_factory=dict)
     keeps: Mapping[str, str] = field(default_factory=dict)
     """Files of its that are part of a recording, for what it says there alone: pattern -> a word in the lines kept."""
+    arguments: tuple[str, ...] = ()
+    """Arguments that its agent's file has."""
+    folder: str = ""
+    """Where it is below CLIS; empty: where its name says."""
+    package: str = ""
+    """Its package, where the table of backends has none."""
+    talks: bool = False
+    """It is spoken to while it works, so that nothing of it can be recorded."""
     program: bool = True
 
     def start(self, moves: tuple[Move, ...], url: str) -> dict[str, Any]:
@@ -159,7 +167,7 @@ class ProgramSubject:
             return [sys.executable, "-IS", str(self.fake)]
         if CLIS is None:
             return None
-        path = Path(CLIS) / self.name / (self.real or f"node_modules/.bin/{self.binary}")
+        path = Path(CLIS) / (self.folder or self.name) / (self.real or f"node_modules/.bin/{self.binary}")
         return [str(path.resolve())] if path.exists() else None
 
     @property

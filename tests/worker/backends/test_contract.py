@@ -9,6 +9,7 @@ import pytest
 from tests.contracts.check_backend import SCENARIOS, Scenario
 from tests.worker.backends.scenario import RECORD, made
 from tests.worker.backends.subject import ProgramSubject, Subject, Where
+from tests.worker.backends.subject_acp import ACP, GEMINI, OPENCODE_ACP
 from tests.worker.backends.subject_claude import CLAUDE
 from tests.worker.backends.subject_codex import CODEX
 from tests.worker.backends.subject_cursor import CURSOR
@@ -17,7 +18,7 @@ from tests.worker.backends.subjects_within import MOCK, SDK
 from worker import daemon_mcp
 from worker.backends import process
 
-PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR)
+PROGRAMS: Final[tuple[ProgramSubject, ...]] = (CLAUDE, CODEX, OPENCODE, CURSOR, ACP, GEMINI, OPENCODE_ACP)
 SUBJECTS: Final[tuple[Subject, ...]] = (SDK, MOCK, *PROGRAMS)
 
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(anthropic|openai|httpx2|httpcore2):ResourceWarning")
@@ -26,12 +27,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:Async generator '(anthropic|open
 def _places(subject: Subject) -> tuple[Where, ...]:
     if not isinstance(subject, ProgramSubject):
         return ("within",)
-    return ("recorded", "real") if subject.fake is None else ("faked",)
+    if subject.fake is not None:
+        return ("faked",)
+    return ("real",) if subject.talks else ("recorded", "real")
 
 
 ORDINARY: Final = frozenset({"success", "resume", "garbage", "own_servers", "stopped", "bad_key"})
 """Of a stand-in, each process of which costs a third of a second."""
-LONG: Final = pytest.mark.long("tests/worker/backends/test_cursor.py")
+LONG: Final = {
+    "cursor": pytest.mark.long("tests/worker/backends/test_cursor.py"),
+    "acp": pytest.mark.long("tests/worker/backends/test_acp.py"),
+}
 
 
 CASES: Final = [
@@ -40,7 +46,7 @@ CASES: Final = [
         where,
         scenario,
         id=f"{subject.name}-{where}-{scenario.name}",
-        marks=(LONG,) if where == "faked" and scenario.name not in ORDINARY else (),
+        marks=(LONG[subject.name],) if where == "faked" and scenario.name not in ORDINARY else (),
     )
     for subject in SUBJECTS
     for where in _places(subject)
@@ -49,7 +55,7 @@ CASES: Final = [
 ]
 
 
-@pytest.mark.promise("IF08")
+@pytest.mark.promise("IF08", "P63")
 @pytest.mark.parametrize(("subject", "where", "scenario"), CASES)
 async def test_a_backend_keeps_its_contract(
     subject: Subject, where: Where, scenario: Scenario, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

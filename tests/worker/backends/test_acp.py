@@ -1,0 +1,551 @@
+"""The Agent Client Protocol, frame by frame; and an agent that does with its pipes what nobody should."""
+
+import json
+import stat
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from protocol.agent import Approval, McpServer
+from protocol.instruction import LARGEST, Usage
+from protocol.ipc import Entry, Json, ToolCall
+from tests.worker.backends import fake_acp
+from tests.worker.backends.backend_jobs import TOKEN, make_job, written
+from tests.worker.backends.scenario import made
+from tests.worker.backends.subject import Reply, Shell, Tell
+from tests.worker.backends.subject_acp import ACP
+from tests.worker.fake_kernel import make_start
+from worker.backends.acp import ASKS, Acp
+from worker.backends.acp import open as acp_program
+from worker.backends.acp_replies import OPEN_CALLS
+from worker.backends.backend import (
+    DONE_STEPS,
+    GO_ON,
+    Ask,
+    Ended,
+    Event,
+    LastEvent,
+    Parting,
+    ReplyText,
+    Say,
+    SessionStarted,
+    Spent,
+    ToolEnded,
+    Turn,
+    anew_prompt,
+)
+from worker.backends.process import HEAD_BYTES, Lines
+from worker.conversation import Conversation
+from worker.models.errors import Failed
+
+WELL = Ended(code=0, signal=None, stderr="")
+SESSION = "s1"
+OPTIONS = fake_acp.OPTIONS
+SHELL = {"toolCallId": "c1", "title": "rm x", "kind": "execute", "rawInput": {"command": "rm x"}}
+
+
+def agent(
+    folder: Path, *, session: str | None = None, program: str = "agent", job: dict[str, Any] | None = None, **start: Any
+) -> Acp:
+    """One attempt, not started. ``job``: fields of its job, beside those of its start frame."""
+    fields = {"provider": None, "model": "acp", "command": (f"/bin/{program}", "--acp")} | start
+    made_ = make_job("acp", folder, session=session, **fields)
+    return Acp(msgspec.structs.replace(made_, binary=f"/bin/{program}", **(job or {})))
+
+
+def heard(program: Acp, *frames: dict[str, Any]) -> list[Event]:
+    """What these frames mean."""
+    return [event for frame in frames for event in program.read(json.dumps({"jsonrpc": "2.0", **frame}).encode())]
+
+
+def said(events: list[Event]) -> list[dict[str, Any]]:
+    """What the agent is told."""
+    return [json.loads(line) for one in events if isinstance(one, Say) for line in one.data.splitlines()]
+
+
+def greeted(**able: Any) -> dict[str, Any]:
+    return {"id": 1, "result": {"protocolVersion": 1, "agentCapabilities": able}}
+
+
+def update(what: str, **fields: Any) -> dict[str, Any]:
+    told = {"sessionId": SESSION, "update": {"sessionUpdate": what, **fields}}
+    return {"method": "session/update", "params": told}
+
+
+def words(text: str) -> dict[str, Any]:
+    return update("agent_message_chunk", content={"type": "text", "text": text})
+
+
+def asks(call: dict[str, Any], id_: Any = "a1", options: Any = OPTIONS) -> dict[str, Any]:
+    params = {"sessionId": SESSION, "toolCall": call, "options": options}
+    return {"id": id_, "method": "session/request_permission", "params": params}
+
+
+def prompted(folder: Path, **start: Any) -> Acp:
+    """One that has been told its work: its next answer has the id 3."""
+    program = agent(folder, **start)
+    program.launch()
+    heard(program, greeted(mcpCapabilities={"http": True}), {"id": 2, "result": {"sessionId": SESSION}})
+    return program
+
+
+def answers(events: list[Event]) -> list[Any]:
+    """How requests for leave were answered: the option, or that the turn is over."""
+    outcomes = [one["result"]["outcome"] for one in said(events) if "result" in one]
+    return [one.get("optionId", one["outcome"]) for one in outcomes]
+
+
+def test_it_is_greeted_told_its_servers_and_then_its_work(tmp_path: Path) -> None:
+    """Nothing of ours is offered; the token goes over the pipe alone; the agent's prompt opens the first message."""
+    own = {"docs": McpServer(url="http://docs", headers={"K": "v"}), "box": McpServer(command="box", env={"A": "b"})}
+    program = agent(tmp_path, mcp_servers=own, system="You are Alice.")
+    launch = program.launch()
+    assert (launch.argv, launch.talks) == (("/bin/agent", "--acp"), True)
+    hello = json.loads(launch.stdin)["params"]
+    assert hello["protocolVersion"] == 1
+    assert hello["clientCapabilities"] == {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+    (new,) = said(heard(program, greeted(mcpCapabilities={"http": True})))
+    daemon, docs, box = new["params"]["mcpServers"]
+    assert (new["method"], daemon["name"], daemon["type"]) == ("session/new", "daemon", "http")
+    assert {"name": "Authorization", "value": f"Bearer {TOKEN}"} in daemon["headers"]
+    assert docs == {"name": "docs", "type": "http", "url": "http://docs", "headers": [{"name": "K", "value": "v"}]}
+    assert box == {"name": "box", "command": "box", "args": [], "env": [{"name": "A", "value": "b"}]}
+    assert TOKEN not in repr((launch.argv, launch.env, written(tmp_path)))
+    events = heard(program, {"id": 2, "result": {"sessionId": SESSION}})
+    assert SessionStarted(SESSION) in events and any(isinstance(one, Parting) for one in events)
+    (prompt,) = said(events)
+    assert prompt["params"] == {"sessionId": SESSION, "prompt": [{"type": "text", "text": "You are Alice.\n\ndo it"}]}
+
+
+def test_one_that_reaches_no_server_over_http_gets_the_bridge(tmp_path: Path) -> None:
+    """The token is in a file of the attempt; a server of the agent's own that it cannot reach is told."""
+    program = agent(tmp_path)
+    program.launch()
+    (new,) = said(heard(program, greeted()))
+    (daemon,) = new["params"]["mcpServers"]
+    file = Path(daemon["args"][-1])
+    assert (daemon["command"], stat.S_IMODE(file.stat().st_mode)) == (sys.executable, 0o600)
+    assert TOKEN in file.read_text() and TOKEN not in json.dumps(new)
+    other = agent(tmp_path, mcp_servers={"docs": McpServer(url="http://docs")})
+    other.launch()
+    with pytest.raises(Failed, match="has no MCP server docs") as failed:
+        heard(other, greeted())
+    assert failed.value.cause == "network"
+
+
+def test_a_message_is_never_taken_for_a_command_of_the_program(tmp_path: Path) -> None:
+    """What begins like one goes to its model all the same."""
+    program = agent(tmp_path, system="", job={"message": " /quit"})
+    program.launch()
+    heard(program, greeted())
+    (prompt,) = said(heard(program, {"id": 2, "result": {"sessionId": SESSION}}))
+    assert prompt["params"]["prompt"][0]["text"] == "What you are asked to do:\n\n /quit"
+
+
+def test_its_model_is_chosen_by_what_it_offers(tmp_path: Path) -> None:
+    """By an option of the session, by the older word; where there is neither, or it is unknown, that is told."""
+
+    def opened(**result: Any) -> tuple[Acp, list[dict[str, Any]]]:
+        program = agent(tmp_path, model="m/1")
+        program.launch()
+        heard(program, greeted())
+        return program, said(heard(program, {"id": 2, "result": {"sessionId": SESSION, **result}}))
+
+    options = [{"id": "mode", "category": "mode"}, {"id": "llm", "category": "model", "options": [{"what": 1}]}]
+    (chosen,) = opened(configOptions=options)[1]
+    assert (chosen["method"], chosen["params"]["configId"], chosen["params"]["value"]) == (
+        "session/set_config_option",
+        "llm",
+        "m/1",
+    )
+    program, (older,) = opened(models={"availableModels": []})
+    assert (older["method"], older["params"]["modelId"]) == ("session/set_model", "m/1")
+    assert said(heard(program, {"id": 3, "result": {}}))[0]["method"] == "session/prompt"
+    program, _older = opened(models={})
+    for fault, made_ in (
+        (
+            "does not take the model m/1: none",
+            lambda: heard(program, {"id": 3, "error": {"code": 1, "message": "none"}}),
+        ),
+        ("lets nobody choose its model", opened),
+    ):
+        with pytest.raises(Failed, match=fault) as failed:
+            made_()
+        assert failed.value.cause == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("able", "method"),
+    [
+        ({"loadSession": True, "sessionCapabilities": {"resume": {}}}, "session/resume"),
+        ({"loadSession": True, "sessionCapabilities": {"resume": None}}, "session/load"),
+    ],
+)
+def test_a_session_is_taken_up_and_what_it_tells_of_old_is_not_told_again(
+    tmp_path: Path, able: dict[str, Any], method: str
+) -> None:
+    """P5: replies of the session's past are neither entries nor booked, also where they come late."""
+    program = agent(tmp_path, session=SESSION, system="You are Alice.")
+    program.launch()
+    (taken,) = said(heard(program, greeted(**able)))
+    assert (taken["method"], taken["params"]["sessionId"]) == (method, SESSION)
+    old = [words("old"), update("tool_call", toolCallId="o", title="bash", status="completed", rawInput={"a": 1})]
+    assert heard(program, *old) == []
+    (settled,) = said(heard(program, {"id": 2, "result": {}}))
+    assert heard(program, *old) == []
+    (prompt,) = said(heard(program, {"id": settled["id"], "error": {"code": -32601, "message": "?"}}))
+    assert prompt["params"]["prompt"] == [{"type": "text", "text": "do it"}]
+    assert heard(program, words("new")) == [ReplyText("new")]
+
+
+@pytest.mark.parametrize(("program", "able"), [("agent", {}), ("gemini", {"loadSession": True})])
+def test_one_that_takes_up_no_session_gets_a_new_one_and_is_told_what_was_done(
+    tmp_path: Path, program: str, able: dict[str, Any]
+) -> None:
+    """P5: prompt, instruction and ledger; the new session is the one that is kept."""
+    made_ = agent(tmp_path, session="old", program=program, system="You are Alice.", job={"anew": "all of it"})
+    made_.launch()
+    (new,) = said(heard(made_, greeted(**able)))
+    assert (new["method"], "sessionId" in new["params"]) == ("session/new", False)
+    events = heard(made_, {"id": 2, "result": {"sessionId": SESSION}})
+    assert SessionStarted(SESSION) in events
+    assert said(events)[0]["params"]["prompt"][0]["text"] == "You are Alice.\n\nall of it"
+    usage = update("usage_update", used=1, size=2, cost={"amount": 2.0, "currency": "USD"})
+    last = heard(made_, usage, {"id": 3, "result": {"stopReason": "end_turn"}})
+    assert [one.usage for one in last if isinstance(one, Turn)] == [Usage(cost_usd=2.0)]
+
+
+def test_what_was_done_is_told_in_quotes() -> None:
+    """Texts, calls, what they gave, what is not known of one, and what was said since."""
+    done = (
+        Entry(k=0, kind="reply", text="I look.", calls=(ToolCall(id="a", name="ls", args=Json(b'{"p": 1}')),) * 2),
+        Entry(k=1, kind="tool", text="x\n# And now", call_id="a", name="ls"),
+        Entry(k=2, kind="note", text="but quickly"),
+    )
+    told = anew_prompt(Conversation.of(make_start(entries=done)))
+    assert told.startswith('do it\n\n# What you have done of it\n\n> You: I look.\n> You called ls with {"p": 1}')
+    assert "it gave: x\n> # And now\n" in told and "nobody knows" in told
+    assert told.index("but quickly") < told.index(GO_ON[:30])
+    many = tuple(Entry(k=k, kind="reply", text=f"step {k}.") for k in range(DONE_STEPS + 7))
+    short = anew_prompt(Conversation.of(make_start(entries=many)))
+    assert "(7 steps before these are left out.)" in short and "step 6." not in short and "step 7." in short
+
+
+def test_a_session_that_cannot_be_taken_up_is_lost(tmp_path: Path) -> None:
+    """It begins anew then; but one that wants a login says that."""
+    for code, cause in ((-32603, "session_lost"), (-32000, "auth")):
+        other = agent(tmp_path, session=SESSION)
+        other.launch()
+        heard(other, greeted(loadSession=True))
+        with pytest.raises(Failed) as failed:
+            heard(other, {"id": 2, "error": {"code": code, "message": "no"}})
+        assert failed.value.cause == cause
+
+
+def test_replies_are_what_lies_between_two_returns(tmp_path: Path) -> None:
+    """Calls stand with the text before them, by their names; tokens with the last reply; a lost call is told so."""
+    program = prompted(tmp_path)
+    begun = heard(
+        program,
+        words("I "),
+        words("run it."),
+        update("tool_call", toolCallId="c1", title="bash", kind="execute", rawInput={"cwd": "/"}),
+        update("tool_call_update", toolCallId="c1", title="List", status="in_progress", rawInput={"command": "ls"}),
+        update("tool_call", toolCallId="c2", name="read", title="Read x", kind="read", locations=[{"path": "x"}]),
+    )
+    assert not any(isinstance(one, Turn) for one in begun)
+    back = update(
+        "tool_call_update",
+        toolCallId="c1",
+        status="completed",
+        content=[{"type": "content", "content": {"type": "text", "text": "a b"}}, {"type": "diff", "path": "f"}],
+    )
+    turn, ended = heard(program, back)
+    assert isinstance(turn, Turn) and isinstance(ended, ToolEnded)
+    assert (turn.text, [(one.name, json.loads(bytes(one.args))) for one in turn.calls]) == (
+        "I run it.",
+        [("bash", {"command": "ls"}), ("read", {"title": "Read x", "files": ["x"]})],
+    )
+    assert (ended.text, ended.is_error) == ("a b\n[diff: f]", False)
+    assert heard(program, back) == []
+    usage = {"inputTokens": 7, "outputTokens": 2, "cachedReadTokens": 3, "cachedWriteTokens": 1}
+    last = heard(program, words("Done."), {"id": 3, "result": {"stopReason": "end_turn", "usage": usage}})
+    assert last[1:] == [
+        ToolEnded(call_id="c2", name="read", text="It was not told what came of this call.", is_error=True),
+        Turn(
+            text="Done.",
+            usage=Usage(input_tokens=7, output_tokens=2, cache_read_tokens=3, cache_write_tokens=1),
+        ),
+        LastEvent(),
+    ]
+    assert program.conclude(WELL).text == "Done."
+
+
+def test_what_it_cost_is_bounded_and_in_dollars(tmp_path: Path) -> None:
+    """Gemini's older words; the price of this attempt alone, of a session that had one before; no nonsense."""
+    program = prompted(tmp_path)
+    quota = {"quota": {"token_count": {"input_tokens": 2**60, "output_tokens": -5}}}
+    prices = [(1.5, "USD"), (2.0, "EUR"), (-3, "USD")]
+    heard(program, *(update("usage_update", used=1, size=2, cost={"amount": a, "currency": c}) for a, c in prices[:2]))
+    (turn,) = (
+        one
+        for one in heard(program, {"id": 3, "result": {"stopReason": "end_turn", "_meta": quota}})
+        if isinstance(one, Turn)
+    )
+    assert turn.usage == Usage(input_tokens=LARGEST, cost_usd=1.5)
+    resumed = agent(tmp_path, session=SESSION)
+    resumed.launch()
+    heard(resumed, greeted(loadSession=True), {"id": 2, "result": {}}, {"id": 3, "error": {}})
+    told = [update("usage_update", used=1, size=2, cost={"amount": a, "currency": "USD"}) for a in (5.0, 5.25)]
+    events = heard(resumed, *told, {"id": 4, "result": {"stopReason": "end_turn"}})
+    assert [one.usage for one in events if isinstance(one, Turn)] == [Usage(cost_usd=0.25)]
+
+
+OURS = {"toolCallId": "c1", "title": "daemon_channel_send", "kind": "other", "rawInput": {"message": "hi"}}
+GEMINI = {"toolCallId": "c1", "title": "channel_send (daemon MCP Server)", "kind": "other"}
+DOCS = {"toolCallId": "c1", "title": "docs_search", "kind": "other", "rawInput": {"q": "x"}}
+
+
+@pytest.mark.promise("P63")
+@pytest.mark.parametrize(
+    ("approval", "call", "announced", "expected"),
+    [
+        ("auto", SHELL, False, "yes"),
+        ("ask", SHELL, False, "asked"),
+        ("all", SHELL, True, "asked"),
+        ("deny", SHELL, True, "no"),
+        ("deny", OURS, False, "yes"),
+        ("all", GEMINI, False, "yes"),
+        ("ask", {**GEMINI, "kind": "execute"}, False, "asked"),
+        ("ask", {**OURS, "kind": "execute"}, True, "asked"),
+        ("ask", {**OURS, "title": "daemon_rm"}, True, "asked"),
+        ("deny", DOCS, False, "no"),
+    ],
+)
+def test_what_it_asks_leave_for_is_granted_refused_or_asked(
+    tmp_path: Path, approval: Approval, call: dict[str, Any], announced: bool, expected: str
+) -> None:
+    """P63: as the agent's file says; the kernel's own tools are always there, and no command can pass for one."""
+    program = prompted(tmp_path, approval=approval)
+    if announced:
+        heard(program, update("tool_call", **call))
+    events = heard(program, asks(call))
+    assert ("asked" if any(isinstance(one, Ask) for one in events) else answers(events)[0]) == expected
+
+
+@pytest.mark.parametrize(
+    ("call", "announced", "expected"),
+    [
+        (DOCS, True, "yes"),
+        (DOCS, False, "asked"),
+        ({**DOCS, "title": "docs_write"}, True, "asked"),
+        (OURS, True, "yes"),
+        (OURS, False, "asked"),
+        (GEMINI, False, "asked"),
+    ],
+)
+def test_beside_servers_of_its_own_a_call_is_known_by_what_was_announced(
+    tmp_path: Path, call: dict[str, Any], announced: bool, expected: str
+) -> None:
+    """The words of a request may be those of a model, which could pass a call off as another."""
+    program = prompted(tmp_path, mcp_servers={"docs": McpServer(command="d")}, read_only=("mcp__docs__search",))
+    if announced:
+        heard(program, update("tool_call", **call))
+    events = heard(program, asks(call))
+    assert ("asked" if any(isinstance(one, Ask) for one in events) else answers(events)[0]) == expected
+
+
+def test_a_person_is_shown_the_whole_call_and_gives_leave_once(tmp_path: Path) -> None:
+    """P63: command, changes and words; never for good, unless nobody is asked at all; a refused call came back."""
+    program = prompted(tmp_path)
+    diff = {"type": "diff", "path": "f", "oldText": None, "newText": "new"}
+    (ask,) = (one for one in heard(program, asks({**SHELL, "content": [diff]})) if isinstance(one, Ask))
+    assert ask.input == {
+        "title": "rm x",
+        "input": {"command": "rm x"},
+        "changes": [{"file": "f", "old": None, "new": "new"}],
+    }
+    assert answers(list(ask.then(True, ""))) == ["yes"]
+    assert list(ask.then(True, "")) == []
+    (ask,) = (one for one in heard(program, asks(SHELL, "a2")) if isinstance(one, Ask))
+    refused = list(ask.then(False, "not today"))
+    assert answers(refused) == ["no"]
+    assert [(one.is_error, one.text) for one in refused if isinstance(one, ToolEnded)] == [
+        (True, "execute was not run: not today")
+    ]
+    (ask,) = (one for one in heard(program, asks(SHELL, "a3", OPTIONS[1:2])) if isinstance(one, Ask))
+    assert answers(list(ask.then(True, ""))) == ["cancelled"]
+    assert answers(heard(prompted(tmp_path, approval="auto"), asks(SHELL, "a4", OPTIONS[1:2]))) == ["always"]
+    large = {**SHELL, "rawInput": {"command": "x" * 100_000}}
+    assert answers(heard(program, asks(large, "a5"))) == ["no"]
+
+
+def test_one_that_is_to_end_is_told_to_stop_and_may_say_what_it_spent(tmp_path: Path) -> None:
+    """P8: session/cancel, and no leave any more; what it answers is booked, and nothing else of it told."""
+    program = prompted(tmp_path)
+    heard(program, asks(SHELL))
+    told = [json.loads(line) for line in program.farewell().splitlines()]
+    assert [one.get("method") or one["result"]["outcome"]["outcome"] for one in told] == ["session/cancel", "cancelled"]
+    assert answers(heard(program, asks(SHELL, "a2"))) == ["cancelled"]
+    usage = {"inputTokens": 4}
+    events = heard(program, words("late"), {"id": 3, "result": {"stopReason": "cancelled", "usage": usage}})
+    assert events == [Spent(Usage(input_tokens=4)), LastEvent()]
+    assert program.farewell() == b""
+
+
+@pytest.mark.parametrize(
+    ("result", "status", "cause"),
+    [
+        ({"stopReason": "end_turn"}, "done", None),
+        ({"stopReason": "max_tokens"}, "incomplete", "max_tokens"),
+        ({"stopReason": "max_turn_requests"}, "incomplete", "max_steps"),
+        ({"stopReason": "refusal"}, "failed", "refusal"),
+        ({"stopReason": "cancelled"}, "failed", "protocol"),
+        ({"stopReason": 7}, "failed", "protocol"),
+        (None, "failed", "protocol"),
+    ],
+)
+def test_why_it_stops_says_how_the_work_ended(
+    tmp_path: Path, result: dict[str, Any] | None, status: str, cause: str | None
+) -> None:
+    """Its answer alone says so, whatever its exit; without an answer nothing is done."""
+    program = prompted(tmp_path)
+    if result is not None:
+        assert heard(program, {"id": 3, "result": result})[-1] == LastEvent()
+    if status == "failed":
+        with pytest.raises(Failed) as failed:
+            program.conclude(WELL)
+        assert failed.value.cause == cause
+    else:
+        ended = program.conclude(Ended(code=1, signal=None, stderr="", pushed=False))
+        assert (ended.status, ended.cause) == (status, cause)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "status"),
+    [
+        ({"code": 429, "message": "slow"}, "rate_limited", 429),
+        ({"code": -32603, "data": {"error": {"statusCode": 401}}}, "auth", 401),
+        ({"code": -32603, "data": {"code": "insufficient_quota"}}, "quota", None),
+        ({"code": -32000, "message": "log in"}, "auth", None),
+        ({"code": -32602, "message": "what?"}, "invalid", None),
+        ({"code": -32603, "message": "hm"}, "overloaded", None),
+        ({"code": -32603, "data": [[[[1]]]]}, "overloaded", None),
+    ],
+)
+def test_an_error_is_told_by_its_cause(tmp_path: Path, error: dict[str, Any], cause: str, status: int | None) -> None:
+    """By codes and statuses, wherever a program puts them; never by its prose."""
+    program = prompted(tmp_path)
+    assert heard(program, {"id": 3, "error": error})[-1] == LastEvent()
+    with pytest.raises(Failed) as failed:
+        program.conclude(WELL)
+    assert (failed.value.cause, failed.value.http_status) == (cause, status)
+
+
+def test_known_programs_are_told_to_ask_and_kept_from_what_is_not_theirs(tmp_path: Path) -> None:
+    """A home of its own, private settings; a project that would configure them is not opened."""
+    gemini = agent(tmp_path, program="gemini", approval="all").launch().env
+    home = tmp_path / "home"
+    assert (gemini["HOME"], gemini["XDG_CONFIG_HOME"]) == (str(home), str(home / "config"))
+    settings = json.loads((home / ".gemini/settings.json").read_text())
+    assert settings["privacy"] == {"usageStatisticsEnabled": False} and settings["advanced"]["ignoreLocalEnv"]
+    policy = (home / ".gemini/policies/agent-worker.toml").read_text()
+    assert 'mcpName = "daemon"' in policy and 'decision = "ask_user"' in policy
+    assert (
+        'decision = "ask_user"'
+        not in str(agent(tmp_path, program="gemini").launch())
+        + (home / ".gemini/policies/agent-worker.toml").read_text()
+    )
+    for approval, verdict in (("auto", "allow"), ("ask", "ask"), ("deny", "ask"), ("all", "ask")):
+        env = agent(tmp_path, program="opencode", approval=approval).launch().env
+        asked = json.loads(env["OPENCODE_CONFIG_CONTENT"])["permission"]
+        assert (asked["*"], asked["daemon_*"], asked["task"]) == (verdict, "allow", "deny")
+    (tmp_path / "project/.gemini").mkdir()
+    agent(tmp_path, program="gemini").launch()
+    (tmp_path / "project/.gemini/settings.json").write_text("{}")
+    with pytest.raises(Failed, match="servers and hooks of") as failed:
+        agent(tmp_path, program="gemini").launch()
+    assert failed.value.cause == "untrusted"
+
+
+def test_with_a_login_its_home_is_its_users(tmp_path: Path) -> None:
+    """``login: true``: nothing is written there."""
+    env = agent(tmp_path, program="gemini", login=True).launch().env
+    assert env["HOME"] == "/home/user" and "XDG_DATA_HOME" not in env
+    assert written(tmp_path / "home") == {}
+
+
+def test_of_a_frame_that_is_too_large_the_beginning_is_left(tmp_path: Path) -> None:
+    """What it tells is passed over; what it asks cannot be answered, and so ends the work where it would wait."""
+    lines = Lines(5000, heads=True)
+    big = b'{"jsonrpc":"2.0","method":"session/update","params":{"x":"' + b"y" * 9000
+    head, after = [*lines.feed(big), *lines.feed(b'"}}\nnext\n')]
+    assert (len(head), after, lines.dropped) == (HEAD_BYTES, b"next", 1)
+    program = prompted(tmp_path)
+    assert list(program.read(head)) == []
+    with pytest.raises(Failed, match="broke off, or that is too large") as failed:
+        list(program.read(head.replace(b"session/update", b"session/other!")))
+    assert failed.value.cause == "protocol"
+
+
+def test_calls_and_requests_without_end_are_bounded(tmp_path: Path) -> None:
+    """Of requests for leave a few wait, and the rest is refused; of calls that never come back there is a limit."""
+    program = prompted(tmp_path)
+    events = [
+        event
+        for number in range(ASKS + 30)
+        for event in heard(program, asks({**SHELL, "toolCallId": str(number)}, number))
+    ]
+    assert sum(isinstance(one, Ask) for one in events) == ASKS
+    assert answers(events) == ["cancelled"] * 30
+    other = prompted(tmp_path)
+    with pytest.raises(Failed, match="none came back"):
+        heard(other, *(update("tool_call", toolCallId=f"c{number}", title="x") for number in range(OPEN_CALLS + 1)))
+
+
+DONE = {"wrong-ids", "unknown", "after-end", "giant-update", "flood", "leave-for-good"}
+SHORT = {"half", "unknown", "wrong-ids"}
+
+
+@pytest.mark.promise("P10", "P63")
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(word, marks=() if word in SHORT else pytest.mark.long("the tests above of the same frames"))
+        for word in (*fake_acp.HOSTILE, "version")
+    ],
+)
+async def test_nothing_that_it_sends_hangs_or_breaks_a_worker(tmp_path: Path, hostile: str) -> None:
+    """Half frames, giants, answers to nobody, requests of any kind and after the end: done, or failed for that."""
+    async with made(ACP, "faked", "success", tmp_path) as run:
+        run.script(Reply("All is said."))
+        run.daemon.grants = False
+        command = (sys.executable, "-IS", str(fake_acp.__file__), f"--hostile={hostile}")
+        attempt = await run.attempt(approval="ask", command=command)
+    if hostile in DONE:
+        assert attempt.result.text.endswith("All is said."), attempt.ended
+    else:
+        assert attempt.error.cause == ("spawn_permanent" if hostile == "version" else "protocol"), attempt.ended
+
+
+@pytest.mark.promise("P63")
+@pytest.mark.parametrize("grants", [True, False])
+async def test_a_command_runs_when_somebody_gave_leave(tmp_path: Path, grants: bool) -> None:
+    """The kernel is asked about the command as it stands; the kernel's own tools are never asked about."""
+    async with made(ACP, "faked", "refused_permission", tmp_path) as run:
+        run.script(Tell("hello"), Shell("touch asked-for"), Reply("So be it."))
+        run.daemon.grants = grants
+        attempt = await run.attempt(approval="ask")
+        assert attempt.result.text == "So be it."
+        (asked,) = run.daemon.asked
+        assert (asked["tool"], asked["input"]["input"]) == ("shell", {"command": "touch asked-for"})
+        assert (run.cwd / "asked-for").exists() == grants
+        assert run.daemon.said == ["hello"]
+
+
+def test_every_attempt_is_one_of_its_own(tmp_path: Path) -> None:
+    """Entered like every backend's file."""
+    assert isinstance(acp_program(make_job("acp", tmp_path, model="acp", command=("/bin/agent",))), Acp)

@@ -1,0 +1,345 @@
+"""The ACP backend: any program that speaks the Agent Client Protocol (version 1), told what to do over its pipes.
+
+The protocol has no place for a system prompt, which opens the first message; no word for a refused connection to an MCP
+server, so the kernel sees whether anybody came with the attempt's token; and no exit: the answer to the prompt is its
+last word, and how the process leaves behind that says nothing. Files and terminals of ours are not offered: a program
+works with its own, in its sandbox.
+
+What a program asks leave for is asked of the kernel; what it does without asking is its own affair, but for those that
+are known (``acp_agents``), which are told to ask.
+"""
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from protocol.errors import Cause
+from protocol.ipc import NULL, Result
+from protocol.text import encode_json
+from protocol.tools import OFFERED_TO, SERVER_PREFIX, TO_MODEL, is_read_only
+from worker import mcp_bridge
+from worker.backends import acp_agents, acp_frames, private_files
+from worker.backends.acp_frames import Asked, Ending, Frame, Greeting, Session, SessionUpdate, Trouble, decoded
+from worker.backends.acp_replies import DAEMON, Call, Replies, is_ours, usage_of
+from worker.backends.backend import (
+    ActivityChanged,
+    Ask,
+    BackendJob,
+    DaemonConnected,
+    Ended,
+    Event,
+    LastEvent,
+    Launch,
+    Parting,
+    Say,
+    SessionStarted,
+    Spent,
+    unfinished_result,
+    unserved,
+)
+from worker.backends.opencode import SEE_BRIDGE
+from worker.entry_limits import shorten
+from worker.models.errors import Failed, cause_of, codes_in
+
+ASKS: Final = 20
+"""Requests for leave that wait at once; a program that has more is refused the rest."""
+ASKED_BYTES: Final = 64 * 1024
+"""Of what a person is shown of a call: one that cannot be shown whole is refused."""
+SESSION_CHARACTERS: Final = 1000
+TEXT_CHARACTERS: Final = 2000
+_SETTLED: Final = "_agent-worker/settled"
+"""No method of anybody's: its answer comes behind all that a program tells of an old session."""
+_WORDS: Final = ("/", "$", "!", "@")
+"""How a message begins that a program may take for a command to itself."""
+_OPENING: Final = "What you are asked to do:\n\n"
+_INCOMPLETE: Final[Mapping[str, Cause]] = {"max_tokens": "max_tokens", "max_turn_requests": "max_steps"}
+
+_STATUS_KEYS: Final = ("status", "statusCode", "status_code", "code")
+_Answered = Callable[[Frame], Iterable[Event]]
+
+
+def open(job: BackendJob) -> "Acp":  # noqa: A001  (what every backend's file is entered by)
+    """One attempt."""
+    return Acp(job)
+
+
+class Acp:
+    """One process of it: a session begun, or gone on with."""
+
+    def __init__(self, job: BackendJob) -> None:
+        self._job = job
+        self._title = acp_agents.program_name(job)
+        self._replies = Replies()
+        self._mark = job.place / "acp.listed"
+        self._bridged = False
+        """The bridge to the kernel's tools has not told yet that somebody listed them."""
+        self._session = job.session or ""
+        self._taken_up = job.session is not None
+        self._sent = 0
+        self._awaited: dict[acp_frames.Id, _Answered] = {}
+        self._asking: dict[acp_frames.Id, Asked] = {}
+        """Requests for leave that nobody has decided."""
+        self._prompting = False
+        self._parted = False
+        self._cost_usd: float | None = None if job.session else 0.0
+        """What the session had cost before."""
+        self._costs_usd = 0.0
+        self._stop = ""
+        self._text = ""
+        self._failure: Failed | None = None
+
+    def launch(self) -> Launch:
+        """Write its private files; return how it is started, and the first that it is told. Raises Failed."""
+        env = acp_agents.environment(self._job)
+        hello = self._request("initialize", acp_frames.GREETING, self._greeted)
+        return Launch(argv=self._job.start.command, env=env, stdin=hello.data, see=SEE_BRIDGE, talks=True)
+
+    def read(self, line: bytes) -> Iterator[Event]:
+        """Translate one frame into events. Raises Failed."""
+        if self._bridged and self._mark.exists():
+            self._bridged = False
+            yield DaemonConnected()
+        frame = acp_frames.parse(line)
+        if frame is None:
+            if b'"session/update"' not in line and acp_frames.is_broken(line):
+                said = shorten(line.decode("utf-8", "replace"), 300)
+                raise Failed("protocol", f"{self._title} sent a frame that broke off, or that is too large: {said}")
+        elif frame.method and frame.id is not None:
+            yield from self._asked(frame, frame.id)
+        elif frame.method == "session/update":
+            told = decoded(frame.params, SessionUpdate)
+            # What it tells before it is asked is of an old session, which is told again.
+            if told is None or told.session_id != self._session or not self._prompting:
+                return
+            cost = told.update.cost
+            if cost is not None and cost.currency == "USD" and math.isfinite(cost.amount):
+                self._cost_usd = cost.amount if self._cost_usd is None else self._cost_usd
+                self._costs_usd = max(cost.amount - self._cost_usd, 0.0)
+            if not self._parted:
+                yield from self._replies.take(told.update)
+        elif not frame.method and frame.id in self._awaited:
+            yield from self._awaited.pop(frame.id)(frame)
+
+    def conclude(self, ended: Ended) -> Result:
+        """Return the result of the attempt. Raises Failed."""
+        if self._failure is not None:
+            raise self._failure
+        match self._stop:
+            case "":
+                raise unfinished_result(self._title, ended)
+            case "end_turn":
+                return Result(status="done", text=self._text)
+            case "refusal":
+                raise Failed("refusal", f"{self._title}: its model refuses to go on")
+            case stop if stop in _INCOMPLETE:
+                return Result(status="incomplete", text=self._text, cause=_INCOMPLETE[stop])
+            case stop:
+                raise Failed("protocol", f"{self._title} stopped, though nobody asked it to: {stop[:100]}")
+
+    def _request(self, method: str, params: Mapping[str, Any], then: _Answered) -> Say:
+        self._sent += 1
+        self._awaited[self._sent] = then
+        return Say(acp_frames.request(self._sent, method, params))
+
+    def _greeted(self, frame: Frame) -> Iterator[Event]:
+        if frame.error is not None:
+            raise self._failed(frame.error, "does not begin")
+        greeting = decoded(frame.result, Greeting) or Greeting()
+        if greeting.protocol_version != acp_frames.PROTOCOL:
+            spoken = f"version {greeting.protocol_version} of ACP, and this is version {acp_frames.PROTOCOL}"
+            raise Failed("spawn_permanent", f"{self._title} speaks {spoken}")
+        able = greeting.agent_capabilities
+        http = able.mcp_capabilities.http
+        job, start = self._job, self._job.start
+        servers: list[Mapping[str, Any]] = []
+        if http:
+            headers = {"Authorization": f"Bearer {start.token}", OFFERED_TO: TO_MODEL}
+            servers.append({"type": "http", "name": DAEMON, "url": start.mcp.url, "headers": _pairs(headers)})
+        else:
+            bridge = mcp_bridge.BridgeConfig(url=start.mcp.url, token=start.token, mark=str(self._mark))
+            file = private_files.write(job.place / "daemon.json", msgspec.json.encode(bridge).decode())
+            args = ["-I", "-m", "worker.mcp_bridge", str(file)]
+            self._bridged = True
+            servers.append({"name": DAEMON, "command": sys.executable, "args": args, "env": []})
+        for name, one in start.mcp_servers.items():
+            if one.url is None:
+                made = {"command": one.command or "", "args": list(one.args), "env": _pairs(one.env)}
+            elif http:
+                made = {"type": "http", "url": one.url, "headers": _pairs(one.headers)}
+            else:
+                raise unserved(self._title, name, "it cannot reach servers over HTTP")
+            servers.append({"name": name, **made})
+        place = {"cwd": start.cwd, "mcpServers": servers}
+        resumes = able.session_capabilities.resume is not None
+        if not (resumes or able.load_session) or self._title in acp_agents.FORGETFUL:
+            self._session = ""
+        if self._session:
+            method = "session/resume" if resumes else "session/load"
+            yield self._request(method, {**place, "sessionId": self._session}, self._opened)
+        else:
+            self._taken_up, self._cost_usd = False, 0.0
+            yield self._request("session/new", place, self._opened)
+        yield ActivityChanged("opening a session")
+
+    def _opened(self, frame: Frame) -> Iterator[Event]:
+        if frame.error is not None and self._taken_up and frame.error.code != acp_frames.AUTH_REQUIRED:
+            said = frame.error.message[:TEXT_CHARACTERS]
+            raise Failed("session_lost", f"{self._title} does not take up its session {self._session}: {said}")
+        if frame.error is not None:
+            raise self._failed(frame.error, "opens no session")
+        session = decoded(frame.result, Session) or Session()
+        self._session = self._session or session.session_id
+        if not 0 < len(self._session) <= SESSION_CHARACTERS:
+            raise Failed("protocol", f"{self._title} opened a session without a name")
+        yield SessionStarted(self._session)
+        model = self._job.start.model
+        if model == self._job.start.backend:  # none is named
+            yield from self._settle()
+            return
+        option = next((one.id for one in session.config_options or () if "model" in (one.category, one.id)), None)
+        if option is not None:
+            params = {"sessionId": self._session, "configId": option, "value": model}
+            yield self._request("session/set_config_option", params, self._chosen)
+        elif session.models != NULL:
+            params = {"sessionId": self._session, "modelId": model}
+            yield self._request("session/set_model", params, self._chosen)
+        else:
+            text = f"{self._title} lets nobody choose its model, and the agent's file has {model}"
+            raise Failed("invalid", f"{text}: remove it, and name the model in command")
+
+    def _chosen(self, frame: Frame) -> Iterator[Event]:
+        if frame.error is not None:
+            said = frame.error.message[:TEXT_CHARACTERS]
+            raise Failed("invalid", f"{self._title} does not take the model {self._job.start.model}: {said}")
+        return self._settle()
+
+    def _settle(self) -> Iterator[Event]:
+        """Go on at once in a new session; in an old one when all of that has been told again."""
+        if not self._taken_up:
+            return self._prompt()
+        params = {"sessionId": self._session}
+        return iter((self._request(_SETTLED, params, lambda _frame: self._prompt()),))
+
+    def _prompt(self) -> Iterator[Event]:
+        job = self._job
+        text = job.anew if job.session is not None and not self._taken_up else job.message
+        if job.start.system and not self._taken_up:
+            text = f"{job.start.system}\n\n{text}"
+        if text.lstrip().startswith(_WORDS):
+            text = f"{_OPENING}{text}"
+        self._prompting = True
+        params = {"sessionId": self._session, "prompt": [{"type": "text", "text": text}]}
+        yield self._request("session/prompt", params, self._prompted)
+        yield Parting(self.farewell)
+        yield ActivityChanged("asking the model")
+
+    def _prompted(self, frame: Frame) -> Iterator[Event]:
+        self._prompting = False
+        ending = decoded(frame.result, Ending) or Ending()
+        usage = usage_of(ending, self._costs_usd or None)
+        if self._parted:
+            if usage is not None:
+                yield Spent(usage)
+        elif frame.error is not None:
+            self._failure = self._failed(frame.error, "failed")
+            if self._costs_usd:
+                yield from self._replies.last(usage)
+        else:
+            for event in self._replies.last(usage):
+                self._text = getattr(event, "text", "")
+                yield event
+            self._stop = ending.stop_reason or "without a word"
+        yield LastEvent()
+
+    def _asked(self, frame: Frame, id_: acp_frames.Id) -> Iterator[Event]:
+        """Answer a request of the program's."""
+        if frame.method != "session/request_permission":
+            what = f"{frame.method[:100]} is not offered"
+            yield Say(acp_frames.refusal(id_, acp_frames.METHOD_NOT_FOUND, what))
+            return
+        asked = decoded(frame.params, Asked)
+        if asked is None or asked.session_id != self._session or not asked.tool_call.tool_call_id:
+            yield Say(acp_frames.refusal(id_, acp_frames.INVALID_PARAMS, "no request for leave in this session"))
+            return
+        call = None
+        if self._prompting and not self._parted and id_ not in self._asking and len(self._asking) < ASKS:
+            call = self._replies.call_of(asked.tool_call, announced=False)
+        if call is None:
+            yield Say(acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}))
+            return
+        self._asking[id_] = asked
+        about = call.shown()
+        match self._verdict(call):
+            case "ask" if len(encode_json(about)) > ASKED_BYTES:
+                yield from self._decided(id_, call, False, "it is too large to be shown to anybody")
+            case "ask":
+                yield ActivityChanged(f"waiting for leave: {call.called}", tool=True)
+                yield Ask(call.called, dict(about), partial(self._decided, id_, call))
+            case verdict:
+                yield from self._decided(id_, call, verdict == "grant", "it is not allowed")
+
+    def _verdict(self, call: Call) -> str:
+        """Decide on a request for leave: ``grant``, ``refuse`` or ``ask``.
+
+        By its name a call is known only where that is the program's own word; the words of a request may be a model's.
+        """
+        start = self._job.start
+        known = call.plain and (call.sure or not start.mcp_servers)
+        if start.approval == "auto" or (known and is_ours(call.name, start.mcp_servers)):
+            return "grant"
+        if call.sure and start.approval != "all":
+            # Some say docs_search of a tool of the server docs.
+            bare = call.name.removeprefix(SERVER_PREFIX)
+            owner = max((one for one in start.mcp_servers if bare.startswith(f"{one}_")), key=len, default="")
+            if owner and is_read_only(f"{SERVER_PREFIX}{owner}__{bare[len(owner) :].lstrip('_')}", start.read_only):
+                return "grant"
+        return "refuse" if start.approval == "deny" else "ask"
+
+    def _decided(self, id_: acp_frames.Id, call: Call, granted: bool, words: str) -> Iterator[Event]:
+        """Tell the program; and where it may not, that the call came back so."""
+        asked = self._asking.pop(id_, None)
+        if asked is None:
+            return
+        always = ("allow_always",) if self._job.start.approval == "auto" else ()
+        wanted = ("allow_once", *always) if granted else ("reject_once", "reject_always")
+        ids = {choice.kind: choice.option_id for choice in reversed(asked.options)}
+        chosen = next((ids[kind] for kind in wanted if kind in ids), None)
+        outcome = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": chosen}
+        yield Say(acp_frames.answer(id_, {"outcome": outcome}))
+        if not granted or chosen is None:
+            why = words if not granted else "it asks for leave for good, and is given it for once alone"
+            text = f"{call.called} was not run: {why or 'it was denied'}"
+            yield from self._replies.ended(call, text[:TEXT_CHARACTERS], is_error=True)
+
+    def farewell(self) -> bytes:
+        """Return its last frames where it is to end early: to stop, and that nobody gives leave any more."""
+        if not self._prompting:
+            return b""
+        self._parted = True
+        open_ = [acp_frames.answer(id_, {"outcome": {"outcome": "cancelled"}}) for id_ in self._asking]
+        self._asking.clear()
+        return acp_frames.notification("session/cancel", {"sessionId": self._session}) + b"".join(open_)
+
+    def _failed(self, trouble: Trouble, what: str) -> Failed:
+        said = f"{self._title} {what}: {trouble.message[:TEXT_CHARACTERS]}"
+        if trouble.code == acp_frames.AUTH_REQUIRED:
+            hint = "name the variable of its key under env, or write login: true"
+            return Failed("auth", f"{said} ({hint})")
+        data = trouble.data
+        inner = (data.get("error"), data.get("data")) if isinstance(data, Mapping) else ()
+        known = (part.get(key) for part in (data, *inner) if isinstance(part, Mapping) for key in _STATUS_KEYS)
+        numbers = (one for one in (trouble.code, *known) if isinstance(one, int))
+        status = next((one for one in numbers if 300 <= one < 600), None)
+        words = codes_in(data)
+        cause: Cause = cause_of(status, words)
+        if status is None and trouble.code in (acp_frames.INVALID_PARAMS, acp_frames.METHOD_NOT_FOUND):
+            cause = "invalid"
+        return Failed(cause, said, http_status=status, code=words[0][:100] if words else None)
+
+
+def _pairs(values: Mapping[str, str]) -> list[Mapping[str, str]]:
+    return [{"name": name, "value": value} for name, value in values.items()]
