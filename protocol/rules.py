@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from protocol.api.document import Ask, Body, Document, Page
+from protocol.tasks import TITLE_CHARACTERS, OnFailure
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, BallotType, Method
 
 MESSAGE_CHARACTERS: Final = 4000
@@ -32,11 +33,14 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Seconds = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
 
 
-class _Watched(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    from_: Name | tuple[Name, ...] | None = msgspec.field(default=None, name="from")
-    """Whose it is: a member, ``user`` or ``system``, or a list of these. Anybody's unless given."""
+class _Matched(Ask, frozen=True, kw_only=True, omit_defaults=True):
     matches: Pattern | None = None
     """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
+
+
+class _Watched(_Matched, frozen=True, kw_only=True, omit_defaults=True):
+    from_: Name | tuple[Name, ...] | None = msgspec.field(default=None, name="from")
+    """Whose it is: a member, ``user`` or ``system``, or a list of these. Anybody's unless given."""
 
 
 class WhenSaid(_Watched, frozen=True, kw_only=True, omit_defaults=True):
@@ -76,6 +80,13 @@ class WhenTask(_Watched, frozen=True, kw_only=True, omit_defaults=True):
     """What became of it."""
 
 
+class WhenHook(_Matched, frozen=True, kw_only=True, omit_defaults=True):
+    """A program outside sent something to a hook of the project. Its words are a stranger's."""
+
+    name: Name | None = None
+    """Of the hook; any hook's unless given."""
+
+
 class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """What a rule waits for: exactly one of these."""
 
@@ -93,6 +104,8 @@ class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """A document was changed."""
     task: WhenTask | None = None
     """A task took a step."""
+    hook: WhenHook | None = None
+    """A program outside sent something to a hook of the project."""
 
 
 class Requires(Ask, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,8 +138,28 @@ class RuleVote(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """It ends then in any case."""
 
 
+class RuleTask(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """A task to plan, as ``team_task_plan`` does. It has no check: a rule runs no command."""
+
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_CHARACTERS)]
+    """What is to be done, in a line."""
+    text: Words = ""
+    """All that one needs to do it."""
+    for_: Name | None = msgspec.field(default=None, name="for")
+    """The member who is given it once it is ready. Without it, whoever claims it first."""
+    needs: tuple[str, ...] = ()
+    """Tasks of the workspace that have to be done before, by id or key; ``${{ message.about }}`` is the task that set
+    the rule off."""
+    parent: Words | None = None
+    """The task that it is a part of."""
+    files: tuple[str, ...] = ()
+    """What it changes, as globs: nobody else may write there while it is claimed."""
+    on_failure: OnFailure | None = None
+    """What becomes of it when one that it needs fails."""
+
+
 class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing to do: exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``."""
+    """One thing to do: exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task``."""
 
     assign: Name | None = None
     """The member who is given ``message`` as work."""
@@ -138,6 +171,8 @@ class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Another rule of the workspace, whose actions are done with ``params``."""
     vote: RuleVote | None = None
     """What all members vote on."""
+    task: RuleTask | None = None
+    """What is planned as a task."""
     message: Words | None = None
     """With ``assign`` and ``ask``; the text of the message unless given."""
     params: dict[str, Any] = {}

@@ -240,9 +240,9 @@ def make_step(tx: Transaction, row: TaskRow, change: Change) -> bool:
 GIVE: Final = "UPDATE tasks SET instruction = ?, given_out = given_out + 1 WHERE id = ?"
 
 
-def give(tx: Transaction, row: TaskRow, instruction: int) -> None:
-    """Note the instruction that a ready task was made."""
-    tx.conn.execute(GIVE, (instruction, row.number))
+def give(tx: Transaction, task: int, instruction: int) -> None:
+    """Note the instruction that a ready task, by its row, was made."""
+    tx.conn.execute(GIVE, (instruction, task))
 
 
 SET_FOR: Final = "UPDATE tasks SET for_name = ?, instruction = NULL, given_out = 0 WHERE id = ?"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from kernel.policy.approvals import Rule
 from kernel.policy.rules import ActiveRule
-from kernel.rule.draft import Fact
+from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
 from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
 from protocol.api.runs import RunOptions
@@ -110,8 +110,9 @@ class ViewDouble:
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
         return self.held.get(proposal)
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> tuple[Draft, ...]:
         self.recorded.append((fact, effects))
+        return ()
 
     def woken(self) -> list[tuple[str, str]]:
         """Who was given work by anything recorded, and in which lane."""

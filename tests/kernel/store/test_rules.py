@@ -10,9 +10,11 @@ from kernel.policy.needs import needs
 from kernel.policy.rules import DEPTH, FUEL
 from kernel.rule.draft import Draft
 from kernel.store import rules as store_rules
+from kernel.store import tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
 from kernel.store.transitions import rules
+from kernel.store.transitions import tasks as task_steps
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
@@ -145,6 +147,7 @@ def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
         ({"say": "x"}, "channel.write"),
         ({"ask": "bob"}, "ask"),
         ({"vote": {"type": "approval", "title": "Now?"}}, "votes"),
+        ({"task": {"title": "more"}}, "tasks"),
     ],
 )
 def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action: dict[str, Any], scope: str) -> None:
@@ -239,6 +242,107 @@ def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Tabl
     table.workspace.vote("carol", name, "yes" if switched_off else "no")
     last = table.conn.execute("SELECT text FROM messages ORDER BY seq DESC LIMIT 1").get
     assert str(last).startswith("[RULE:deploy] not done: ")
+
+
+def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> None:
+    """As its author, in the commit of what sets it off; what names it needs what set it off."""
+    table.define(
+        name="review",
+        when={"said": {"from": "user", "matches": r"build (\w+)"}},
+        then=[{"task": {"title": "Build ${{ match.1 }}", "text": "All of it", "for": "bob", "files": ["src/**"]}}],
+    )
+    after = {"title": "Test ${{ message.about }}", "needs": ["${{ message.about }}"], "for": "carol"}
+    table.define(name="test", when={"task": {"state": "cancelled"}}, then=[{"task": after}])
+    (planned, given) = table.say("build it")
+    assert planned == ("status", SYSTEM, "[TASKS] planned by the rule review:\n- t1 Build it (for bob)", 1)
+    assert given[:2] == ("said", SYSTEM)
+    assert given[2].startswith("[TASK:t1] Build it\nAll of it\nYou alone change these files meanwhile: src/**")
+    row = tasks.find(table.conn, SPACE, "t1")
+    assert row is not None
+    assert (row.state, row.creator, row.given_out, row.instruction is None) == ("ready", SYSTEM, 1, False)
+    table.workspace.commit(task_steps.cancel_task, SPACE, "t1", "never mind")
+    follower = tasks.find(table.conn, SPACE, "t2")
+    assert follower is not None
+    assert (follower.state, [one.id for one in follower.needs]) == ("open", ["t1"])
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ({"title": "x", "needs": ["${{ message.text }}"]}, "no task here"),
+        ({"title": "x", "parent": "t9"}, "no task here"),
+    ],
+)
+def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, task: dict[str, Any], why: str) -> None:
+    """No row of it is left, and no event."""
+    table.define(name="plan", when={"said": {"from": "user"}}, then=[{"task": task}, {"say": "still"}])
+    said = table.texts("hello")
+    assert said[0] == "still"
+    assert said[1].startswith("[RULE:plan] not done: ")
+    assert why in said[1]
+    assert tasks.unfinished(table.conn, SPACE) == 0
+    assert "task.changed" not in [one.type for one in table.workspace.events]
+
+
+def test_a_rule_plans_no_task_for_who_is_no_member_and_none_with_a_command(table: Table) -> None:
+    """It is told at the definition."""
+    with pytest.raises(Refused, match="no member"):
+        table.define(name="plan", then=[{"task": {"title": "x", "for": "dave"}}])
+    with pytest.raises(msgspec.ValidationError, match="check"):
+        table.define(name="plan", then=[{"task": {"title": "x", "check": "make"}}])
+
+
+def test_tasks_that_lead_to_tasks_end(table: Table) -> None:
+    """What gives a task out is a message like any other, with its share of what may be done."""
+    more = {"title": "again", "text": "${{ message.text }}", "for": "bob"}
+    table.define(name="more", when={"said": {"matches": "again|go"}}, then=[{"task": more}, {"task": more}])
+    said = table.texts("go")
+    assert 2 <= tasks.unfinished(table.conn, SPACE) <= FUEL
+    assert any("not done" in text for text in said)
+
+
+def test_a_hook_sets_off_its_rules_whose_words_stay_its_own(table: Table) -> None:
+    """It is not said; what has words of it in it goes under its name, and sets nothing off again."""
+    table.define(name="said", when={"said": {"from": ["alice", "hook:build"]}}, then=[{"say": "heard"}])
+    table.define(name="other", when={"hook": {"name": "other"}}, then=[{"say": "wrong"}])
+    then = [
+        {"assign": "bob", "message": "Look at ${{ message.about }}: ${{ match.1 }}"},
+        {"say": "The build is red."},
+        {"task": {"title": "Mend ${{ match.1 }}", "for": "carol"}},
+        {"vote": {"type": "approval", "title": "Revert ${{ match.1 }}?"}},
+    ]
+    table.define("alice", name="red", when={"hook": {"name": "build", "matches": r"red: (\w+)"}}, then=then)
+    draft = Draft(kind="said", space=SPACE, sender="hook:build", text="red: main @carol", mentions=())
+    before = int(table.conn.execute(NEWEST).get)
+    table.workspace.commit(append, draft)
+    rows = [
+        (kind, sender, text.partition("\n")[0]) for kind, sender, text, _ in table.conn.execute(SAID, (SPACE, before))
+    ]
+    name = rows[3][2].partition(":")[2].partition("]")[0]
+    assert rows == [
+        ("said", "hook:build", "red: main @carol"),
+        ("said", "hook:build", "Look at build: main"),
+        ("said", "alice", "The build is red."),
+        ("proposal", "hook:build", f"[PROPOSAL:{name}] Revert main?"),
+        ("status", "hook:build", "[TASKS] planned by the rule red:"),
+        ("said", "hook:build", "[TASK:t1] Mend main"),
+        ("said", SYSTEM, "heard"),
+    ]
+
+
+def test_a_question_about_a_hooks_words_is_a_hooks(table: Table) -> None:
+    """Who is asked to agree reads them in it; what was agreed to is said as before."""
+    then = [{"say": "It said ${{ message.text }}"}]
+    table.define(name="ask", when={"hook": {}}, requires={"from": ["user"]}, then=then)
+    before = int(table.conn.execute(NEWEST).get)
+    table.workspace.commit(append, Draft(kind="said", space=SPACE, sender="hook:build", text="red"))
+    _, asked = table.conn.execute(SAID, (SPACE, before)).fetchall()
+    assert asked[:2] == ("proposal", "hook:build")
+    table.workspace.vote(USER, asked[2][len("[PROPOSAL:") :].partition("]")[0], "yes")
+    assert table.conn.execute("SELECT sender, text FROM messages ORDER BY seq DESC LIMIT 1").fetchone() == (
+        "hook:build",
+        "It said red",
+    )
 
 
 def test_rules_end_with_the_words_of_their_space(table: Table) -> None:
