@@ -103,7 +103,7 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
     notes = {one.rule: one.why for one in done.notes}
     for step in done.steps:
         rule = step.rule
-        why = may(step, view.member(fact.draft.space, rule.author) == rule.author_key)
+        why = may(step, fact, view)
         if why is not None:
             notes.setdefault(rule.spec.name, why)
             continue
@@ -115,13 +115,19 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
     return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
 
 
-def may(step: Step, author_is_member: bool) -> str | None:
-    """Return why the author of the rule may not do ``step`` any more; None where it may."""
-    rule = step.rule
+def may(step: Step, fact: Fact, view: View) -> str | None:
+    """Return why the author of the rule may not do ``step`` any more; None where it may.
+
+    A rule that was defined by a grant derives from that: it counts while its author has one of ``rules``.
+    """
+    rule, space = step.rule, fact.draft.space
     if rule.author_key is None:
         return None
-    if not author_is_member:
+    key = AgentKey(rule.author_key)
+    if view.member(space, rule.author) != key:
         return f"{rule.author}, who defined it, is no member any more"
+    if "rules" not in rule.scopes and not view.has_grant(space, key, "rules", fact.at_ms):
+        return f"what {rule.author} was given of the scope rules counts no more"
     verb = None if step.action is None else next(one for one in VERBS if getattr(step.action, one) is not None)
     needed = None if verb is None else NEEDED[verb]
     return None if needed is None or needed in rule.scopes else f"{rule.author} may not do that itself (scope {needed})"

@@ -7,6 +7,7 @@ from kernel.policy.rules import ActiveRule
 from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
 from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 
@@ -106,6 +107,9 @@ class ViewDouble:
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         return self.active if space == SPACE else ()
+
+    def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
+        return False
 
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
         return self.held.get(proposal)

@@ -24,6 +24,6 @@ def test_an_interpreter_with_other_bounds_is_found_out(name: str, wrong: int, mo
 
 def test_an_author_that_has_left_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check at each use is one that matters."""
-    monkeypatch.setattr("kernel.rule.rules.defined.may", lambda _step, _is_member: None)
+    monkeypatch.setattr("kernel.rule.rules.defined.may", lambda _step, _fact, _view: None)
     with pytest.raises(AssertionError):
         sum(map(trial, range(10 * HISTORIES)))

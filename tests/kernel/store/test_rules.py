@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from kernel.policy.grants import Wanted
 from kernel.policy.needs import needs
 from kernel.policy.rules import DEPTH, FUEL
 from kernel.rule.draft import Draft
@@ -13,12 +14,14 @@ from kernel.store import rules as store_rules
 from kernel.store import tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
-from kernel.store.transitions import rules
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import grants, rules
 from kernel.store.transitions import tasks as task_steps
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.runs import stop_workflow
+from kernel.store.transitions.voting import vote
 from protocol.agent import SCOPES
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
@@ -47,7 +50,7 @@ class Table:
 
     def define(self, who: str = USER, **fields: Any) -> RuleInfo:
         author = self.workspace.author(who)
-        scopes = None if author is None else SCOPES
+        scopes = None if author is None else {*SCOPES, "rules"}
         return self.workspace.commit(rules.define, SPACE, spec(**fields), author=author, scopes=scopes).rule
 
     def say(self, text: str, who: str = USER) -> list[tuple[str, str, str, int]]:
@@ -155,7 +158,7 @@ def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action
     author = table.workspace.author("alice")
     rule = spec(name="more", then=[action])
     with pytest.raises(Refused, match=scope):
-        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES - {scope})
+        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes={*SCOPES, "rules"} - {scope})
     assert table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES).rule.version == 1
 
 
@@ -166,6 +169,72 @@ def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
     table.conn.execute("DELETE FROM members WHERE name = 'alice'")
     (told,) = table.texts("hello")
     assert told == "[RULE:mine] not done: alice, who defined it, is no member any more"
+
+
+@pytest.mark.promise("P54")
+def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
+    """At the next message; its author, who may do what it does, has to have the scope by which it was defined."""
+    given = table.workspace.commit(grants.give, SPACE, Wanted("rules", None, 1), "alice")
+    alice, rule = (
+        table.workspace.author("alice"),
+        spec(name="hi", when={"said": {"from": "user"}}, then=[{"say": "hi"}]),
+    )
+    assert alice is not None
+
+    def define(tx: Transaction) -> None:
+        rules.define(tx, SPACE, rule, author=alice, scopes=SCOPES)  # without the scope rules
+
+    def by_grant(tx: Transaction) -> None:
+        grants.under_grant(tx, alice, "rules", define, counts=True)
+
+    table.workspace.commit(by_grant)
+    assert table.texts("hello") == ["hi"], "that it is used up is because of this rule"
+    table.workspace.commit(grants.revoke, SPACE, given.id)
+    assert table.texts("hello") == ["[RULE:hi] not done: what alice was given of the scope rules counts no more"]
+    until = table.workspace.now_ms + 1000
+    table.workspace.commit(grants.give, SPACE, Wanted("rules", until, None), "alice")
+    assert table.texts("hello") == ["hi"]
+    table.workspace.now_ms = until
+    assert "not done" in table.texts("hello")[0]
+
+
+@pytest.mark.promise("P54")
+def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table) -> None:
+    """A rule would use a grant without counting, as often as it is set off."""
+    table.workspace.commit(grants.give, SPACE, Wanted("votes", None, 1), "alice")
+    vote = spec(name="vote", then=[{"vote": {"type": "approval", "title": "Now?"}}])
+    with pytest.raises(Refused, match="votes"):
+        table.workspace.commit(
+            rules.define, SPACE, vote, author=table.workspace.author("alice"), scopes={*SCOPES, "rules"} - {"votes"}
+        )
+
+
+def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Table) -> None:
+    """What a rule requires is a vote, so a grant of that scope is all it takes; revoked, it is too late."""
+    when = {"said": {"from": "alice"}}
+    table.define(name="deploy", when=when, requires={"from": ["bob"]}, then=[{"say": "gone"}])
+    given = table.workspace.commit(grants.give, SPACE, Wanted("votes", None, None), "bob")
+    bob = table.workspace.author("bob")
+    assert bob is not None
+
+    def agree(text: str) -> None:
+        ((_, _, said, _),) = table.say(text, "alice")
+        name = said[len("[PROPOSAL:") :].partition("]")[0]
+
+        def vote_now(tx: Transaction) -> None:
+            vote(tx, SPACE, name, "yes", author=bob)
+
+        def by_grant(tx: Transaction) -> None:
+            grants.under_grant(tx, bob, "votes", vote_now, counts=True)
+
+        table.workspace.commit(by_grant)
+
+    newest = "SELECT text FROM messages ORDER BY seq DESC LIMIT 1"
+    agree("deploy it")
+    assert table.conn.execute(newest).get == "gone"
+    table.workspace.commit(grants.revoke, SPACE, given.id)
+    with pytest.raises(Refused, match="counts any more"):
+        agree("deploy again")
 
 
 def test_rules_that_answer_each_other_end(table: Table) -> None:
