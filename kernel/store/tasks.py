@@ -315,6 +315,14 @@ def soon_claimed(conn: apsw.Connection, space: str) -> list[FileClaim]:
     return rows.all_(conn.execute(GIVEN, (space,)), GIVEN, FileClaim, id=task_id, files=_files.decode)
 
 
+HAND_ON: Final = "UPDATE tasks SET for_name = ? WHERE instruction = ? AND for_name = ? AND state = 'ready'"
+
+
+def hand_on(tx: Transaction, instruction: int, old: str, name: str) -> None:
+    """Have the tasks that were given to ``old`` as ``instruction`` be for ``name``, who has that now."""
+    tx.conn.execute(HAND_ON, (name, instruction, old))
+
+
 OF_INSTRUCTION: Final = """
 SELECT id FROM tasks INDEXED BY tasks_instruction WHERE instruction = ? AND state IN ('ready', 'claimed') ORDER BY n
 """

@@ -68,6 +68,7 @@ ARGUMENTS = {
     "doc": ["read", "@review", "notes.md"],
     "memory": ["eval"],
     "answer": ["i7", "yes"],
+    "reassign": ["i7", "dave"],
     "worker": ["check", "true"],
     "grant": ["list"],
     "rule": ["list", "@review"],

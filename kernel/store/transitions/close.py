@@ -138,10 +138,11 @@ def close_incomplete(tx: Transaction, number: int, epoch: int, cause: Incomplete
 WAITS_FOR_PERSON: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'waiting' AND waits_for = 'person'"
 
 
-def answer_for(tx: Transaction, instruction: str, text: str) -> Closed:
+def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = None) -> Closed:
     """End an instruction that waits for the person behind its agent with ``text``, which is its reply.
 
-    Raises Refused: too_large; not_found; conflict where it waits for no person, or has been answered.
+    ``name``: whose answer it is. Raises Refused: too_large; not_found; conflict where it waits for no person, has been
+    answered, or is somebody else's by now.
     """
     if len(text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
         hint = "put the text into a file and name that"
@@ -151,24 +152,14 @@ def answer_for(tx: Transaction, instruction: str, text: str) -> Closed:
     if found.state in ENDED:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
         raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", see)
+    if name is not None and name != found.name:
+        raise Refused("conflict", f"{instruction} is {found.name}'s now, and not {name[:60]}'s", see)
     if tx.conn.execute(WAITS_FOR_PERSON, (found.number,)).fetchone() is None:
         raise Refused("conflict", f"{instruction} of {found.name} waits for no answer of a person", see)
     conclusion = Closing(status="done", text=text)
     closed = _conclude(tx, found.number, found.epoch, conclusion, Ending("done"), step="answer")
     assert closed is not None, "it waits in this transaction"
     return closed
-
-
-OVERDUE: Final = """
-SELECT id, epoch FROM instructions INDEXED BY instructions_answer_by
-WHERE state = 'waiting' AND answer_by_ms > 0 AND answer_by_ms <= ? AND waits_for = 'person' ORDER BY answer_by_ms, id
-"""
-
-
-def expire_answers(tx: Transaction) -> None:
-    """End as incomplete what no person has answered in time."""
-    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OVERDUE, (tx.now_ms,)).fetchall()):
-        close_incomplete(tx, number, epoch, "total_timeout")
 
 
 END: Final = instruction_sql("""
