@@ -41,6 +41,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
+from kernel.rule.installed import InstalledRules
 from kernel.services import guard as guards
 from kernel.services import landings, mirror, recall, retention, timers, webhooks, worktrees
 from kernel.services.admission import Admission
@@ -52,6 +53,7 @@ from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
+from kernel.services.installed_rules import find_installed
 from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
@@ -134,6 +136,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     feed: Feed
     reader: Reader
     writer: Writer
+    rules: InstalledRules
     catalog: Catalog
     contexts: PersonalContexts
     memories: Memories
@@ -194,6 +197,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 ready=lambda: dispatcher.running,
                 safe_mode=safe_mode.is_set,
                 saved_notice=database.saved_notice,
+                rules=base.rules,
                 shutdown=shutdown,
             ),
             memory=_memory(base, found_again),
@@ -273,7 +277,12 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
     host, port = boot.listener.getsockname()[:2]
     reader = Reader(database=database)
-    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish)
+    rules = InstalledRules(
+        find_installed(sys.path),
+        lambda name: name in catalog.kept_project().rules_off,
+        lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
+    )
+    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
     return Foundation(
@@ -285,6 +294,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         feed=feed,
         reader=reader,
         writer=writer,
+        rules=rules,
         catalog=catalog,
         contexts=contexts,
         memories=Memories(contexts, clock.now_ms),

@@ -33,14 +33,11 @@ Name = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
 Seconds = Annotated[float, msgspec.Meta(ge=SHORTEST_SECONDS, le=LONGEST_SECONDS)]
 
 
-class _Matched(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    matches: Pattern | None = None
-    """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
-
-
-class _Watched(_Matched, frozen=True, kw_only=True, omit_defaults=True):
+class _Watched(Ask, frozen=True, kw_only=True, omit_defaults=True):
     from_: Name | tuple[Name, ...] | None = msgspec.field(default=None, name="from")
     """Whose it is: a member, ``user`` or ``system``, or a list of these. Anybody's unless given."""
+    matches: Pattern | None = None
+    """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
 
 
 class WhenSaid(_Watched, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,11 +77,13 @@ class WhenTask(_Watched, frozen=True, kw_only=True, omit_defaults=True):
     """What became of it."""
 
 
-class WhenHook(_Matched, frozen=True, kw_only=True, omit_defaults=True):
+class WhenHook(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """A program outside sent something to a hook of the project. Its words are a stranger's."""
 
     name: Name | None = None
     """Of the hook; any hook's unless given."""
+    matches: Pattern | None = None
+    """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
 
 
 class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
@@ -228,11 +227,32 @@ class RuleInfo(Body, frozen=True, kw_only=True):
     rule: RuleSpec
 
 
+InstalledState = Literal["on", "off", "left out", "broken"]
+"""off: by the project file. left out: it raised too often. broken: its package offers none that can be loaded."""
+
+
+class InstalledRule(Body, frozen=True, kw_only=True):
+    """A rule of a package that is installed beside the kernel: it is asked in all spaces."""
+
+    name: str
+    package: str
+    """With its version."""
+    kinds: tuple[str, ...]
+    """The kinds of messages that it is asked about."""
+    state: InstalledState
+    fired: int
+    """How often it answered, since the kernel began."""
+    raised: int
+    why: str = ""
+    """Of ``broken``."""
+
+
 class RuleList(Page, frozen=True, kw_only=True):
-    """``awk rule list``: all there are, at most 64."""
+    """``awk rule list``: all there are, at most 64, and the rules of installed packages."""
 
     space: str
     rules: tuple[RuleInfo, ...]
+    installed: tuple[InstalledRule, ...] = ()
     schema: str = "awk/rule-list/1"
 
 

@@ -32,6 +32,7 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
+from kernel.rule.installed import InstalledRules
 from kernel.services.guard import WAKING, Guard
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -330,6 +331,7 @@ async def serve_kernel(
             ready=lambda: True,
             safe_mode=lambda: False,
             saved_notice=lambda: None,
+            rules=InstalledRules(),
             shutdown=shutdown,
         ),
         memory=MemoryAccess(

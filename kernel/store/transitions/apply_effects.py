@@ -26,7 +26,7 @@ from kernel.rule.effects import (
     StartRun,
     WriteRow,
 )
-from kernel.rule.evaluate import CORE_TABLE, evaluate
+from kernel.rule.evaluate import evaluate
 from kernel.store import tasks, waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
@@ -255,10 +255,10 @@ class EffectWriter:
 
 
 def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
-    """Evaluate ``fact`` with the core proposals and write all that follows. Raises Refused."""
+    """Evaluate ``fact`` with the rules of the kernel and write all that follows. Raises Refused."""
     recorder = EffectWriter(tx)
     fact = msgspec.structs.replace(fact, at_ms=tx.now_ms)
-    evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)
+    evaluate(fact, tx.rules, TransactionView(tx.conn), recorder)
     return recorder
 
 

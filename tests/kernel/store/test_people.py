@@ -148,7 +148,7 @@ async def test_what_a_person_has_not_answered_in_time_is_incomplete(store: Store
         await store.writer.commit(answer_for, "i1", "too late")
 
 
-@pytest.mark.promise("P66")
+@pytest.mark.promise("P55")
 async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_with_that_answer(store: Store) -> None:
     """The channel says so, who answers for the one before is told, and tasks follow."""
     await store.agents("alice")
@@ -184,7 +184,7 @@ async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_wit
         await store.writer.commit(reassign, "i2", "carol")
 
 
-@pytest.mark.promise("P66")
+@pytest.mark.promise("P55")
 async def test_a_model_takes_up_what_a_person_was_asked(store: Store) -> None:
     """With the text of the message, once."""
     await store.agents("bob")
@@ -219,7 +219,7 @@ async def test_only_what_waits_for_a_person_is_given_to_another_member(
     assert refused.value.code == code
 
 
-@pytest.mark.promise("P66")
+@pytest.mark.promise("P55")
 async def test_what_nobody_answers_in_time_goes_to_whom_its_file_says_and_never_in_a_circle(store: Store) -> None:
     """Once to each: then it is incomplete, as if nobody had been named."""
     people = [file("carol", answer_seconds=60, escalate="dave"), file("dave", answer_seconds=600, escalate="carol")]

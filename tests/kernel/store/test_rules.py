@@ -405,9 +405,9 @@ def test_a_question_about_a_hooks_words_is_a_hooks(table: Table) -> None:
     table.define(name="ask", when={"hook": {}}, requires={"from": ["user"]}, then=then)
     before = int(table.conn.execute(NEWEST).get)
     table.workspace.commit(append, Draft(kind="said", space=SPACE, sender="hook:build", text="red"))
-    _, asked = table.conn.execute(SAID, (SPACE, before)).fetchall()
-    assert asked[:2] == ("proposal", "hook:build")
-    table.workspace.vote(USER, asked[2][len("[PROPOSAL:") :].partition("]")[0], "yes")
+    _, (kind, sender, said, _) = table.conn.execute(SAID, (SPACE, before)).fetchall()
+    assert (kind, sender) == ("proposal", "hook:build")
+    table.workspace.vote(USER, str(said)[len("[PROPOSAL:") :].partition("]")[0], "yes")
     assert table.conn.execute("SELECT sender, text FROM messages ORDER BY seq DESC LIMIT 1").fetchone() == (
         "hook:build",
         "It said red",
