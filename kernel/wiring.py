@@ -270,7 +270,7 @@ def _webhooks(base: Foundation) -> Webhooks:
 
 def _foundation(boot: Boot, database: Database) -> Foundation:
     clock, feed = Clock(), Feed()
-    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project))
+    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
     # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
     environ, left_out = text_environment(os.environ)
     for name in left_out:
