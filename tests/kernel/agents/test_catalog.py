@@ -566,7 +566,7 @@ def test_agents_of_the_user_are_there_only_where_a_home_is_given(
     """A catalog looks at no home by itself, so no test and no tool sees the agents of whoever runs it."""
     home, root = tmp_path / "home", tmp_path / "project"
     (home / ".agents").mkdir(parents=True)
-    (home / ".agents/carol.yaml").write_text("backend: mock\nmock: []\n")
+    (home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ text: hi }]\n")
     root.mkdir()
     monkeypatch.setenv("HOME", str(home))
     assert Catalog(root).names() == ()
