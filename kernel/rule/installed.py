@@ -14,7 +14,7 @@ from kernel.rule.draft import Draft, Fact, RuleChain
 from kernel.rule.effects import Append, Effect, Refuse, Rule
 from kernel.rule.evaluate import CORE, CORE_TABLE, Table, by_kind
 from kernel.rule.view import View
-from protocol.message import HOOK, SYSTEM
+from protocol.message import HOOK, SYSTEM, MessageKind
 from protocol.rules import InstalledRule, InstalledState
 from protocol.text import one_line
 
@@ -50,7 +50,7 @@ class InstalledRules:
 
     def table(self) -> Table:
         """The core rules, and after them the installed ones."""
-        kinds = frozenset(kind for one in self._found for kind in one.rule.kinds if not one.broken)
+        kinds = frozenset[MessageKind]().union(*(one.rule.kinds for one in self._found if not one.broken))
         return by_kind((*CORE, Rule(name="installed", kinds=kinds, decide=self.decide))) if kinds else CORE_TABLE
 
     def listed(self) -> tuple[InstalledRule, ...]:

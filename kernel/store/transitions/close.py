@@ -149,11 +149,11 @@ def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = 
         raise Refused("too_large", f"an answer can have at most {TEXT_LIMIT_BYTES} bytes", hint)
     found = find(tx.conn, instruction)
     see = f"see it: awk show {instruction}"
+    if name is not None and name != found.name:
+        raise Refused("conflict", f"{instruction} is {found.name}'s now, and not {name[:60]}'s", see)
     if found.state in ENDED:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
         raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", see)
-    if name is not None and name != found.name:
-        raise Refused("conflict", f"{instruction} is {found.name}'s now, and not {name[:60]}'s", see)
     if tx.conn.execute(WAITS_FOR_PERSON, (found.number,)).fetchone() is None:
         raise Refused("conflict", f"{instruction} of {found.name} waits for no answer of a person", see)
     conclusion = Closing(status="done", text=text)

@@ -8,10 +8,11 @@ that a message leads to has to be in the log, in its order, and nothing else (pr
 import random
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 import pytest
@@ -22,13 +23,14 @@ from kernel.store.database import MEMORY, Database
 from kernel.store.transitions import grants, rules
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
-from protocol.agent import SCOPES
+from protocol.agent import SCOPES, Scope
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RuleSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
 
+ALL: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 STEPS: Final = 20
 FUEL: Final = 32
 DEPTH: Final = 8
@@ -283,7 +285,7 @@ class Trial:
         known = next((one for one in self.plain.rules if one.name == name), None)
         spec = msgspec.convert({"name": name, **body}, RuleSpec)
         author = self.workspace.author(who)
-        scopes = None if author is None else SCOPES if who == "carol" else {*SCOPES, "rules"}
+        scopes = None if author is None else SCOPES if who == "carol" else ALL
         own = any(who in (one.get("assign"), one.get("ask")) for one in body["then"])
         foreign = known is not None and who not in (USER, known.author)
         before = self._newest()
@@ -418,7 +420,7 @@ class Trial:
     def _rows(self, after: int) -> list[Row]:
         return list(self.workspace.database.writer().execute(SAID, (SPACE, after)))
 
-    def _check(self, before: int, first_of: Any) -> None:
+    def _check(self, before: int, first_of: Callable[[Row], Message]) -> None:
         rows = self._rows(before)
         self._compare(rows[1:], self.plain.follow(first_of(rows[0]))[1:])
 

@@ -3,6 +3,9 @@
 import pytest
 
 from kernel.policy import rules as policy
+from kernel.policy.rules import Step
+from kernel.rule.draft import Fact
+from kernel.rule.view import View
 from tests.kernel.store.rule_histories import trial
 
 pytestmark = pytest.mark.promise("P53", "P54")
@@ -24,6 +27,10 @@ def test_an_interpreter_with_other_bounds_is_found_out(name: str, wrong: int, mo
 
 def test_an_author_that_has_left_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check at each use is one that matters."""
-    monkeypatch.setattr("kernel.rule.rules.defined.may", lambda _step, _fact, _view: None)
+
+    def anybody(_step: Step, _fact: Fact, _view: View) -> None:
+        return None
+
+    monkeypatch.setattr("kernel.rule.rules.defined.may", anybody)
     with pytest.raises(AssertionError):
         sum(map(trial, range(10 * HISTORIES)))

@@ -1,7 +1,7 @@
 """Rules of a workspace on a real store: defined, redefined, held for grants, and never more than their author could."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -22,7 +22,7 @@ from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.runs import stop_workflow
 from kernel.store.transitions.voting import vote
-from protocol.agent import SCOPES
+from protocol.agent import SCOPES, Scope
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RuleInfo, RuleSpec
@@ -31,6 +31,7 @@ from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P53")
 
+ALL: frozenset[Scope] = frozenset(get_args(Scope))
 SAID = "SELECT kind, sender, text, hops FROM messages WHERE space = ? AND seq > ? ORDER BY seq"
 NEWEST = "SELECT coalesce(max(seq), 0) FROM messages"
 WORK = "SELECT name FROM instructions WHERE id > ? ORDER BY id"
@@ -50,7 +51,7 @@ class Table:
 
     def define(self, who: str = USER, **fields: Any) -> RuleInfo:
         author = self.workspace.author(who)
-        scopes = None if author is None else {*SCOPES, "rules"}
+        scopes = None if author is None else ALL
         return self.workspace.commit(rules.define, SPACE, spec(**fields), author=author, scopes=scopes).rule
 
     def say(self, text: str, who: str = USER) -> list[tuple[str, str, str, int]]:
@@ -158,7 +159,7 @@ def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action
     author = table.workspace.author("alice")
     rule = spec(name="more", then=[action])
     with pytest.raises(Refused, match=scope):
-        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes={*SCOPES, "rules"} - {scope})
+        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=ALL - {scope})
     assert table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES).rule.version == 1
 
 
@@ -205,7 +206,7 @@ def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table)
     vote = spec(name="vote", then=[{"vote": {"type": "approval", "title": "Now?"}}])
     with pytest.raises(Refused, match="votes"):
         table.workspace.commit(
-            rules.define, SPACE, vote, author=table.workspace.author("alice"), scopes={*SCOPES, "rules"} - {"votes"}
+            rules.define, SPACE, vote, author=table.workspace.author("alice"), scopes=ALL - {"votes"}
         )
 
 
