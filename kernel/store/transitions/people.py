@@ -43,6 +43,8 @@ def reassign(tx: Transaction, instruction: str, to: str) -> None:
         raise Refused("not_a_participant", f"{to[:60]!r} is not in {place_of(found.space)} (members: {members})")
     if key == found.agent:
         raise Refused("conflict", f"{instruction} is {to}'s already", see)
+    if key in view.askers(found.number):
+        raise Refused("conflict", f"{to} waits for what comes of {instruction}", "ask somebody else")
     _move(tx, found, key, to, f"{instruction} of {found.name} is {to}'s now, as the user says")
 
 
@@ -68,7 +70,8 @@ def expire_answers(tx: Transaction) -> None:
         key = None
         if to is not None and not is_personal(found.space) and view.workspace(found.space) is not None:
             key = view.member(found.space, to)
-        if to is None or key is None or tx.conn.execute(REACHED, (key, number)).fetchone() is not None:
+        asks = key is not None and key in view.askers(number)
+        if to is None or key is None or asks or tx.conn.execute(REACHED, (key, number)).fetchone() is not None:
             close_incomplete(tx, number, epoch, "total_timeout")
             continue
         text = f"{instruction_id(number)} of {found.name} is {to}'s now: nobody answered in time"

@@ -134,7 +134,8 @@ def attempt_over(tx: Transaction, instruction: int) -> None:
             continue
         make_step(tx, row, Change(step="release", by=SYSTEM))
         if row.for_name is None:
-            _tell(tx, row.space, f"[TASK:{row.id}] ready again: the attempt of {row.holder} at it has ended")
+            text = f"[TASK:{row.id}] ready again: the attempt of {row.holder} at it has ended"
+            _tell(tx, row.space, text, row.hops + 1)
 
 
 def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
@@ -144,7 +145,7 @@ def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
         if row.state == "claimed":
             make_step(tx, row, Change(step="release", by=SYSTEM, reason=why))
             if TransactionView(tx.conn).workspace(row.space) is not None:
-                _tell(tx, row.space, f"[TASK:{row.id}] ready again: {why}")
+                _tell(tx, row.space, f"[TASK:{row.id}] ready again: {why}", row.hops + 1)
         if status != "cancelled":
             give_out(tx, row.space)
 
@@ -281,6 +282,6 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
     return freed, cancelled
 
 
-def _tell(tx: Transaction, space: str, text: str) -> None:
-    """Say in ``space`` what the kernel did by itself."""
-    Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text))
+def _tell(tx: Transaction, space: str, text: str, hops: int = 0) -> None:
+    """Say in ``space`` what the kernel did by itself: as far from the first cause as the task that it did it to."""
+    Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text, hops))

@@ -171,6 +171,8 @@ async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_wit
     for instruction in ("i2", "i3"):
         await store.writer.commit(reassign, instruction, "dave")
     assert questions(store) == ["i2", "i3"]
+    with pytest.raises(Refused, match="alice waits for what comes of i2"):
+        await store.writer.commit(reassign, "i2", "alice")
     (task,) = store.reader.now(tasks.of_instruction, 3)
     assert task.for_name == "dave"
     told = store.reader.now(lambda conn: list(conn.execute("SELECT text FROM messages WHERE text LIKE '[MOVED]%'")))

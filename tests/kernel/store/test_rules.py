@@ -336,6 +336,31 @@ def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> Non
     assert (follower.state, [one.id for one in follower.needs]) == ("open", ["t1"])
 
 
+def test_a_task_of_a_rule_that_nobody_does_comes_to_an_end(table: Table) -> None:
+    """That it is ready again is as far from the first cause as it is itself, so the hops bound what answers it."""
+    ready = {"task": {"state": "ready"}}
+    table.define(name="first", when={"said": {"from": "user"}}, then=[{"task": {"title": "one", "for": "bob"}}])
+    table.define(name="again", when=ready, then=[{"task": {"title": "more", "for": "bob"}}])
+    table.say("go")
+    hops = []
+    for _ in range(3):
+        table.finish("bob", "")
+        table.workspace.take_all()
+        hops.append(table.conn.execute("SELECT max(hops) FROM tasks").get)
+    assert hops == sorted(hops)
+    assert hops[0] < hops[-1]
+
+
+def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
+    """As any message; what rules made of one is none."""
+    table.define(name="echo", when={"hook": {}}, then=[{"say": "heard ${{ message.text }}"}])
+    table.workspace.commit(append, Draft(kind="said", space=SPACE, sender="hook:build", text="red"))
+    run = int(str(table.conn.execute("SELECT max(id) FROM workflows").get))
+    tried = spec(name="new", when={"hook": {"name": "build"}}, then=[{"task": {"title": "Mend ${{ message.text }}"}}])
+    _, total, (firing,) = store_rules.trial(table.conn, SPACE, run, tried)
+    assert (total, firing.sender, firing.would) == (1, "hook:build", ("task: Mend red",))
+
+
 @pytest.mark.parametrize(
     ("task", "why"),
     [
