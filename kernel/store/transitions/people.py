@@ -12,6 +12,7 @@ from kernel.store import tasks, waits
 from kernel.store.instructions import Found, find
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
+from kernel.store.transition_sql import delivery_sql
 from kernel.store.transitions.apply_effects import apply_fact
 from kernel.store.transitions.close import WAITS_FOR_PERSON, close_incomplete
 from protocol.errors import Refused
@@ -84,9 +85,9 @@ INSERT OR IGNORE INTO deliveries (message, agent, name, space, state, instructio
 SELECT d.message, :key, :name, d.space, 'queued', :id FROM deliveries AS d
 WHERE d.instruction = :id AND d.agent = :old
 """
-RELEASE: Final = """
-UPDATE deliveries SET state = 'acked', instruction = NULL WHERE instruction = :id AND agent = :old
-"""
+RELEASE: Final = delivery_sql("""
+UPDATE deliveries SET state = {ack}, instruction = NULL WHERE instruction = :id AND agent = :old AND state {before ack}
+""")
 
 
 def _move(tx: Transaction, found: Found, key: AgentKey, name: str, text: str) -> None:
