@@ -41,6 +41,7 @@ from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
+from kernel.rule.installed import InstalledRules
 from kernel.services import guard as guards
 from kernel.services import landings, mirror, recall, retention, timers, webhooks, worktrees
 from kernel.services.admission import Admission
@@ -54,6 +55,7 @@ from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.in_flight import InFlight
+from kernel.services.installed_rules import find_installed
 from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
 from kernel.services.mirror import Mirror
@@ -138,6 +140,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     feed: Feed
     reader: Reader
     writer: Writer
+    rules: InstalledRules
     catalog: Catalog
     contexts: PersonalContexts
     memories: Memories
@@ -196,6 +199,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 ready=lambda: dispatcher.running,
                 safe_mode=safe_mode.is_set,
                 saved_notice=database.saved_notice,
+                rules=base.rules,
                 shutdown=shutdown,
             ),
             memory=_memory(base, found_again, vectors),
@@ -291,14 +295,19 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
 
 def _foundation(boot: Boot, database: Database) -> Foundation:
     clock, feed = Clock(), Feed()
-    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project))
+    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
     # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
     environ, left_out = text_environment(os.environ)
     for name in left_out:
         logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
     host, port = boot.listener.getsockname()[:2]
     reader = Reader(database=database)
-    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish)
+    rules = InstalledRules(
+        find_installed(sys.path),
+        lambda name: name in catalog.kept_project().rules_off,
+        lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
+    )
+    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
     contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
     own_bin = frozenset({os.path.dirname(sys.executable)})
     return Foundation(
@@ -310,6 +319,7 @@ def _foundation(boot: Boot, database: Database) -> Foundation:
         feed=feed,
         reader=reader,
         writer=writer,
+        rules=rules,
         catalog=catalog,
         contexts=contexts,
         memories=Memories(contexts, clock.now_ms),

@@ -131,6 +131,8 @@ class Timeouts(_Strict, frozen=True, kw_only=True):
     """For somebody to approve a call of a tool; after that it is refused."""
     answer: Duration | None = None
     """For the person behind ``backend: human`` to answer; after that the work is incomplete. Unset: it waits."""
+    escalate: str | None = None
+    """The member of the workspace who is asked then, once, instead; the answer is for whoever had asked."""
 
 
 class Retry(_Strict, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ directory is ever moved away when its agent is deleted (fault CF12).
 from pathlib import PurePosixPath
 from typing import Final
 
+HOME: Final = "~/"
+"""Before the path of a file that is the user's and not a project's."""
 AGENTS: Final = ".agents"
 AGENT_SUFFIX: Final = ".yaml"
 TRASH: Final = ".trash"

@@ -276,7 +276,10 @@ _ROWS: Final = (
         budget="no",
         system_prompt="no",
         daemon_check="no",
-        notes=("nothing runs: what a person is asked waits without a process, for as long as timeouts.answer says",),
+        notes=(
+            "nothing runs: what a person is asked waits without a process, for as long as timeouts.answer says",
+            "awk reassign gives it to another member, as timeouts.escalate does where nobody answers in time",
+        ),
     ),
     BackendSpec(name="mock", title="a script, without a model", bare=True),
 )

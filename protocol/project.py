@@ -108,6 +108,8 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
     hooks: dict[str, IncomingHook] = {}
     """Ways in for programs that have no token: name to hook."""
+    rules_off: tuple[str, ...] = ()
+    """Rules of installed packages that are not asked here, by their names: ``awk rule list`` has them."""
     webhooks: tuple[OutgoingHook, ...] = ()
     """Servers that are told what happens, at most 20."""
     limits: ProjectLimits = ProjectLimits()

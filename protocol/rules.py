@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from protocol.api.document import Ask, Body, Document, Page
+from protocol.tasks import TITLE_CHARACTERS, OnFailure
 from protocol.voting import LONGEST_SECONDS, SHORTEST_SECONDS, BallotType, Method
 
 MESSAGE_CHARACTERS: Final = 4000
@@ -76,6 +77,15 @@ class WhenTask(_Watched, frozen=True, kw_only=True, omit_defaults=True):
     """What became of it."""
 
 
+class WhenHook(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """A program outside sent something to a hook of the project. Its words are a stranger's."""
+
+    name: Name | None = None
+    """Of the hook; any hook's unless given."""
+    matches: Pattern | None = None
+    """What is in its text: a regular expression of google-re2. Its groups are ``${{ match.1 }}`` and so on."""
+
+
 class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """What a rule waits for: exactly one of these."""
 
@@ -93,6 +103,8 @@ class When(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """A document was changed."""
     task: WhenTask | None = None
     """A task took a step."""
+    hook: WhenHook | None = None
+    """A program outside sent something to a hook of the project."""
 
 
 class Requires(Ask, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,8 +137,28 @@ class RuleVote(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """It ends then in any case."""
 
 
+class RuleTask(Ask, frozen=True, kw_only=True, omit_defaults=True):
+    """A task to plan, as ``team_task_plan`` does. It has no check: a rule runs no command."""
+
+    title: Annotated[str, msgspec.Meta(min_length=1, max_length=TITLE_CHARACTERS)]
+    """What is to be done, in a line."""
+    text: Words = ""
+    """All that one needs to do it."""
+    for_: Name | None = msgspec.field(default=None, name="for")
+    """The member who is given it once it is ready. Without it, whoever claims it first."""
+    needs: tuple[str, ...] = ()
+    """Tasks of the workspace that have to be done before, by id or key; ``${{ message.about }}`` is the task that set
+    the rule off."""
+    parent: Words | None = None
+    """The task that it is a part of."""
+    files: tuple[str, ...] = ()
+    """What it changes, as globs: nobody else may write there while it is claimed."""
+    on_failure: OnFailure | None = None
+    """What becomes of it when one that it needs fails."""
+
+
 class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
-    """One thing to do: exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``."""
+    """One thing to do: exactly one of ``assign``, ``ask``, ``say``, ``invoke``, ``vote``, ``task``."""
 
     assign: Name | None = None
     """The member who is given ``message`` as work."""
@@ -138,6 +170,8 @@ class Action(Ask, frozen=True, kw_only=True, omit_defaults=True):
     """Another rule of the workspace, whose actions are done with ``params``."""
     vote: RuleVote | None = None
     """What all members vote on."""
+    task: RuleTask | None = None
+    """What is planned as a task."""
     message: Words | None = None
     """With ``assign`` and ``ask``; the text of the message unless given."""
     params: dict[str, Any] = {}
@@ -193,11 +227,32 @@ class RuleInfo(Body, frozen=True, kw_only=True):
     rule: RuleSpec
 
 
+InstalledState = Literal["on", "off", "left out", "broken"]
+"""off: by the project file. left out: it raised too often. broken: its package offers none that can be loaded."""
+
+
+class InstalledRule(Body, frozen=True, kw_only=True):
+    """A rule of a package that is installed beside the kernel: it is asked in all spaces."""
+
+    name: str
+    package: str
+    """With its version."""
+    kinds: tuple[str, ...]
+    """The kinds of messages that it is asked about."""
+    state: InstalledState
+    fired: int
+    """How often it answered, since the kernel began."""
+    raised: int
+    why: str = ""
+    """Of ``broken``."""
+
+
 class RuleList(Page, frozen=True, kw_only=True):
-    """``awk rule list``: all there are, at most 64."""
+    """``awk rule list``: all there are, at most 64, and the rules of installed packages."""
 
     space: str
     rules: tuple[RuleInfo, ...]
+    installed: tuple[InstalledRule, ...] = ()
     schema: str = "awk/rule-list/1"
 
 

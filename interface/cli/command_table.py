@@ -57,6 +57,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("deny", "refuse it, or take back what was approved once for all", "Steer", file="approvals"),
     Command("answer", "say what an agent says that is a person", "Steer", file="steer"),
     Command("space", "list the spaces that agents opened, change who is in one, or close it", "Steer"),
+    Command("reassign", "have another member asked in a person's place", "Steer", file="steer"),
     Command("grant", "let an agent do more than its file says, for a while or a few calls", "Steer"),
     Command("proposal", "see what agents vote on, vote too, or call a vote off", "Steer"),
     Command("rule", "see what follows from what, define rules, and try them on runs", "Steer"),

@@ -113,7 +113,8 @@ def answer_in_place(context: Context, instruction: str) -> None:
             if not lines:
                 context.out.note(f"note: {instruction} is left open: {context.program} answer {instruction} TEXT")
                 return
-            client.post(f"/instructions/{quoted(instruction)}/answer", {"text": "\n".join(lines)}, key=new_key())
+            said = {"text": "\n".join(lines), "as": asked["agent"]}
+            client.post(f"/instructions/{quoted(instruction)}/answer", said, key=new_key())
     except (Failure, Unreachable) as error:
         context.out.note(one_line(f"note: {instruction}: {error}"))
 

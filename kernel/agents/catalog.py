@@ -25,7 +25,7 @@ from kernel.source.diagnostics import BadDefinition, Diagnostics, fail, suggest
 from kernel.source.files import FileMissing, FileStat, StatCache, folder_errors, inside, read_bytes, read_text, tree_of
 from kernel.source.yaml_tree import Node
 from protocol.agent import AgentDefinition
-from protocol.agent_layout import default_dir
+from protocol.agent_layout import HOME, default_dir
 from protocol.api.agents import AgentRequest
 from protocol.api.document import FileError
 from protocol.errors import Refused
@@ -34,8 +34,6 @@ from protocol.project import ProjectDefinition
 
 AGENTS: Final = ".agents"
 SUFFIX: Final = ".yaml"
-HOME: Final = "~/"
-"""Begins the path of a file of the user's, as it is shown; all others are seen from the project's root."""
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
@@ -70,12 +68,12 @@ class _CachedAgent(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    """The definitions of the project at ``root`` and of the user, whose home is ``home``. Reads block for
+    """The definitions of the project at ``root``, and of the user where ``home`` is given. Reads block for
     microseconds."""
 
     def __init__(self, root: Path, home: Path | None = None) -> None:
         self.root = root
-        self._home = Path(os.path.expanduser("~")) if home is None else home
+        self._home = root if home is None else home
         self._has_home = os.path.realpath(self._home) != os.path.realpath(root)
         self._glances = StatCache()
         self._project_paths = tuple(str(root / file) for file in PROJECT_FILES)

@@ -23,6 +23,7 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
 from kernel.procs.peer import Wire
 from kernel.rule.draft import Author, Draft
+from kernel.rule.installed import InstalledRules
 from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey, SingleFlight
@@ -378,6 +379,8 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no work is begun because the kernels before this one kept dying."""
     saved_notice: Callable[[], str | None]
     """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
+    rules: InstalledRules
+    """Those of installed packages."""
     shutdown: ShutdownControl
 
 

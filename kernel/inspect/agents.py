@@ -75,7 +75,7 @@ OFFLINE = "stopped"
 
 def agent_list(root: Path) -> AgentList:
     """All agents of the project; a file that is wrong is in state error."""
-    survey = PartialCatalog(root).survey()
+    survey = PartialCatalog(root, Path.home()).survey()
     rows = [_row(loaded.definition, loaded.path) for loaded in survey.loaded]
     rows += [
         AgentRow(
@@ -97,7 +97,7 @@ def agent_info(root: Path, name: str, environ: Mapping[str, str] = MappingProxyT
 
     Raises Refused (unknown_agent), BadDefinition.
     """
-    loaded = Catalog(root).agent(name)
+    loaded = Catalog(root, Path.home()).agent(name)
     row = _row(loaded.definition, loaded.path)
     return AgentInfo(
         name=row.name,
@@ -121,7 +121,7 @@ def check_agent_text(root: Path, name: str, data: bytes, *, new: bool) -> Valida
         check_name(name)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
-    catalog = PartialCatalog(root)
+    catalog = PartialCatalog(root, Path.home())
     if new and catalog.defines(name):
         raise Refused("already_exists", f"there is an agent {name} already", "take another name, or edit it")
     path = f"{AGENTS}/{name}{SUFFIX}" if new else catalog.file_of(name)
@@ -146,7 +146,7 @@ def _row(definition: AgentDefinition, path: str) -> AgentRow:
 
 def workflows_using(root: Path, name: str) -> AgentUses:
     """The files of those workflows that refer to the agent ``name``. One that cannot be read refers to nobody."""
-    catalog = PartialCatalog(root)
+    catalog = PartialCatalog(root, Path.home())
     project = catalog.project()
     found: list[str] = []
     for workflow in workflow_names(catalog, project):

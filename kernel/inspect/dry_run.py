@@ -46,7 +46,7 @@ def dry_run(
         check_tag(tag)
     except NameRejected as error:
         raise Refused("bad_request", str(error)) from error
-    loaded = load_workflow(Catalog(root), workflow, checkout=checkout)
+    loaded = load_workflow(Catalog(root, Path.home()), workflow, checkout=checkout)
     definition = loaded.definition
     terms = definition.verdict_terms
     params = parse_params(definition.params, words)

@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 from typing import Final
 
-from kernel.agents.catalog import AGENTS, HOME
+from kernel.agents.catalog import AGENTS
 from kernel.agents.project import PROJECT_FILES
 from kernel.source.diagnostics import BadDefinition
 from kernel.source.files import FileMissing, read_tree
 from kernel.source.yaml_tree import ListNode, MapNode
 from kernel.workflows.find import WORKFLOWS
-from protocol.agent_layout import MEMORY
+from protocol.agent_layout import HOME, MEMORY
 from protocol.inspection import Kind
 
 SUFFIXES: Final = (".yaml", ".yml")

@@ -120,7 +120,7 @@ def resolution(root: Path, cwd: Path, asked: str | None) -> Resolution:
 
     Raises Refused, BadDefinition.
     """
-    catalog = Catalog(root)
+    catalog = Catalog(root, Path.home())
     if asked is None:
         return _project(catalog)
     if is_path(asked) and not is_remote(asked):

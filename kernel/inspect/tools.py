@@ -32,7 +32,7 @@ _ABOUT: Final = {
 
 def tool_list(root: Path) -> ToolList:
     """Those that are built in, then the project's. Raises BadDefinition for the project file."""
-    catalog = PartialCatalog(root)
+    catalog = PartialCatalog(root, Path.home())
     project = catalog.project()
     if catalog.broken:
         raise BadDefinition(catalog.broken)
@@ -99,7 +99,7 @@ def tools_in(name: str, data: bytes) -> dict[str, ProjectTool]:
 
 def skill_list(root: Path) -> SkillList:
     """Those in ``.agents/skills``, and those that agents name, each with its agents; a mistake hides no other."""
-    named = {one.definition.name: one.definition for one in PartialCatalog(root).survey().loaded}
+    named = {one.definition.name: one.definition for one in PartialCatalog(root, Path.home()).survey().loaded}
     skipped: list[str] = []
     found: dict[str, FoundSkill] = {}
     users: dict[str, set[str]] = {}

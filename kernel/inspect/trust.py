@@ -28,7 +28,7 @@ def trust_demands(
     Among all, files that are wrong are skipped and named: they cannot run either. Raises Refused, BadDefinition.
     ``fetch`` gets what is elsewhere.
     """
-    catalog = Catalog(root)
+    catalog = Catalog(root, Path.home())
     units: list[TrustUnit] = []
     if asked:
         project = catalog.project()

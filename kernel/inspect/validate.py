@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from kernel.agents.catalog import AGENTS, HOME, SUFFIX, AgentScan, Catalog, context_dir
+from kernel.agents.catalog import AGENTS, SUFFIX, AgentScan, Catalog, context_dir
 from kernel.agents.definition import place_at
 from kernel.agents.mcp_servers import Servers, left_out
 from kernel.agents.project import PROJECT_FILES, ProjectFile, parse_project
@@ -27,7 +27,7 @@ from kernel.workflows.prepare import kickoff_names
 from kernel.workflows.templates import variables
 from kernel.workflows.workspace import wants_worktrees
 from protocol.agent import AgentDefinition
-from protocol.agent_layout import MEMORY
+from protocol.agent_layout import HOME, MEMORY
 from protocol.api.document import FileError
 from protocol.errors import Refused
 from protocol.inspection import CheckedFile, Kind, Validation
@@ -63,11 +63,11 @@ def agent_warnings(
             )
     yield from ((_key(where, key), message) for key, message in _unknown_tools(definition, project))
     prompt = definition.prompt
-    file = prompt.system_file and Catalog(root).system_text(definition, prompt.system_file)
+    file = prompt.system_file and Catalog(root, Path.home()).system_text(definition, prompt.system_file)
     texts = {"prompt.system": prompt.system, "prompt.system_file": file, "prompt.append": prompt.append}
     yield from ((_key(where, key), message) for key, message in _unreplaced(texts))
     wakes_in = ((definition.schedule and definition.schedule.workspace) or "").partition(":")[0]
-    if wakes_in and wakes_in not in workflow_names(Catalog(root), project):
+    if wakes_in and wakes_in not in workflow_names(Catalog(root, Path.home()), project):
         message = f"there is no workflow {wakes_in} here: unless one of that name runs, it wakes in its personal space"
         yield _key(where, "schedule.workspace"), message
 
@@ -147,7 +147,7 @@ def validate(
     checking = _Checking(root, environ, kept)
     if asked:
         for path in asked:
-            checking.file(_found(Catalog(root), cwd, path))
+            checking.file(_found(Catalog(root, Path.home()), cwd, path))
     else:
         checking.everything()
     return Validation(files=tuple(checking.files()))
@@ -179,7 +179,7 @@ class _Checking:
         self._environ = environ
         self._workflows: dict[str, LoadedWorkflow] = {}
         self._survey: AgentScan | None = None
-        self._catalog = PartialCatalog(root)
+        self._catalog = PartialCatalog(root, Path.home())
         self._found: dict[str, list[FileError]] = {}
         self._kinds: dict[str, Kind] = {}
         self._by_kind: Mapping[Kind, Callable[[str], None]] = {

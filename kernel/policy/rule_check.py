@@ -6,12 +6,14 @@ from typing import Final
 
 import msgspec
 
-from kernel.policy.rules import NEEDED, VARIABLE, VERBS, Fault, compiled, terms_of
+from kernel.policy.rule_trigger import compiled
+from kernel.policy.rules import NEEDED, VARIABLE, VERBS, Fault, planned, terms_of
+from kernel.policy.tasks import plan_fault
 from kernel.policy.voting import check_terms, with_defaults
 from protocol.agent import Scope
 from protocol.message import USER
 from protocol.names import NameRejected, check_name
-from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, RuleVote, When
+from protocol.rules import ACTIONS_LIMIT, PARAMS_LIMIT, Action, RuleSpec, RuleTask, RuleVote, When
 
 SPEC_BYTES: Final = 32_000
 """Of a whole rule."""
@@ -90,6 +92,8 @@ def _words_fault(action: Action, verb: str, spec: RuleSpec, members: Collection[
         return _text_fault(action.say or "", spec) if (action.say or "").strip() else ("say: is empty", None)
     if action.vote is not None:
         return _vote_fault(action.vote, spec, len(members))
+    if action.task is not None:
+        return _task_fault(action.task, spec, members)
     return next((fault for text in _texts(action.params) if (fault := _text_fault(text, spec)) is not None), None)
 
 
@@ -97,6 +101,12 @@ def _vote_fault(vote: RuleVote, spec: RuleSpec, members: int) -> Fault | None:
     names = tuple(f"m{place}" for place in range(members))
     wrong = check_terms(with_defaults(terms_of(vote), "p1", names, 0), members)
     return wrong or _text_fault(vote.title, spec) or _text_fault(vote.description, spec)
+
+
+def _task_fault(task: RuleTask, spec: RuleSpec, members: Collection[str]) -> Fault | None:
+    texts = (task.title, task.text, *task.needs, task.parent or "")
+    wrong = plan_fault((planned(task),), tuple(members))
+    return wrong or next((fault for one in texts if (fault := _text_fault(one, spec)) is not None), None)
 
 
 def _text_fault(text: str, spec: RuleSpec) -> Fault | None:

@@ -3,34 +3,21 @@
 A rule is data that a file or a member wrote: hostile until kernel.policy.rule_check has read it, bounded when it is
 done. One message and all that rules make of it in its commit may do ``FUEL`` things and go ``DEPTH`` rules deep; so it
 always ends, whatever the rules say of each other. What reaches over a commit, work that answers work, is bounded by the
-hops of its messages. Patterns are for google-re2, whose time grows with the text alone.
+hops of its messages.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 import msgspec
 
-from kernel.policy.tasks import covers
+from kernel.policy.rule_trigger import Trigger, matched
 from protocol.agent import Scope
-from protocol.message import MessageKind
-from protocol.rules import (
-    PARAMS_BYTES,
-    Action,
-    RuleSpec,
-    RuleVote,
-    When,
-    WhenDocument,
-    WhenDue,
-    WhenEnded,
-    WhenResolved,
-    WhenSaid,
-    WhenTask,
-)
+from protocol.rules import PARAMS_BYTES, Action, RuleSpec, RuleTask, RuleVote, When, WhenDue, WhenEnded, WhenSaid
 from protocol.target import find_mentions
+from protocol.tasks import TaskSpec
 from protocol.text import encode_json, one_line
 from protocol.voting import Option, ProposalTerms, Resolution
 
@@ -38,65 +25,11 @@ FUEL: Final = 32
 """Things that rules do about one message, and about what follows from it in the same commit."""
 DEPTH: Final = 8
 """So many rules may answer each other within one commit, or invoke each other."""
-MATCHED_CHARACTERS: Final = 16 * 1024
-"""Of a text so much is looked at."""
 VALUE_CHARACTERS: Final = 16_000
 """Of what a variable stands for."""
 SAID_CHARACTERS: Final = 32_000
 """Of what a rule says."""
-PROGRAM_BYTES: Final = 256 * 1024
-"""What a compiled pattern may take."""
-
 Fault = tuple[str, str | None]
-Watched = Literal["said", "done", "failed", "due", "resolved", "document", "task"]
-KINDS: Final[Mapping[MessageKind, Watched]] = MappingProxyType(
-    {
-        "said": "said",
-        "reply": "said",
-        "done": "done",
-        "failed": "failed",
-        "due": "due",
-        "resolved": "resolved",
-        "document": "document",
-        "status": "task",
-    }
-)
-"""What a message is to rules, by its kind."""
-
-_MARKED: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
-    {
-        "task": re.compile(r"\[TASK:(?P<subject>t\d+)\] (?P<state>ready|claimed|done|failed|cancelled)\b"),
-        "document": re.compile(r"\[DOC:(?P<subject>[^\]\n]{1,400})\]|\[DOC_SUGGEST\]"),
-        "resolved": re.compile(r"\[(?:RESOLVED|EXPIRED):(?P<subject>[a-z0-9_-]+)\]"),
-    }
-)
-"""The beginning of texts of the kernel's own making, which only it gives to messages of these kinds."""
-
-
-class Trigger(msgspec.Struct, frozen=True, kw_only=True):
-    """A message as rules see it. ``subject``: the proposal, the document or the task; ``state`` what became of it."""
-
-    watched: Watched
-    sender: str
-    text: str
-    subject: str = ""
-    state: str = ""
-
-
-def trigger_of(kind: str, sender: str, text: str, winner: str | None = None) -> Trigger | None:
-    """Return what a message is to rules; None for nothing. ``winner`` is that of the proposal that is resolved."""
-    watched = KINDS.get(cast("MessageKind", kind))
-    if watched is None:
-        return None
-    marked = _MARKED.get(watched)
-    if marked is None:
-        return Trigger(watched=watched, sender=sender, text=text)
-    found = marked.match(text)
-    if found is None:
-        return None
-    groups = found.groupdict()
-    state = groups.get("state") or winner or ""
-    return Trigger(watched=watched, sender=sender, text=text, subject=groups["subject"] or "", state=state)
 
 
 class ActiveRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,11 +60,18 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     action: Action | None = None
     text: str = ""
     mentions: tuple[str, ...] = ()
+    quotes: bool = False
+    """There are words of the occasion in it."""
 
     @property
     def asks(self) -> bool:
         """Return whether it asks for grants, and does nothing."""
         return self.action is None
+
+    @property
+    def stranger(self) -> str | None:
+        """The hook whose words are in it: then it goes under that one's name, and not its author's."""
+        return self.occasion.trigger.sender if self.quotes and self.occasion.trigger.watched == "hook" else None
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -151,7 +91,7 @@ class Done(msgspec.Struct, frozen=True):
 
 
 NEEDED: Final[Mapping[str, Scope]] = MappingProxyType(
-    {"assign": "channel.write", "say": "channel.write", "ask": "ask", "vote": "votes"}
+    {"assign": "channel.write", "say": "channel.write", "ask": "ask", "vote": "votes", "task": "tasks"}
 )
 """The scope that an agent has to have for what its rule does."""
 
@@ -192,47 +132,21 @@ def terms_of(vote: RuleVote) -> ProposalTerms:
     )
 
 
-VERBS: Final = ("assign", "ask", "say", "invoke", "vote")
+def planned(task: RuleTask) -> TaskSpec:
+    """The task as it is planned: a rule runs no command, so nothing checks it."""
+    return TaskSpec(
+        title=task.title,
+        text=task.text,
+        for_=task.for_,
+        needs=task.needs,
+        parent=task.parent,
+        files=task.files,
+        on_failure=task.on_failure,
+    )
+
+
+VERBS: Final = ("assign", "ask", "say", "invoke", "vote", "task")
 VARIABLE: Final = re.compile(r"\$\{\{([^{}\n]{0,80})\}\}")
-
-
-@lru_cache(maxsize=512)
-def compiled(pattern: str) -> Any:
-    """``pattern`` as re2 has it. Raises ValueError for what it does not take."""
-    import re2  # type: ignore[import-untyped]  # noqa: PLC0415  (a kernel without patterns does not load it)
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = PROGRAM_BYTES
-    try:
-        return re2.compile(pattern, options=options)
-    except (re2.error, UnicodeEncodeError) as error:
-        said = error.args[0] if error.args else error
-        text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
-        raise ValueError(text.partition(":")[0]) from error
-
-
-def matched(spec: RuleSpec, trigger: Trigger) -> tuple[str, ...] | None:
-    """Return what the pattern of ``spec`` found in ``trigger``, the whole and its groups; None: it is not set off."""
-    watched = None if spec.when is None else getattr(spec.when, trigger.watched)
-    if watched is None:
-        return None
-    names = (watched.from_,) if isinstance(watched.from_, str) else watched.from_
-    if names is not None and trigger.sender not in names:
-        return None
-    match watched:
-        case WhenResolved(proposal=subject, winner=state) | WhenTask(task=subject, state=state):
-            if (subject is not None and subject != trigger.subject) or (state is not None and state != trigger.state):
-                return None
-        case WhenDocument(file=file) if file is not None and not covers((file,), trigger.subject):
-            return None
-        case _:
-            pass
-    if watched.matches is None:
-        return ()
-    text = trigger.text[:MATCHED_CHARACTERS].encode("utf-8", "replace").decode()
-    found = compiled(watched.matches).search(text)
-    return None if found is None else (found.group(0), *(one or "" for one in found.groups()))
 
 
 def params_fault(spec: RuleSpec, params: Mapping[str, object]) -> Fault | None:
@@ -361,22 +275,45 @@ def _param(value: object, occasion: Occasion) -> object:
 def _step(rule: ActiveRule, occasion: Occasion, action: Action) -> Step:
     """``action`` with its texts filled in. Only those are mentioned whom the rule itself names."""
     if action.say is not None:
-        return Step(
-            rule=rule,
-            occasion=occasion,
-            action=action,
-            text=filled(action.say, occasion),
-            mentions=find_mentions(action.say),
-        )
+        return _worded(rule, occasion, action, action.say, find_mentions(action.say))
     if action.vote is not None:
+        vote = action.vote
+        quotes = _has_variable(vote.title, vote.description)
         vote = msgspec.structs.replace(
-            action.vote,
-            title=one_line(filled(action.vote.title, occasion, 180)) or action.vote.title,
-            description=filled(action.vote.description, occasion, 3900),
+            vote,
+            title=one_line(filled(vote.title, occasion, 180)) or vote.title,
+            description=filled(vote.description, occasion, 3900),
         )
-        return Step(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, vote=vote))
-    text = filled("${{ message.text }}" if action.message is None else action.message, occasion)
-    return Step(rule=rule, occasion=occasion, action=action, text=text)
+        return Step(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, vote=vote), quotes=quotes)
+    if action.task is not None:
+        task = action.task
+        quotes = _has_variable(task.title, task.text, *task.needs, task.parent or "")
+        task = msgspec.structs.replace(
+            task,
+            title=one_line(filled(task.title, occasion, 170)) or task.title,
+            text=filled(task.text, occasion, 15_900),
+            needs=tuple(filled(one, occasion, 64) for one in task.needs),
+            parent=None if task.parent is None else filled(task.parent, occasion, 64),
+        )
+        return Step(rule=rule, occasion=occasion, action=msgspec.structs.replace(action, task=task), quotes=quotes)
+    return _worded(rule, occasion, action, "${{ message.text }}" if action.message is None else action.message)
+
+
+def _worded(
+    rule: ActiveRule, occasion: Occasion, action: Action, template: str, mentions: tuple[str, ...] = ()
+) -> Step:
+    return Step(
+        rule=rule,
+        occasion=occasion,
+        action=action,
+        text=filled(template, occasion),
+        mentions=mentions,
+        quotes=_has_variable(template),
+    )
+
+
+def _has_variable(*templates: str) -> bool:
+    return any(VARIABLE.search(one) for one in templates)
 
 
 def described(step: Step) -> str:
@@ -388,6 +325,8 @@ def described(step: Step) -> str:
         return f"ask {', '.join(requires.from_)} to agree ({requires.grants} of them)"
     if action.vote is not None:
         return one_line(f"vote: {action.vote.title}")
+    if action.task is not None:
+        return one_line(f"task{f' for {action.task.for_}' if action.task.for_ else ''}: {action.task.title}")
     if action.say is not None:
         return one_line(f"say: {step.text}")
     return one_line(f"ask {action.ask}: {step.text}" if action.ask else f"assign {action.assign}: {step.text}")

@@ -205,6 +205,12 @@ class RuleInvoked(_Payload, frozen=True, kw_only=True):
     params: dict[str, Any] = {}
 
 
+class TaskGiven(_Payload, frozen=True, kw_only=True):
+    """Of ``said``: it gives out the ready task of this row as work."""
+
+    task: int
+
+
 class RuleChain(msgspec.Struct, frozen=True, kw_only=True):
     """The place of a message that ``rule`` made, among those that rules make of one message (kernel.policy.rules).
 
@@ -234,6 +240,7 @@ Payload = (
     | ProposalEnded
     | RuleDefined
     | RuleInvoked
+    | TaskGiven
 )
 
 

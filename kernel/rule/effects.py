@@ -8,13 +8,13 @@ import msgspec
 from kernel.policy.approvals import Decision
 from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalOpened
-from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, ProposalEnded, RunSpec
+from kernel.rule.draft import ApprovalAsked, Draft, Fact, MemberSpec, ProposalEnded, RuleChain, RunSpec
 from kernel.rule.view import View
 from protocol.agent import Scope
 from protocol.instruction import Lane, WaitReason
 from protocol.message import MessageKind
 from protocol.names import AgentKey, AgentName
-from protocol.rules import RuleSpec
+from protocol.rules import RuleSpec, RuleTask
 from protocol.workflow import RunLimits
 
 
@@ -184,6 +184,16 @@ class HoldRule(msgspec.Struct, frozen=True, kw_only=True):
     occasion: Occasion
 
 
+class PlanTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that a rule plans: it is told, and given out where it may begin."""
+
+    space: str
+    task: RuleTask
+    creator: str
+    hops: int
+    chain: RuleChain
+
+
 Row = (
     StartRun
     | EndRun
@@ -199,6 +209,7 @@ Row = (
     | DefineRule
     | CountFirings
     | HoldRule
+    | PlanTask
 )
 
 

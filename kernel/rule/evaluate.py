@@ -4,7 +4,7 @@ It decides nothing itself and writes nothing itself: the rules of CORE decide, i
 rule is asked about the state before the message; then the message is recorded and the effects are applied, in order.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
@@ -30,8 +30,8 @@ Table = Mapping[MessageKind, tuple[Rule, ...]]
 class Sink(Protocol):
     """The sink of messages and effects: the open transaction."""
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
-        """Write one message, then what was decided about it."""
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> Sequence[Draft]:
+        """Write one message, then what was decided about it. Returns what is to be said of the rows."""
         ...
 
 
@@ -60,7 +60,7 @@ def evaluate(first: Fact, rules: Table, view: View, sink: Sink) -> None:
                 else:
                     effects.append(effect)
         if refused is None:
-            sink.record(fact, tuple(effects))
+            drafts += sink.record(fact, tuple(effects))
             waiting += ((_following(draft, fact), depth + 1) for draft in drafts)
         elif fact.draft.chain is None:
             raise Refused(refused.code, refused.text, refused.hint)

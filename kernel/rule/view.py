@@ -8,6 +8,7 @@ import msgspec
 from kernel.policy.approvals import Rule, State
 from kernel.policy.rules import ActiveRule, Occasion
 from kernel.policy.voting import ProposalState
+from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 from protocol.voting import BallotState, Option
@@ -154,6 +155,10 @@ class View(Protocol):
 
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         """Return the rules of ``space`` that are switched on: the oldest first, at most 64."""
+        ...
+
+    def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
+        """Return whether ``agent`` was given ``scope`` in the newest run of ``space``, and that counts at ``at_ms``."""
         ...
 
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:

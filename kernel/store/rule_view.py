@@ -5,9 +5,11 @@ from typing import Final
 import apsw
 
 from kernel.policy.approvals import Rule
+from kernel.policy.grants import authority
 from kernel.policy.rules import ActiveRule
 from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
-from kernel.store import rules, voting, workflows
+from kernel.store import grants, rules, voting, workflows
+from protocol.agent import Scope
 from protocol.names import DEFAULT_TAG, AgentKey
 
 
@@ -87,6 +89,12 @@ class TransactionView:
         """See View."""
         return rules.active(self._conn, space)
 
+    def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
+        """See View."""
+        run = self._conn.execute(NEWEST_RUN, (space,)).get
+        known = grants.book(self._conn, agent, space, run)
+        return authority(known, agent, scope, at_ms) is not None
+
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
         """See View."""
         return rules.held(self._conn, space, proposal)
@@ -101,6 +109,8 @@ AGENT_EXISTS: Final = "SELECT 1 FROM agents WHERE key = ? AND home_space IS NULL
 MEMBER: Final = "SELECT agent FROM members WHERE space = ? AND name = ?"
 
 MEMBER_NAMES: Final = "SELECT name FROM members WHERE space = ? ORDER BY name LIMIT 64"
+
+NEWEST_RUN: Final = "SELECT max(id) FROM workflows WHERE space = ?"
 
 ROSTER: Final = "SELECT agent, name FROM members WHERE space = ? ORDER BY name LIMIT 256"
 

@@ -5,7 +5,8 @@ from typing import Final, cast
 import apsw
 import msgspec
 
-from kernel.policy.rules import ActiveRule, Occasion, decide, described, trigger_of
+from kernel.policy.rule_trigger import trigger_of
+from kernel.policy.rules import ActiveRule, Occasion, decide, described
 from kernel.rule.effects import CountFirings, DefineRule, HoldRule
 from kernel.rule.view import HeldRule
 from kernel.store import rows
@@ -165,7 +166,7 @@ def author_of(conn: apsw.Connection, space: str, name: str) -> tuple[str, str | 
 # What a rule sees of a message. The text of what ended is with the work; of a proposal it sees who won.
 REPLAYED: Final = """
 SELECT m.seq, m.kind, m.sender,
-  CASE WHEN m.kind IN ('done', 'failed') THEN coalesce(i.result_text, '') ELSE m.text END, m.run
+  CASE WHEN m.kind IN ('done', 'failed') THEN coalesce(i.result_text, '') ELSE m.text END, m.hops, m.run
 FROM messages AS m LEFT JOIN instructions AS i ON i.id = m.cause
 WHERE m.run = ? AND m.kind IN ('said', 'reply', 'done', 'failed', 'due', 'resolved', 'document', 'status')
 ORDER BY m.seq
@@ -187,12 +188,12 @@ def trial(conn: apsw.Connection, space: str, run: int, spec: RuleSpec) -> tuple[
     known = (tried, *others)
     looked_at = total = 0
     firings: list[RuleFiring] = []
-    for seq, kind, sender, text, number in conn.execute(REPLAYED, (run,)):
+    for seq, kind, sender, text, hops, number in conn.execute(REPLAYED, (run,)):
         looked_at += 1
-        trigger = trigger_of(kind, sender, text)
+        trigger = trigger_of(kind, sender, text, hops)
         if trigger is not None and trigger.watched == "resolved":
             won = conn.execute(WINNER, (number, trigger.subject)).get
-            trigger = trigger_of(kind, sender, text, won)
+            trigger = trigger_of(kind, sender, text, hops, winner=won)
         done = None if trigger is None else decide(known, trigger)
         if done is None or not (done.steps or done.notes):
             continue

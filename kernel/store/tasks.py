@@ -240,9 +240,9 @@ def make_step(tx: Transaction, row: TaskRow, change: Change) -> bool:
 GIVE: Final = "UPDATE tasks SET instruction = ?, given_out = given_out + 1 WHERE id = ?"
 
 
-def give(tx: Transaction, row: TaskRow, instruction: int) -> None:
-    """Note the instruction that a ready task was made."""
-    tx.conn.execute(GIVE, (instruction, row.number))
+def give(tx: Transaction, task: int, instruction: int) -> None:
+    """Note the instruction that a ready task, by its row, was made."""
+    tx.conn.execute(GIVE, (instruction, task))
 
 
 SET_FOR: Final = "UPDATE tasks SET for_name = ?, instruction = NULL, given_out = 0 WHERE id = ?"
@@ -313,6 +313,14 @@ WHERE t.space = ? AND t.state = 'ready' AND t.files <> x'5b5d' AND t.for_name IS
 def soon_claimed(conn: apsw.Connection, space: str) -> list[FileClaim]:
     """The same, of tasks whose work waits for its turn."""
     return rows.all_(conn.execute(GIVEN, (space,)), GIVEN, FileClaim, id=task_id, files=_files.decode)
+
+
+HAND_ON: Final = "UPDATE tasks SET for_name = ? WHERE instruction = ? AND for_name = ? AND state = 'ready'"
+
+
+def hand_on(tx: Transaction, instruction: int, old: str, name: str) -> None:
+    """Have the tasks that were given to ``old`` as ``instruction`` be for ``name``, who has that now."""
+    tx.conn.execute(HAND_ON, (name, instruction, old))
 
 
 OF_INSTRUCTION: Final = """

@@ -8,6 +8,7 @@ from typing import Any, Final
 import apsw
 from msgspec import to_builtins
 
+from kernel.rule.evaluate import CORE_TABLE, Table
 from protocol.api.document import FileError
 from protocol.events import DURABLE, Event
 from protocol.message import Message
@@ -34,10 +35,12 @@ _NO_DATA: Final[dict[str, Any]] = {}
 class Transaction:
     """Handed to each job by the writer. Rows and events of a job are kept if it returns, dropped if it raises."""
 
-    __slots__ = ("conn", "events", "forgets", "now", "now_ms", "write")
+    __slots__ = ("conn", "events", "forgets", "now", "now_ms", "rules", "write")
 
-    def __init__(self, conn: apsw.Connection, now_ms: int) -> None:
+    def __init__(self, conn: apsw.Connection, now_ms: int, rules: Table = CORE_TABLE) -> None:
         self.conn = conn
+        self.rules = rules
+        """Asked about each message."""
         self.write: Final[Callable[[str, Bindings], object]] = conn.cursor().execute
         """Runs a statement that gives no row, on a cursor kept for that: ``conn.execute`` makes one each time."""
         self.now_ms = now_ms

@@ -24,6 +24,7 @@ import trio
 from msgspec import UNSET
 
 from kernel.fault_injection import fault_point
+from kernel.rule.evaluate import CORE_TABLE, Table
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
 from kernel.store.transaction import Transaction
@@ -101,8 +102,10 @@ class Writer:
         database: Database,
         clock_ms: Callable[[], int],
         publish: Callable[[Sequence[Event]], None],
+        rules: Table = CORE_TABLE,
         capacity: int = 1024,
     ) -> None:
+        self._rules = rules
         self._conn = database.writer()
         self._misplaced = database.misplaced
         self._has_room = database.has_room
@@ -327,7 +330,7 @@ class Writer:
 
     def _in_transaction(self, group: list[_Job], now_ms: int, run: Callable[[_Job, Transaction], None]) -> list[Event]:
         conn = self._conn
-        transaction = Transaction(conn, now_ms)
+        transaction = Transaction(conn, now_ms, self._rules)
         fault_point("store.begin")
         conn.execute("BEGIN IMMEDIATE")
         try:

@@ -1,6 +1,6 @@
 """Instructions: queued, shown with attempts and steps, tried again."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -19,6 +19,15 @@ class AnswerRequest(Ask, frozen=True, kw_only=True):
     """POST /instructions/:id/answer: what the person whom it asks says. It is the instruction's reply."""
 
     text: str
+    as_: str | None = msgspec.field(default=None, name="as")
+    """The agent that is answered for: refused where the instruction is somebody else's by now."""
+
+
+class ReassignRequest(Ask, frozen=True, kw_only=True):
+    """POST /instructions/:id/reassign: who is asked in place of the person that it waits for."""
+
+    to: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+    """A member of its workspace."""
 
 
 class AttemptInfo(Body, frozen=True, kw_only=True):

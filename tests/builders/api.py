@@ -36,6 +36,7 @@ from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.procs.peer import Wire, caller
 from kernel.procs.procfs import ProcessId
+from kernel.rule.installed import InstalledRules
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
 from kernel.services.recall import Recall
@@ -356,6 +357,7 @@ async def serve_kernel(
             ready=lambda: True,
             safe_mode=lambda: False,
             saved_notice=lambda: None,
+            rules=InstalledRules(),
             shutdown=shutdown,
         ),
         memory=MemoryAccess(

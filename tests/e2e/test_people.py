@@ -49,6 +49,22 @@ def test_a_run_waits_for_a_person_through_two_deaths_of_its_kernel_and_ends_with
 
 
 @pytest.mark.promise("P55")
+def test_a_model_takes_up_what_a_person_was_asked_and_the_run_ends(project: Project) -> None:
+    """Who answers for the person meanwhile is told whose it is."""
+    team(project)
+    assert project.awk("run", "ship", "--detach").code == 0
+    moved = project.awk("reassign", "i1", "bob")
+    assert (moved.code, moved.out.split()[0]) == (0, "i1")
+    late = project.awk("answer", "i1", "yes", "--as", "carol")
+    assert (late.code, "i1 is bob's now" in late.err) == (1, True)
+    wait_until(lambda: project.ask("GET", "/runs/r1")["status"] == "done")
+    report = project.ask("GET", "/runs/r1")
+    assert [(one["from"], one["text"]) for one in report["messages"] if one["kind"] == "reply"] == [
+        ("bob", "it is shipped")
+    ]
+
+
+@pytest.mark.promise("P55")
 def test_a_person_is_asked_on_the_terminal_of_the_run_and_nobody_waits_off_it(project: Project) -> None:
     """Off a terminal it is over at once, with the code for what a person has to do."""
     team(project)

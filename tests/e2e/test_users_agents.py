@@ -1,6 +1,7 @@
 """Agents of the user: files in ``~/.agents`` are agents of every project, unless it has one of that name."""
 
 import json
+import subprocess
 
 from tests.project import Project
 
@@ -39,3 +40,25 @@ def test_what_an_agent_of_the_user_runs_is_asked_about_in_each_project(project: 
     (project.home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ shell: ./build.sh }, { text: built }]\n")
     refused = project.awk("send", "carol", "go", "--wait")
     assert (refused.code, "carol runs: ./build.sh" in refused.err) == (7, True)
+
+
+def test_an_agent_of_the_user_is_edited_and_deleted_where_it_is(project: Project) -> None:
+    """From any project: wrong words are not put in place, and the trash is the home's, with a way back."""
+    users = project.home / ".agents"
+    users.mkdir(parents=True)
+    (users / "carol.yaml").write_text(CAROL % "from home")
+    written = project.awk("agent", "edit", "carol", "timeouts.idle=5m", "--json")
+    assert json.loads(written.out)["file"] == "~/.agents/carol.yaml"
+    assert "idle: 5m" in (users / "carol.yaml").read_text()
+    refused = project.awk("agent", "edit", "carol", "timeouts.idle=soon")
+    assert (refused.code, "~/.agents/carol.yaml" in refused.err) == (78, True)
+    assert project.awk("send", "carol", "hi", "--wait").out == "from home\n"
+    deleted = json.loads(project.awk("agent", "delete", "carol", "--yes", "--json").out)
+    assert deleted["trash"].startswith("~/.agents/.trash/carol-")
+    assert not (users / "carol.yaml").exists()
+    assert project.awk("agent", "info", "carol").code == 5
+    subprocess.run(["sh", "-c", deleted["restore"]], check=True)
+    assert project.awk("send", "carol", "hi", "--wait").out == "from home\n"
+    (users / "carol.yaml").write_text("mockery: []\n")
+    gone = project.awk("agent", "delete", "carol", "--yes")
+    assert (gone.code, (users / "carol.yaml").exists()) == (0, False), gone

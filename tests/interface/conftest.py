@@ -92,6 +92,12 @@ class Cli:
         self.waited.append(seconds)
 
 
+@pytest.fixture(autouse=True)
+def nobodys_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agents of whoever runs the tests are not there."""
+    monkeypatch.setenv("HOME", "/nonexistent")
+
+
 @pytest.fixture
 def cli(tmp_path: Path) -> Cli:
     """Commands in an empty project, and no kernel."""

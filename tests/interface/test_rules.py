@@ -5,7 +5,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from protocol.rules import Action, RuleFiring, RuleInfo, RuleList, RuleSpec, RuleTrial, When, WhenSaid, document
+from protocol.rules import (
+    Action,
+    InstalledRule,
+    RuleFiring,
+    RuleInfo,
+    RuleList,
+    RuleSpec,
+    RuleTrial,
+    When,
+    WhenSaid,
+    document,
+)
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
 from tests.interface.kernel_double import KernelDouble
@@ -34,6 +45,19 @@ def test_rules_are_listed_with_whose_they_are_and_how_often_they_were_done(cli: 
     assert cli("rule", "list", "@review").out.splitlines() == [
         "NAME  VERSION  AUTHOR  STATE  WHEN  DONE",
         "fix   v2       bob     on     said  3",
+    ]
+
+
+def test_rules_of_packages_are_listed_after_them(cli: Cli, kernel: KernelDouble) -> None:
+    """With the package, and why there is none where it is broken."""
+    installed = (
+        InstalledRule(name="tickets", package="demo 1.2", kinds=("reply", "said"), state="on", fired=4, raised=0),
+        InstalledRule(name="lost", package="demo 1.2", kinds=(), state="broken", fired=0, raised=0, why="no such name"),
+    )
+    kernel.answers[f"GET {HERE}"] = RuleList(space="review:main", rules=(INFO,), total=1, installed=installed)
+    assert [line.split() for line in cli("rule", "list", "@review").out.splitlines()[2:]] == [
+        ["tickets", "demo", "1.2", "installed", "on", "reply,said", "4"],
+        ["lost", "demo", "1.2", "installed", "broken", "no", "such", "name", "0"],
     ]
 
 

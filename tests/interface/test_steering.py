@@ -68,6 +68,17 @@ def test_instructions_are_cancelled_retried_and_promoted(cli: Cli, kernel: Kerne
     assert [asked.body for asked in kernel.of("POST", "/instructions/i7/retry")] == [{"fresh": False}, {"fresh": True}]
 
 
+def test_what_a_person_is_asked_is_answered_for_one_or_given_to_another(cli: Cli, kernel: KernelDouble) -> None:
+    """``--as`` travels only where it is given, for a kernel that does not know it is asked as before."""
+    kernel.answers["POST /instructions/i7/answer"] = instruction(status="done")
+    kernel.answers["POST /instructions/i7/reassign"] = instruction(status="waiting")
+    assert cli("answer", "i7", "yes").code == 0
+    assert cli("answer", "i7", "yes", "--as", "carol").code == 0
+    assert cli("reassign", "i7", "dave").out == "i7 waiting (alice, normal)\n"
+    bodies = [asked.body for asked in kernel.asked if asked.method == "POST"]
+    assert bodies == [{"text": "yes"}, {"text": "yes", "as": "carol"}, {"to": "dave"}]
+
+
 @pytest.mark.parametrize("word", ["cancel", "retry", "promote"])
 @pytest.mark.parametrize("name", ["", " ", "7", "a7", "i", "i7/x", "../i7"])
 def test_what_is_no_id_is_told_before_anything_is_asked(word: str, name: str, cli: Cli, kernel: KernelDouble) -> None:

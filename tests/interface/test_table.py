@@ -69,6 +69,7 @@ ARGUMENTS = {
     "doc": ["read", "@review", "notes.md"],
     "memory": ["eval"],
     "answer": ["i7", "yes"],
+    "reassign": ["i7", "dave"],
     "worker": ["check", "true"],
     "grant": ["list"],
     "space": ["list"],

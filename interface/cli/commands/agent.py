@@ -25,7 +25,7 @@ from interface.discovery import URL
 from interface.failure import Failure, Unreachable
 from protocol.agent import Restart
 from protocol.agent_files import ContextCounts
-from protocol.agent_layout import agent_file, default_dir
+from protocol.agent_layout import HOME, agent_file, default_dir
 from protocol.agent_memory import TIERS
 from protocol.yaml_writer import block
 
@@ -188,10 +188,12 @@ def agent_file_location(context: Context, name: str) -> AgentDir:
     try:
         return agent_location(context, name)
     except Failure as failure:
-        file = agent_file(name)
-        if failure.code != "bad_definition" or not os.path.lexists(os.path.join(context.project.root, file)):
-            raise
-        return AgentDir(context.project.root, name, file, default_dir(name))
+        root, file = context.project.root, agent_file(name)
+        if failure.code == "bad_definition" and os.path.lexists(os.path.join(root, file)):
+            return AgentDir(root, name, file, default_dir(name))
+        if failure.code == "bad_definition" and os.path.lexists(os.path.expanduser(f"{HOME}{file}")):
+            return AgentDir(root, name, f"{HOME}{file}", default_dir(name))
+        raise
 
 
 def location_in(root: str, info: dict[str, Any]) -> AgentDir:

@@ -32,7 +32,7 @@ from interface.context.agent_dir import AgentDir, agent_name, is_marked
 from interface.context.safe_dir import LIMIT_BYTES, SafeDir
 from interface.failure import Failure, Unreachable
 from protocol.agent_files import AgentDeleted, AgentWritten
-from protocol.agent_layout import AGENT_SUFFIX, AGENTS, CONVERSATIONS, TRASH, agent_file
+from protocol.agent_layout import AGENT_SUFFIX, AGENTS, CONVERSATIONS, HOME, TRASH, agent_file, default_dir
 from protocol.yaml_edit import New, Raw, Uneditable, with_value, without_value
 from protocol.yaml_reading import NotYaml, composed
 
@@ -47,11 +47,17 @@ class Trashed(NamedTuple):
     folder: str
     moved_context: bool
     left: str | None
+    is_users: bool = False
+    """It was in every project: ``place`` is in the user's home."""
 
     @property
     def way_back(self) -> str:
-        """The command that undoes it, run in the project's root."""
-        moves = [f"mv {shlex.quote(f'{self.folder}/{self.place.name}{AGENT_SUFFIX}')} {shlex.quote(self.place.file)}"]
+        """The command that undoes it, run in the project's root; of an agent of the user's, anywhere."""
+        away = [f"cd {shlex.quote(self.place.root)}"] if self.is_users else []
+        moves = [
+            *away,
+            f"mv {shlex.quote(f'{self.folder}/{self.place.name}{AGENT_SUFFIX}')} {shlex.quote(self.place.file)}",
+        ]
         if self.moved_context:
             moves.append(f"mv {shlex.quote(f'{self.folder}/{self.place.name}')} {shlex.quote(self.place.directory)}")
         return " && ".join(moves)
@@ -229,8 +235,10 @@ def edit_by_hand(context: Context, place: AgentDir) -> bool:
 
 def _folder(place: AgentDir) -> SafeDir:
     directory = os.path.dirname(place.file)
+    # An agent of the user's is in the home, which is where a path of the catalog's that begins so leads.
+    inside = os.path.expanduser(directory) if directory.startswith(HOME) else directory
     try:
-        return SafeDir.open(os.path.join(place.root, directory), directory)
+        return SafeDir.open(os.path.join(place.root, inside), directory)
     except OSError as error:
         raise Failure("failed", f"{directory} cannot be opened: {error.strerror}") from error
 
@@ -273,7 +281,8 @@ def run_delete(context: Context) -> int:
         gone = AgentDeleted(agent=name, trash=None, restore=None)
         return context.answer(msgspec.json.encode(gone), agent_file_lines)
     place = agent_file_location(context, name)
-    if place.file != agent_file(name):
+    is_users = place.file == f"{HOME}{agent_file(name)}"
+    if place.file != agent_file(name) and not is_users:
         raise Failure("usage", f"{name} is defined in {place.file}", "take it out of the project file")
     if client is not None:
         check_idle(client, name)
@@ -286,15 +295,22 @@ def run_delete(context: Context) -> int:
     for use in uses if asks else ():
         context.out.note(f"note: {use}")
     removed = ", and remove what was said to it for good" if client is not None else ""
-    if not agrees(context, f"move {name} and its context to {AGENTS}/{TRASH}{removed}?"):
+    what = f"{name}, which is in every project of yours," if is_users else f"{name} and its context"
+    home = HOME if is_users else ""
+    if not agrees(context, f"move {what} to {home}{AGENTS}/{TRASH}{removed}?"):
         raise Failure("failed", "nothing was deleted")
-    trashed = move_away(place, context.clock.wall())
+    source = AgentDir(os.path.expanduser("~"), name, agent_file(name), default_dir(name)) if is_users else place
+    trashed = move_away(source, context.clock.wall())._replace(is_users=is_users)
+    if is_users and os.path.lexists(os.path.join(place.root, place.directory)):
+        uses.append(f"what {name} keeps in this project stays in {place.directory}")
     remarks = [f"{trashed.left} was not made for {name}, and stays where it is"] if trashed.left else []
     remarks += [*uses, *forget(client, trashed)]
     for remark in remarks:
         if not (asks and remark in uses):  # which have been said above
             context.out.note(f"note: {one_line(remark)}")
-    document = AgentDeleted(agent=name, trash=trashed.folder, restore=trashed.way_back, remarks=tuple(remarks))
+    document = AgentDeleted(
+        agent=name, trash=f"{home}{trashed.folder}", restore=trashed.way_back, remarks=tuple(remarks)
+    )
     return context.answer(msgspec.json.encode(document), agent_file_lines)
 
 

@@ -63,6 +63,7 @@ def rules_lines(body: bytes, screen: Screen) -> list[str]:
     """One line for each: whose it is, what it waits for, and how often it was done."""
     from protocol.rules import RuleList  # noqa: PLC0415  (JSON needs no types)
 
+    listed = decode(body, RuleList)
     rows = [
         [
             one.name,
@@ -72,7 +73,11 @@ def rules_lines(body: bytes, screen: Screen) -> list[str]:
             _waits_for(one.rule),
             str(one.fired),
         ]
-        for one in decode(body, RuleList).rules
+        for one in listed.rules
+    ]
+    rows += [
+        [one.name, one.package, "installed", one.state, ",".join(one.kinds) or one.why, str(one.fired)]
+        for one in listed.installed
     ]
     return (
         table(["NAME", "VERSION", "AUTHOR", "STATE", "WHEN", "DONE"], rows, screen) if rows else ["there are no rules"]

@@ -161,13 +161,28 @@ def configure_answer(parser: argparse.ArgumentParser) -> None:
     """ID TEXT."""
     parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
     parser.add_argument("message", metavar="TEXT", help="what you say; - reads it from standard input")
+    parser.add_argument("--as", dest="name", metavar="AGENT", help="refuse it where somebody else is asked by now")
     json_flag(parser)
 
 
 def run_answer(context: Context) -> int:
     """Say what an agent says that is a person: it is the reply to what the agent was asked."""
-    ids = instruction_ids(context)
-    return act(context, "/instructions/{}/answer", ids, instructions_lines, {"text": context.message()})
+    body = {"text": context.message(), **({} if context.args.name is None else {"as": context.args.name})}
+    return act(context, "/instructions/{}/answer", instruction_ids(context), instructions_lines, body)
+
+
+def configure_reassign(parser: argparse.ArgumentParser) -> None:
+    """ID AGENT."""
+    parser.add_argument("ids", metavar="ID", nargs=1, help="an instruction that waits for a person (i7), as in needs")
+    parser.add_argument("to", metavar="AGENT", help="a member of its workspace: a person, or a model, which begins")
+    json_flag(parser)
+
+
+def run_reassign(context: Context) -> int:
+    """Have another member do what a person was asked; who asked goes on with that one's answer."""
+    return act(
+        context, "/instructions/{}/reassign", instruction_ids(context), instructions_lines, {"to": context.args.to}
+    )
 
 
 def run_retry(context: Context) -> int:

@@ -13,7 +13,7 @@ from kernel.store import entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
-from kernel.store.transitions import close, steering
+from kernel.store.transitions import close, people, steering
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.instructions import (
     AnswerRequest,
@@ -25,6 +25,7 @@ from protocol.api.instructions import (
     InstructionRow,
     PromptMessage,
     PromptReport,
+    ReassignRequest,
     RetryRequest,
 )
 from protocol.errors import Refused
@@ -135,10 +136,20 @@ async def retry(call: Request[RetryRequest], store: StoreAccess) -> Response:
 
 async def answer(call: Request[AnswerRequest], store: StoreAccess) -> Response:
     """POST /instructions/:id/answer {text}: what a person says, who is an agent. Once: a second answer is refused."""
-    text = call.body.text
+    body = call.body
 
     def change(tx: Transaction, instruction: str) -> None:
-        close.answer_for(tx, instruction, text)
+        close.answer_for(tx, instruction, body.text, body.as_)
+
+    return await _change(store, call, change)
+
+
+async def reassign(call: Request[ReassignRequest], store: StoreAccess) -> Response:
+    """POST /instructions/:id/reassign {to}: another member is asked in a person's place."""
+    to = call.body.to
+
+    def change(tx: Transaction, instruction: str) -> None:
+        people.reassign(tx, instruction, to)
 
     return await _change(store, call, change)
 
@@ -159,7 +170,7 @@ async def promote(call: Request[None], store: StoreAccess) -> Response:
 
 async def _change(
     store: StoreAccess,
-    call: Request[None] | Request[RetryRequest] | Request[AnswerRequest],
+    call: Request[None] | Request[RetryRequest] | Request[AnswerRequest] | Request[ReassignRequest],
     change: Callable[[Transaction, str], None],
 ) -> Response:
     instruction = call.args["id"]

@@ -59,6 +59,7 @@ from protocol.api.instructions import (
     InstructionList,
     PromptReport,
     QueueReport,
+    ReassignRequest,
     RetryRequest,
 )
 from protocol.api.kernel import (
@@ -254,6 +255,15 @@ ROUTES: Final[tuple[Route, ...]] = (
         instructions.answer,
         InstructionInfo,
         asks=AnswerRequest,
+        people_only=True,
+        scope="approve",
+    ),
+    Route(
+        "POST",
+        "/instructions/<id>/reassign",
+        instructions.reassign,
+        InstructionInfo,
+        asks=ReassignRequest,
         people_only=True,
         scope="approve",
     ),

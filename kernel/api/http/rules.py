@@ -2,7 +2,7 @@
 
 import apsw
 
-from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_asked
 from kernel.api.http.spaces import known_space
@@ -17,11 +17,11 @@ from protocol.names import place_of, run_id
 from protocol.rules import RuleDocument, RuleList, RuleRequest, RuleTrial, RuleTrialRequest, document
 
 
-async def list_rules(call: Request[None], store: StoreAccess, files: ProjectFiles) -> RuleList:
-    """GET /spaces/:space/rules: all of them, the oldest first, with those that are switched off."""
+async def list_rules(call: Request[None], store: StoreAccess, files: ProjectFiles, kernel: KernelControl) -> RuleList:
+    """GET /spaces/:space/rules: all of them, the oldest first, with those that are switched off, and the installed."""
     space = known_space(store, files, call.args["space"])
     found = await store.reader.read(rules.in_space, space)
-    return RuleList(space=place_of(space), rules=found, total=len(found))
+    return RuleList(space=place_of(space), rules=found, total=len(found), installed=kernel.rules.listed())
 
 
 async def show_rule(call: Request[None], store: StoreAccess, files: ProjectFiles) -> RuleDocument:

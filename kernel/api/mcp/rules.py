@@ -22,9 +22,9 @@ class ProposalDefineArguments(ToolArguments, frozen=True, kw_only=True):
     rule: Annotated[
         RuleSpec,
         msgspec.Meta(
-            description="name; when: what it waits for, one of said, done, failed, due, resolved, document, task; "
-            "requires: who has to agree first; params: a name to a type; then: a list of actions, each with one of "
-            "assign, ask, say, vote, invoke; enabled: false switches it off."
+            description="name; when: what it waits for, one of said, done, failed, due, resolved, document, task, "
+            "hook; requires: who has to agree first; params: a name to a type; then: a list of actions, each with "
+            "one of assign, ask, say, vote, task, invoke; enabled: false switches it off."
         ),
     ]
 

@@ -1,15 +1,17 @@
 """The rule of the rules that files and members define: it does what they say (kernel.policy.rules). Pure.
 
-What a rule makes is said by its author: by an agent under its own name, by ``system`` for a person or a file. One that
+What a rule makes is said by its author: by an agent under its own name, by ``system`` for a person or a file. What has
+words of a hook's in it goes under that one's name, for they stay a stranger's whoever passes them on. A rule that
 requires grants puts it to the vote of those who are asked, and is done once enough of them say yes; what was redefined
 since is done as it was when they were asked, what was switched off is not done at all.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kernel.policy import rules as policy
+from kernel.policy.rule_trigger import Trigger, trigger_of
 from kernel.policy.rules import (
     FUEL,
     NEEDED,
@@ -17,10 +19,8 @@ from kernel.policy.rules import (
     Done,
     Occasion,
     Step,
-    Trigger,
     described,
     terms_of,
-    trigger_of,
 )
 from kernel.policy.voting import ProposalOpened, with_defaults
 from kernel.rule.draft import (
@@ -33,7 +33,7 @@ from kernel.rule.draft import (
     RuleDefined,
     RuleInvoked,
 )
-from kernel.rule.effects import Append, CountFirings, DefineRule, Effect, HoldRule, Rule, WriteRow
+from kernel.rule.effects import Append, CountFirings, DefineRule, Effect, HoldRule, PlanTask, Rule, WriteRow
 from kernel.rule.rules.voting import announced
 from kernel.rule.view import View
 from protocol.message import SYSTEM
@@ -82,13 +82,14 @@ def decide(fact: Fact, view: View) -> tuple[Effect, ...]:
 
 def _trigger(fact: Fact) -> Trigger | None:
     """The trigger that the message is to rules, as its row in the log has it."""
-    match fact.draft.payload:
-        case InstructionOutcome(text=text):
-            return trigger_of(fact.draft.kind, fact.draft.sender, text)
+    draft, text = fact.draft, fact.draft.text
+    match draft.payload:
+        case InstructionOutcome(text=said):
+            return trigger_of(draft.kind, draft.sender, said, fact.hops)
         case ProposalEnded(winner=winner):
-            return trigger_of(fact.draft.kind, fact.draft.sender, fact.draft.text, winner)
+            return trigger_of(draft.kind, draft.sender, text, fact.hops, winner=winner)
         case _:
-            return trigger_of(fact.draft.kind, fact.draft.sender, fact.draft.text)
+            return trigger_of(draft.kind, draft.sender, text, fact.hops)
 
 
 def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
@@ -102,7 +103,7 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
     notes = {one.rule: one.why for one in done.notes}
     for step in done.steps:
         rule = step.rule
-        why = may(step, view.member(fact.draft.space, rule.author) == rule.author_key)
+        why = may(step, fact, view)
         if why is not None:
             notes.setdefault(rule.spec.name, why)
             continue
@@ -114,13 +115,19 @@ def _effects(fact: Fact, done: Done, view: View) -> tuple[Effect, ...]:
     return (*effects, *(_note(fact, name, f"{why}{more}") for name, why in list(notes.items())[:1]))
 
 
-def may(step: Step, author_is_member: bool) -> str | None:
-    """Return why the author of the rule may not do ``step`` any more; None where it may."""
-    rule = step.rule
+def may(step: Step, fact: Fact, view: View) -> str | None:
+    """Return why the author of the rule may not do ``step`` any more; None where it may.
+
+    A rule that was defined by a grant derives from that: it counts while its author has one of ``rules``.
+    """
+    rule, space = step.rule, fact.draft.space
     if rule.author_key is None:
         return None
-    if not author_is_member:
+    key = AgentKey(rule.author_key)
+    if view.member(space, rule.author) != key:
         return f"{rule.author}, who defined it, is no member any more"
+    if "rules" not in rule.scopes and not view.has_grant(space, key, "rules", fact.at_ms):
+        return f"what {rule.author} was given of the scope rules counts no more"
     verb = None if step.action is None else next(one for one in VERBS if getattr(step.action, one) is not None)
     needed = None if verb is None else NEEDED[verb]
     return None if needed is None or needed in rule.scopes else f"{rule.author} may not do that itself (scope {needed})"
@@ -133,14 +140,19 @@ def _note(fact: Fact, rule: str, why: str) -> Effect:
 
 def _done(fact: Fact, step: Step, link: RuleChain, view: View) -> Iterable[Effect]:
     """The message that ``step`` makes, one hop further than what it answers."""
-    action, author = step.action, SYSTEM if step.rule.author_key is None else step.rule.author
+    action, author = step.action, step.stranger or (SYSTEM if step.rule.author_key is None else step.rule.author)
     if action is None:
-        opened = _gate(fact, step)
+        would = policy.invoke((step.rule,), step.rule, step.occasion, granted=True).steps
+        opened = _gate(fact, step, would)
+        voice = next((one.stranger for one in would if one.stranger is not None), SYSTEM)
         if view.ballot(fact.draft.space, opened.name) is None:
             hold = HoldRule(space=fact.draft.space, proposal=opened.name, rule=step.rule, occasion=step.occasion)
             yield WriteRow(hold)
             # Nobody votes for its creator, and nobody needs to be told what comes of it but by the rule.
-            yield _say(fact, SYSTEM, announced(opened), link, payload=opened)
+            yield _say(fact, voice, announced(opened), link, payload=opened)
+    elif action.task is not None:
+        task = PlanTask(space=fact.draft.space, task=action.task, creator=author, hops=fact.hops, chain=link)
+        yield WriteRow(task)
     elif action.vote is not None:
         members = tuple(name for _, name in view.roster(fact.draft.space))
         name = _unique(fact, step, "vote")
@@ -178,12 +190,11 @@ def _say(
     return Append(draft)
 
 
-def _gate(fact: Fact, step: Step) -> ProposalOpened:
+def _gate(fact: Fact, step: Step, would: Sequence[Step]) -> ProposalOpened:
     """What those are asked who have to agree: whether the rule may do what it would do now."""
     rule, requires = step.rule, step.rule.spec.requires
     assert requires is not None, rule.spec.name
     electors = tuple(dict.fromkeys(requires.from_))
-    would = policy.invoke((rule,), rule, step.occasion, granted=True).steps
     terms = ProposalTerms(
         type="approval",
         title=f"May the rule {rule.spec.name} of {rule.author} do this?",

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from kernel.rule.draft import Fact
+from kernel.rule.draft import Draft, Fact, TaskGiven
 from kernel.rule.effects import (
     ApprovalDecision,
     ApprovalRequest,
@@ -18,6 +18,7 @@ from kernel.rule.effects import (
     HoldRule,
     LimitRun,
     OpenProposal,
+    PlanTask,
     RecordTie,
     RecordVote,
     Row,
@@ -25,14 +26,15 @@ from kernel.rule.effects import (
     StartRun,
     WriteRow,
 )
-from kernel.rule.evaluate import CORE_TABLE, evaluate
-from kernel.store import waits, workflows
+from kernel.rule.evaluate import evaluate
+from kernel.store import tasks, waits, workflows
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.approvals import put_decision, put_request, put_rule
 from kernel.store.resources import Source, by_reference
 from kernel.store.rule_view import TransactionView
 from kernel.store.rules import write_rule_row
 from kernel.store.transaction import Transaction
+from kernel.store.transitions.task_work import plan_for_rule
 from kernel.store.transitions.threads import continue_thread, inherit_questions
 from kernel.store.voting import write_proposal_row
 from protocol.agent import QUEUE_LIMIT
@@ -68,17 +70,18 @@ class EffectWriter:
         self.not_woken: list[str] = []
         self._tx = tx
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
-        """One message, its effects, and the events that tell of them."""
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> list[Draft]:
+        """One message, its effects, and the events that tell of them. Returns what is to be said of the effects."""
         deliveries: list[Deliver] = []
         assigns: list[Assign] = []
+        said: list[Draft] = []
         for effect in effects:
             if type(effect) is Deliver:
                 deliveries.append(effect)
             elif type(effect) is Assign:
                 assigns.append(effect)
             else:
-                self._put(effect.row)
+                said += self._put(effect.row)
         run = self._run_of(fact.draft.space)
         tx = self._tx
         to = tuple([one.name for one in deliveries])
@@ -111,6 +114,16 @@ class EffectWriter:
             )
             tx.emit_message(message, fact.draft.space, fact.cause)
         self.first_seq = self.first_seq or seq
+        assigned = self._assign(seq, fact, run, assigns, text)
+        for delivery in deliveries:
+            instruction = assigned.get(delivery.agent)
+            if instruction is None:
+                self.not_woken.append(delivery.name)
+            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.draft.space, instruction))
+        return said
+
+    def _assign(self, seq: int, fact: Fact, run: _Run, assigns: list[Assign], text: str) -> dict[AgentKey, int]:
+        """Make instructions of a message, as far as there is room. Returns them by their agents."""
         assigned: dict[AgentKey, int] = {}
         for one in assigns:
             if fact.draft.kind not in BOUNDED or self._has_room(fact, one):
@@ -122,11 +135,9 @@ class EffectWriter:
                     inherit_questions(self._tx, number, one.continues)
                 self.instructions.append(instruction_id(number))
                 assigned[one.agent] = number
-        for delivery in deliveries:
-            instruction = assigned.get(delivery.agent)
-            if instruction is None:
-                self.not_woken.append(delivery.name)
-            self._tx.write(INSERT_DELIVERY, (seq, delivery.agent, delivery.name, fact.draft.space, instruction))
+                if isinstance(fact.draft.payload, TaskGiven):
+                    tasks.give(self._tx, fact.draft.payload.task, number)
+        return assigned
 
     def _has_room(self, fact: Fact, assign: Assign) -> bool:
         """Return whether one more may wait for the agent. Raises Refused (queue_full) where its sender can be told."""
@@ -196,8 +207,11 @@ class EffectWriter:
         row = self._tx.conn.execute(LATEST_RUN, (base_space(space),)).fetchone()
         return _NO_RUN if row is None else _Run(int(row[0]), bool(row[1]))
 
-    def _put(self, row: Row) -> None:
+    def _put(self, row: Row) -> list[Draft]:
+        """Write ``row``. Returns what is to be said of it."""
         match row:
+            case PlanTask():
+                return plan_for_rule(self._tx, row)
             case StartRun():
                 workflows.insert(self._tx, row)
             case SetMembers():
@@ -238,13 +252,14 @@ class EffectWriter:
                 write_rule_row(self._tx, row)
             case OpenProposal() | RecordVote() | RecordTie() | EndProposal():
                 write_proposal_row(self._tx, row)
+        return []
 
 
 def apply_fact(tx: Transaction, fact: Fact) -> EffectWriter:
-    """Evaluate ``fact`` with the core proposals and write all that follows. Raises Refused."""
+    """Evaluate ``fact`` with the rules of the kernel and write all that follows. Raises Refused."""
     recorder = EffectWriter(tx)
     fact = msgspec.structs.replace(fact, at_ms=tx.now_ms)
-    evaluate(fact, CORE_TABLE, TransactionView(tx.conn), recorder)
+    evaluate(fact, tx.rules, TransactionView(tx.conn), recorder)
     return recorder
 
 

@@ -139,16 +139,19 @@ def close_incomplete(tx: Transaction, number: int, epoch: int, cause: Incomplete
 WAITS_FOR_PERSON: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'waiting' AND waits_for = 'person'"
 
 
-def answer_for(tx: Transaction, instruction: str, text: str) -> Closed:
+def answer_for(tx: Transaction, instruction: str, text: str, name: str | None = None) -> Closed:
     """End an instruction that waits for the person behind its agent with ``text``, which is its reply.
 
-    Raises Refused: too_large; not_found; conflict where it waits for no person, or has been answered.
+    ``name``: whose answer it is. Raises Refused: too_large; not_found; conflict where it waits for no person, has been
+    answered, or is somebody else's by now.
     """
     if len(text.encode("utf-8", "replace")) > TEXT_LIMIT_BYTES:
         hint = "put the text into a file and name that"
         raise Refused("too_large", f"an answer can have at most {TEXT_LIMIT_BYTES} bytes", hint)
     found = find(tx.conn, instruction)
     see = f"see it: awk show {instruction}"
+    if name is not None and name != found.name:
+        raise Refused("conflict", f"{instruction} is {found.name}'s now, and not {name[:60]}'s", see)
     if found.state in ENDED:
         why = f" ({found.cause})" if found.cause and found.cause != found.state else ""
         raise Refused("conflict", f"{instruction} has ended: {found.state}{why}", see)
@@ -158,18 +161,6 @@ def answer_for(tx: Transaction, instruction: str, text: str) -> Closed:
     closed = _conclude(tx, found.number, found.epoch, conclusion, Ending("done"), step="answer")
     assert closed is not None, "it waits in this transaction"
     return closed
-
-
-OVERDUE: Final = """
-SELECT id, epoch FROM instructions INDEXED BY instructions_answer_by
-WHERE state = 'waiting' AND answer_by_ms > 0 AND answer_by_ms <= ? AND waits_for = 'person' ORDER BY answer_by_ms, id
-"""
-
-
-def expire_answers(tx: Transaction) -> None:
-    """End as incomplete what no person has answered in time."""
-    for number, epoch in cast("list[tuple[int, int]]", tx.conn.execute(OVERDUE, (tx.now_ms,)).fetchall()):
-        close_incomplete(tx, number, epoch, "total_timeout")
 
 
 END: Final = instruction_sql("""

@@ -9,7 +9,7 @@ from kernel.store import circuit_breakers
 from kernel.store.circuit_breakers import probe, release_probe
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.approvals import expire
-from kernel.store.transitions.close import expire_answers
+from kernel.store.transitions.people import expire_answers
 from kernel.store.transitions.voting import expire_proposals
 
 AGED: Final = 500

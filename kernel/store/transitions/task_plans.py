@@ -3,24 +3,23 @@
 All of a plan is written or none. An agent's call is recorded: made again, it is answered the same.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from kernel.policy.tasks import find_cycle, plan_fault, waits_for
+from kernel.policy.tasks import waits_for
 from kernel.rule.draft import Author
 from kernel.store import tasks
 from kernel.store.quotas import use
-from kernel.store.rule_view import TransactionView
-from kernel.store.tasks import Change, NewTask, TaskRow, make_step, task_id
+from kernel.store.tasks import Change, NewTask, TaskRow, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import Speaker
-from kernel.store.transitions.tasks import check_holder, find_task, free, give_out, task_speaker, task_status
+from kernel.store.transitions.task_work import insert_plan, plan_line, task_status
+from kernel.store.transitions.tasks import check_holder, find_task, free, give_out, task_speaker
 from protocol.errors import Refused
 from protocol.message import SYSTEM
-from protocol.names import InstructionId, message_id, place_of
-from protocol.tasks import MOST_OPEN, TaskSpec
-from protocol.text import one_line
+from protocol.names import InstructionId, message_id
+from protocol.tasks import TaskSpec
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +58,8 @@ def plan_of_file(tx: Transaction, space: str, specs: Sequence[TaskSpec]) -> Plan
 
 
 def _plan(tx: Transaction, space: str, specs: Sequence[TaskSpec], who: Speaker, new: NewTask) -> Planned:
-    made = _insert(tx, space, specs, new)
-    said = "\n".join([f"[TASKS] planned, {len(made)}:", *map(_line, made)])
+    made = insert_plan(tx, space, specs, new)
+    said = "\n".join([f"[TASKS] planned, {len(made)}:", *map(plan_line, made)])
     message = who.say(tx, task_status(space, who.name, said)).first_seq
     return _planned(tx, who, specs, made, message, free(tx, made))
 
@@ -92,8 +91,8 @@ def split(
     inside = [spec if spec.parent is not None else msgspec.structs.replace(spec, parent=row.id) for spec in specs]
     still = waits_for(row.on_failure, row.needs)
     new = _new(who, row.hops if who.held is None else who.hops, row.n, confined)
-    made = _insert(tx, space, inside, new, before=still, after=row)
-    text = "\n".join([f"[TASK:{row.id}] split into {len(made)}, and ready again after them:", *map(_line, made)])
+    made = insert_plan(tx, space, inside, new, before=still, after=row)
+    text = "\n".join([f"[TASK:{row.id}] split into {len(made)}, and ready again after them:", *map(plan_line, made)])
     message = who.say(tx, task_status(space, who.name, text)).first_seq
     given = [*free(tx, made), *give_out(tx, space)]  # its files are free
     return who.keep(tx, _planned(tx, who, specs, made, message, given))
@@ -120,70 +119,3 @@ def _planned(
         message_id=message_id(message),
         instruction_ids=tuple(given),
     )
-
-
-def _insert(
-    tx: Transaction,
-    space: str,
-    specs: Sequence[TaskSpec],
-    new: NewTask,
-    before: Sequence[str] = (),
-    after: TaskRow | None = None,
-) -> list[TaskRow]:
-    """Write ``specs``: all of them wait for ``before`` too, and ``after`` for all of them. Raises Refused."""
-    members = [name for _, name in TransactionView(tx.conn).roster(space)]
-    fault = plan_fault(specs, members)
-    if fault is not None:
-        raise Refused("bad_request", *fault)
-    if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:
-        raise Refused("conflict", f"{place_of(space)} has {MOST_OPEN:,} tasks that are not over", "end some first")
-    rows: list[tuple[int, int]] = []
-    for spec in specs:
-        own = {one.key: rows[place][1] for place, one in enumerate(specs[: len(rows)])}
-        parent = None
-        if spec.parent is not None:
-            parent = own[spec.parent] if spec.parent in own else _needed(tx, space, spec, spec.parent, specs).n
-        rows.append(tasks.insert(tx, space, spec, new, parent))
-    by_key = {spec.key: numbers for spec, numbers in zip(specs, rows, strict=True) if spec.key is not None}
-    known = dict(by_key)
-    edges: dict[str, list[str]] = tasks.edges(tx.conn, space) if after is not None else {}
-    pairs: list[tuple[int, int]] = []
-    for spec, (number, n) in zip(specs, rows, strict=True):
-        for name in (*spec.needs, *before):
-            if name not in known:
-                found = _needed(tx, space, spec, name, specs)
-                known[name] = found.number, found.n
-            other, other_n = known[name]
-            pairs.append((number, other))
-            edges.setdefault(task_id(n), []).append(task_id(other_n))
-    if after is not None:
-        pairs += [(after.number, number) for number, _ in rows]
-        edges.setdefault(after.id, []).extend(task_id(n) for _, n in rows)
-    _refuse_cycle(find_cycle(edges), {task_id(n): key for key, (_, n) in by_key.items()})
-    tasks.add_needs(tx, pairs)
-    return [tasks.by_number(tx.conn, number) for number, _ in rows]
-
-
-def _needed(tx: Transaction, space: str, spec: TaskSpec, name: str, specs: Sequence[TaskSpec]) -> TaskRow:
-    found = tasks.find(tx.conn, space, name)
-    if found is None:
-        keys = ", ".join(one.key for one in specs if one.key is not None)[:200]
-        text = f"{(spec.key or spec.title)[:64]!r} names {name[:64]!r}, which is no key of this plan and no task here"
-        raise Refused("not_found", text, f"its keys are {keys}" if keys else "give the tasks keys")
-    return found
-
-
-def _refuse_cycle(cycle: Sequence[str], keys: Mapping[str, str]) -> None:
-    if cycle:
-        shown = " -> ".join(keys.get(one, one) for one in cycle)
-        raise Refused("conflict", f"these tasks would wait for each other: {shown}", "take one of the needs out")
-
-
-def _line(row: TaskRow) -> str:
-    """A planned task in the message that tells of the plan."""
-    parts = [
-        *([f"for {row.for_name}"] if row.for_name else []),
-        *([f"after {', '.join(one.id for one in row.needs)}"] if row.needs else []),
-        *([f"part of {task_id(row.parent)}"] if row.parent is not None else []),
-    ]
-    return f"- {row.id} {one_line(row.title)}" + (f" ({'; '.join(parts)})" if parts else "")

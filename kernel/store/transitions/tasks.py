@@ -11,7 +11,7 @@ import msgspec
 
 from kernel.policy.tasks import claims_against, next_step, waits_for
 from kernel.rule.assignment import no_channel, not_running
-from kernel.rule.draft import Author, Draft, Fact
+from kernel.rule.draft import Author, Fact
 from kernel.store import task_views, tasks
 from kernel.store.idempotency import Words
 from kernel.store.rule_view import TransactionView
@@ -19,6 +19,7 @@ from kernel.store.tasks import Change, TaskRow, make_step
 from kernel.store.transaction import Transaction
 from kernel.store.transitions import apply_effects
 from kernel.store.transitions.append import Speaker, speaker
+from kernel.store.transitions.task_work import lost_why, may_be_given, task_status, work_draft
 from protocol.errors import Refused
 from protocol.instruction import Status
 from protocol.message import SYSTEM, USER
@@ -133,7 +134,8 @@ def attempt_over(tx: Transaction, instruction: int) -> None:
             continue
         make_step(tx, row, Change(step="release", by=SYSTEM))
         if row.for_name is None:
-            _tell(tx, row.space, f"[TASK:{row.id}] ready again: the attempt of {row.holder} at it has ended")
+            text = f"[TASK:{row.id}] ready again: the attempt of {row.holder} at it has ended"
+            _tell(tx, row.space, text, row.hops + 1)
 
 
 def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
@@ -143,34 +145,23 @@ def instruction_over(tx: Transaction, instruction: int, status: Status) -> None:
         if row.state == "claimed":
             make_step(tx, row, Change(step="release", by=SYSTEM, reason=why))
             if TransactionView(tx.conn).workspace(row.space) is not None:
-                _tell(tx, row.space, f"[TASK:{row.id}] ready again: {why}")
+                _tell(tx, row.space, f"[TASK:{row.id}] ready again: {why}", row.hops + 1)
         if status != "cancelled":
             give_out(tx, row.space)
 
 
 def give_out(tx: Transaction, space: str) -> list[InstructionId]:
     """Make work of the ready tasks of ``space`` that are for somebody, and not on their way. Returns what was made."""
-    view = TransactionView(tx.conn)
     given: list[InstructionId] = []
-    if view.workspace(space) is None:
+    if TransactionView(tx.conn).workspace(space) is None:
         return given
     for row in tasks.to_give(tx.conn, space):
-        name = row.for_name or ""
-        others = (*tasks.claims(tx.conn, space), *tasks.soon_claimed(tx.conn, space)) if row.files else ()
-        if view.member(space, name) is None or claims_against(others, row.files, name) is not None:
+        if not may_be_given(tx, row):
             continue
-        draft = Draft(
-            kind="said",
-            space=space,
-            sender=row.creator,
-            text=work_text(row),
-            to=(name,),
-            mentions=(),
-        )
-        made = apply_effects.apply_fact(tx, Fact(draft, hops=row.hops + 1)).instructions
+        made = apply_effects.apply_fact(tx, Fact(work_draft(row), hops=row.hops + 1)).instructions
         number = number_of(made[0], "i") if made else None
         if number is not None:
-            tasks.give(tx, row, number)
+            tasks.give(tx, row.number, number)
             given += made
     return given
 
@@ -179,20 +170,6 @@ def give_out_again(tx: Transaction, space: str) -> None:
     """Have the tasks of ``space`` go on, in which another run begins: what an earlier one left is forgotten."""
     tasks.begin_again(tx, space)
     give_out(tx, space)
-
-
-def work_text(row: TaskRow) -> str:
-    """The words with which a task is given to the agent that it is for."""
-    lines = [
-        f"[TASK:{row.id}] {one_line(row.title)}",
-        *([row.text.strip()] if row.text.strip() else []),
-        *([f"You alone change these files meanwhile: {', '.join(row.files)}"] if row.files else []),
-        *([f"It counts as done once this ends with 0: {one_line(row.command)}"] if row.command else []),
-        f'You hold this task. When it is done, call team_task_done with {{"task": "{row.id}", "result": "<what>"}};',
-        "if it cannot be done, team_task_fail with a reason.",
-        *([f"It is given to you again: {row.reason}."] if row.given_out and row.reason else []),
-    ]
-    return "\n".join(lines)
 
 
 def check_holder(row: TaskRow, who: Speaker) -> None:
@@ -258,14 +235,9 @@ def free(tx: Transaction, made: Sequence[TaskRow]) -> list[InstructionId]:
         if step == "free":
             ready = make_step(tx, row, Change(step="free", by=SYSTEM)) or ready
         elif step == "cancel":
-            make_step(tx, row, Change(step="cancel", by=SYSTEM, reason=_lost(row)))
+            make_step(tx, row, Change(step="cancel", by=SYSTEM, reason=lost_why(row)))
             _follow(tx, row)
     return give_out(tx, made[0].space) if ready else []
-
-
-def _lost(row: TaskRow) -> str:
-    lost = ", ".join(one.id for one in row.needs if one.state in ("failed", "cancelled"))
-    return f"{lost}, which it needs, is lost"
 
 
 def _step(tx: Transaction, row: TaskRow, who: Speaker, change: Change, words: str) -> Changed:
@@ -302,7 +274,7 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
                     make_step(tx, follower, Change(step="free", by=SYSTEM))
                     freed.append(follower.id)
                 case "cancel":
-                    make_step(tx, follower, Change(step="cancel", by=SYSTEM, reason=_lost(follower)))
+                    make_step(tx, follower, Change(step="cancel", by=SYSTEM, reason=lost_why(follower)))
                     cancelled.append(follower.id)
                     changed.append(follower.number)
                 case None:
@@ -310,11 +282,6 @@ def _follow(tx: Transaction, row: TaskRow) -> tuple[list[str], list[str]]:
     return freed, cancelled
 
 
-def _tell(tx: Transaction, space: str, text: str) -> None:
-    """Say in ``space`` what the kernel did by itself."""
-    Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text))
-
-
-def task_status(space: str, sender: str, text: str) -> Draft:
-    """The message that tells of a step: it wakes nobody."""
-    return Draft(kind="status", space=space, sender=sender, text=text, mentions=())
+def _tell(tx: Transaction, space: str, text: str, hops: int = 0) -> None:
+    """Say in ``space`` what the kernel did by itself: as far from the first cause as the task that it did it to."""
+    Speaker(SYSTEM).say(tx, task_status(space, SYSTEM, text, hops))

@@ -1,4 +1,4 @@
-"""Votes on what waits in a tray: what is put to the vote, and what comes of it. The guard writes the file afterwards."""
+"""Votes on what waits in a tray: what is put to the vote, and what comes of it; the guard writes the file."""
 
 from typing import Final
 

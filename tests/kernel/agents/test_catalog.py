@@ -565,3 +565,18 @@ def test_definitions_do_not_lead_in_circles(tmp_path: Path) -> None:
     assert any(error.where == "ref" for error in errors(catalog))
     (tmp_path / "moniro.yaml").write_text("agents: {carl: moniro.yaml}\n")
     assert any(error.where == "agents" for error in errors(catalog, "carl"))
+
+
+def test_agents_of_the_user_are_there_only_where_a_home_is_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A catalog looks at no home by itself, so no test and no tool sees the agents of whoever runs it."""
+    home, root = tmp_path / "home", tmp_path / "project"
+    (home / ".agents").mkdir(parents=True)
+    (home / ".agents/carol.yaml").write_text("backend: mock\nmock: [{ text: hi }]\n")
+    root.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert Catalog(root).names() == ()
+    assert Catalog(root).users_folder() is None
+    assert Catalog(root, home).names() == ("carol",)
+    assert Catalog(root, home).agent("carol").path == "~/.agents/carol.yaml"

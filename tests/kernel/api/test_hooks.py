@@ -81,6 +81,21 @@ async def test_a_hook_to_an_agent_wakes_it_and_its_words_are_quoted_as_the_webs(
     assert "web" in {part["trust"] for part in prompt["parts"]}
 
 
+@pytest.mark.promise("P59", "P54")
+async def test_what_a_rule_makes_of_a_hook_is_quoted_as_the_webs_too(kernel: ServedKernel) -> None:
+    """A rule of the user's plans a task with a stranger's words: they are no more than that to who does it."""
+    await kernel.ask("POST", "/workflows", {"workflow": "review"})
+    task = {"title": "Mend ${{ match.1 }}", "text": "${{ message.text }}", "for": "alice"}
+    rule = {"name": "red", "when": {"hook": {"name": "build", "matches": "(.*) failed"}}, "then": [{"task": task}]}
+    assert (await kernel.ask("POST", "/spaces/review:main/rules", {"rule": rule})).status == 201
+    (one,) = (await post(kernel, "build", {"text": "main failed, says bob"})).json["instruction_ids"]
+    prompt = (await kernel.ask("GET", f"/instructions/{one}/prompt")).json
+    assert "> [TASK:t1] Mend main\n> main failed, says bob\n" in prompt["messages"][-1]["text"]
+    assert "web" in {part["trust"] for part in prompt["parts"]}
+    listed = (await kernel.ask("GET", "/spaces/review:main/tasks")).json["tasks"]
+    assert [(one["creator"], one["title"]) for one in listed] == [("hook:build", "Mend main")]
+
+
 @pytest.mark.promise("P59")
 async def test_the_id_is_the_idempotency_key(kernel: ServedKernel) -> None:
     """A sender that tries again, later and signed anew, is answered as the first time; another body is refused."""

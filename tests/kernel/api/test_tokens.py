@@ -37,6 +37,7 @@ APPROVE: Final = {
     "POST /agents/<name>/continue", "POST /workflows/<name>/continue", "POST /workflows/<name>/<tag>/continue",
     "POST /runs/<run>/merge", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /instructions/<id>/answer",
+    "POST /instructions/<id>/reassign",
     "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "POST /spaces/<space>/rules", "DELETE /spaces/<space>/rules/<name>",

@@ -20,6 +20,7 @@ def test_values_of_the_file_name_their_line_and_the_others_are_defaults(tmp_path
         "total": "1h",
         "approval": "1h",
         "answer": None,
+        "escalate": None,
     }
     assert found.origins["timeouts.idle"] == ".agents/alice.yaml:3"
     assert found.origins["timeouts.tool"] == "default"
@@ -49,6 +50,7 @@ def test_a_member_is_its_file_with_what_the_workflow_overrides(tmp_path: Path) -
         "total": "2h",
         "approval": "1h",
         "answer": None,
+        "escalate": None,
     }
     assert found.origins["timeouts.tool"] == ".workflows/review.yaml:5 (override)"
     assert found.origins["timeouts.idle"] == "default"

@@ -4,9 +4,10 @@ from dataclasses import dataclass, field
 
 from kernel.policy.approvals import Rule
 from kernel.policy.rules import ActiveRule
-from kernel.rule.draft import Fact
+from kernel.rule.draft import Draft, Fact
 from kernel.rule.effects import Assign, Deliver, WriteRow
 from kernel.rule.view import EndedInstruction, HeldRule, Membership, PendingApproval, ProposalView, Workspace
+from protocol.agent import Scope
 from protocol.api.runs import RunOptions
 from protocol.names import AgentKey
 
@@ -107,11 +108,15 @@ class ViewDouble:
     def active_rules(self, space: str) -> tuple[ActiveRule, ...]:
         return self.active if space == SPACE else ()
 
+    def has_grant(self, space: str, agent: AgentKey, scope: Scope, at_ms: int) -> bool:
+        return False
+
     def held_rule(self, space: str, proposal: str) -> HeldRule | None:
         return self.held.get(proposal)
 
-    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> None:
+    def record(self, fact: Fact, effects: tuple[Deliver | Assign | WriteRow, ...]) -> tuple[Draft, ...]:
         self.recorded.append((fact, effects))
+        return ()
 
     def woken(self) -> list[tuple[str, str]]:
         """Who was given work by anything recorded, and in which lane."""

@@ -12,23 +12,25 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 import pytest
 
+from kernel.policy.grants import Wanted
 from kernel.rule.draft import Draft
 from kernel.store.database import MEMORY, Database
-from kernel.store.transitions import rules
+from kernel.store.transitions import grants, rules
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close
-from protocol.agent import SCOPES
+from protocol.agent import SCOPES, Scope
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RuleSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace
 from tests.kernel.store.migrated import open_migrated
 
+ALL: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 STEPS: Final = 20
 FUEL: Final = 32
 DEPTH: Final = 8
@@ -47,7 +49,10 @@ PIECES: Final = (
     "${{ match.1 }}",
     "${{ params.p }}",
 )
+TASK_PIECES: Final = ("A", "B", "C", "${{ message.from }}", "${{ match.1 }}")
+HOOK: Final = "hook:build"
 SAID: Final = "SELECT kind, sender, text, hops, addressed FROM messages WHERE space = ? AND seq > ? ORDER BY seq"
+TASKS: Final = "SELECT count(*) FROM tasks"
 NEWEST: Final = "SELECT coalesce(max(seq), 0) FROM messages"
 OVER: Final = "SELECT count(*) FROM instructions WHERE hops > ? AND state = 'queued'"
 
@@ -86,6 +91,11 @@ class Plain:
     rules: list[PlainRule] = field(default_factory=list)
     open: int = 0
     """So many questions whether a rule may be done nobody has answered."""
+    grant: str | None = None
+    """By which carol defines rules, who may not by her file; None: she has none now."""
+    tasks: int = 0
+    tasked: set[str] = field(default_factory=set)
+    """Members that were given one."""
 
     def define(self, name: str, body: dict[str, Any], author: str) -> None:
         for one in self.rules:
@@ -115,12 +125,18 @@ class Plain:
 
     def answers(self, message: Message) -> list[Message]:
         watched = "done" if message.kind == "done" else "said"
+        if message.sender == HOOK:
+            if message.hops:
+                return []
+            watched = "hook"
         work: list[tuple[PlainRule, dict[str, Any]]] = []
         for rule in self.on():
             when = rule.body.get("when")
             if when is None or watched not in when:
                 continue
             names = when[watched].get("from")
+            if when[watched].get("name") == "other":
+                continue
             if names is not None and message.sender not in ([names] if isinstance(names, str) else names):
                 continue
             found = re.search(when[watched]["matches"], message.text)
@@ -133,17 +149,46 @@ class Plain:
         made, told, spent = self.look(work, message)
         share = (message.left - spent) // max(len(made), 1)
         answers: list[Message] = []
+        planned: list[Message] = []
         asked: list[tuple[str, str]] = []
         for rule, action, occasion in made:
-            if rule.author in MEMBERS and rule.author not in self.members:
+            is_void = rule.author == "carol" and self.grant is None
+            if is_void or (rule.author in MEMBERS and rule.author not in self.members):
                 told.append(rule.name)
             elif action is None:
                 again = (rule.name, repr(occasion["params"]))
                 answers.append(Message("note" if again in asked else "gate", rule.name, "", message.hops + 1))
                 asked.append(again)
+            elif "task" in action:
+                planned += self.plan(rule, action["task"], occasion, message, share)
             else:
                 answers.append(self.answer(rule, action, occasion, message, share))
-        return [*answers, *(Message("note", name, "", message.hops) for name in told[:1])]
+        return [*answers, *(Message("note", name, "", message.hops) for name in told[:1]), *planned]
+
+    def plan(
+        self, rule: PlainRule, task: dict[str, Any], occasion: dict[str, Any], message: Message, share: int
+    ) -> list[Message]:
+        """What tells of a task, and what gives it to whom it is for."""
+        to = task.get("for")
+        if to is not None and to not in self.members:
+            return [Message("note", rule.name, "", message.hops)]
+        self.tasks += 1
+        sender = voice(rule, message, task["title"] + task["text"])
+        title, text = fill(task["title"], occasion), fill(task["text"], occasion).strip()
+        suffix = "" if to is None else f" (for {to})"
+        said = f"[TASKS] planned by the rule {rule.name}:\n- t{self.tasks} {title}{suffix}"
+        made = [Message("status", sender, said, message.hops + 1)]
+        if to is not None:
+            self.tasked.add(to)
+            call = f'{{"task": "t{self.tasks}", "result": "<what>"}}'
+            lines = [
+                f"[TASK:t{self.tasks}] {title}",
+                *([text] if text else []),
+                f"You hold this task. When it is done, call team_task_done with {call};",
+                "if it cannot be done, team_task_fail with a reason.",
+            ]
+            made.append(Message("said", sender, "\n".join(lines), message.hops + 1, to, share, message.deep + 1))
+        return made
 
     def look(
         self, work: list[tuple[PlainRule, dict[str, Any]]], message: Message
@@ -188,16 +233,23 @@ class Plain:
     def answer(
         self, rule: PlainRule, action: dict[str, Any], occasion: dict[str, Any], message: Message, share: int
     ) -> Message:
-        sender = rule.author if rule.author in MEMBERS else SYSTEM
         template = action.get("say") or action.get("message") or ""
+        sender = voice(rule, message, template)
         named = [name for name in ("bob", "carol") if f"@{name}" in template] if "say" in action else []
         named.sort(key=lambda name: template.index(f"@{name}"))
         to = [action["assign"]] if "assign" in action else [action["ask"]] if "ask" in action else named
         if "assign" in action and action["assign"] not in self.members:
             return Message("note", rule.name, "", message.hops + 1)
-        heard = [name for name in to if name in self.members and ("assign" in action or name != sender)]
+        heard = [name for name in to if name in self.members and ("assign" in action or name != rule.author)]
         text = fill(template, occasion)
         return Message("said", sender, text, message.hops + 1, " ".join(heard), share, message.deep + 1)
+
+
+def voice(rule: PlainRule, message: Message, template: str) -> str:
+    """Who says it: words of a stranger's stay one's."""
+    if message.sender == HOOK and "${{" in template:
+        return HOOK
+    return rule.author if rule.author in MEMBERS else SYSTEM
 
 
 def fill(template: str, occasion: dict[str, Any]) -> str:
@@ -226,12 +278,14 @@ class Trial:
     def define(self) -> None:
         chance = self.chance
         who = chance.choice((USER, USER, *sorted(self.plain.members)))
+        if who == "carol" and self.plain.grant is None:
+            self.grant()
         name = chance.choice(NAMES)
         body = self._body(who)
         known = next((one for one in self.plain.rules if one.name == name), None)
         spec = msgspec.convert({"name": name, **body}, RuleSpec)
         author = self.workspace.author(who)
-        scopes = None if author is None else SCOPES
+        scopes = None if author is None else SCOPES if who == "carol" else ALL
         own = any(who in (one.get("assign"), one.get("ask")) for one in body["then"])
         foreign = known is not None and who not in (USER, known.author)
         before = self._newest()
@@ -254,7 +308,10 @@ class Trial:
             watched: dict[str, Any] = {"matches": chance.choice(PATTERNS)}
             if chance.random() < 0.4:
                 watched["from"] = chance.choice((USER, SYSTEM, "alice", ["bob", "carol"], ["system", "alice"]))
-            body["when"] = {chance.choice(("said", "said", "said", "done")): watched}
+            kind = chance.choice(("said", "said", "said", "done", "hook"))
+            if kind == "hook":
+                watched = {"matches": watched["matches"], "name": chance.choice(("build", "build", "other"))}
+            body["when"] = {kind: watched}
         if chance.random() < 0.15:
             body["requires"] = {"grants": 1, "from": ["user"]}
         body["then"] = [self._action(body, who) for _ in range(chance.choice((1, 1, 2, 3, 16)))]
@@ -265,12 +322,16 @@ class Trial:
         pieces = [one for one in PIECES if "params" not in one or "params" in body]
         text = "".join(dict.fromkeys(chance.choices(pieces, k=chance.randint(1, 3)))).strip() or "A"
         members = sorted(self.plain.members - {who}) or ["bob"]
-        verb = chance.choice(("say", "say", "assign", "ask", "invoke"))
+        verb = chance.choice(("say", "say", "assign", "ask", "invoke", "task"))
         if verb == "say":
             return {"say": text}
         if verb == "invoke":
             name = chance.choice(NAMES)
             return {"invoke": name, **({"params": {"p": text}} if chance.random() < 0.5 else {})}
+        if verb == "task":
+            title = "".join(dict.fromkeys(chance.choices(TASK_PIECES, k=chance.randint(1, 3)))) + "!"
+            to = chance.choice((None, "carol", *(("alice",) if "alice" in self.plain.members else ())))
+            return {"task": {"title": title, "text": text, **({} if to is None else {"for": to})}}
         return {verb: chance.choice(members), "message": text}
 
     def say(self) -> None:
@@ -282,8 +343,19 @@ class Trial:
         if not self._is_repeated(who, len(self._rows(before))):
             self._check(before, lambda first: Message("said", who, text, first[3]))
 
+    def hear(self) -> None:
+        """A program outside says something."""
+        text = "".join(self.chance.choices("ABCx ", k=self.chance.randint(1, 5)))
+        before = self._newest()
+        self.workspace.commit(append, Draft(kind="said", space=SPACE, sender=HOOK, text=text))
+        self._check(before, lambda first: Message("said", HOOK, text, first[3]))
+
     def finish(self) -> None:
-        who = self.chance.choice(sorted(self.plain.members))
+        """Of those who have no tasks: what becomes of these is tried by task_graphs."""
+        free = sorted(self.plain.members - self.plain.tasked)
+        if not free:
+            return
+        who = self.chance.choice(free)
         text = "".join(self.chance.choices("ABC", k=self.chance.randint(0, 3)))
         author = self.workspace.author(who)
         assert author is not None
@@ -291,6 +363,14 @@ class Trial:
         self.workspace.commit(close, author.instruction, author.epoch, status="done", text=text)
         self._check(before, lambda first: Message("done", who, text, first[3]))
         self._take()
+
+    def grant(self) -> None:
+        """Carol is given the scope rules, or it is taken back."""
+        if self.plain.grant is None:
+            self.plain.grant = self.workspace.commit(grants.give, SPACE, Wanted("rules", None, None), "carol").id
+        else:
+            self.workspace.commit(grants.revoke, SPACE, self.plain.grant)
+            self.plain.grant = None
 
     def invoke(self) -> None:
         one = next(iter(self.plain.on()), None)
@@ -323,6 +403,8 @@ class Trial:
             self.workspace.database = open_migrated(str(self.path))
         if "alice" in self.plain.members:
             self.workspace.restart()
+        # Work that broke off too often has failed by now, which may have set a rule off.
+        self.plain.tasks = int(self.workspace.database.writer().execute(TASKS).get)
 
     def _is_repeated(self, who: str, made: int) -> bool:
         """Return whether an attempt said again what its instruction had said: it is answered as before."""
@@ -345,7 +427,8 @@ class Trial:
     def _compare(self, rows: list[Row], wanted: list[Message]) -> None:
         assert list(map(_seen, rows)) == list(map(_meant, wanted))
         self.made += len(rows)
-        assert len(rows) <= 4 * FUEL + 4, "it ends"
+        # Work that ends is two messages; a thing that is done is two at most, and what answers one may be left out.
+        assert len(rows) <= 2 * 3 * FUEL + 4, "it ends"
         assert max((row[3] for row in rows), default=0) <= min((row[3] for row in rows), default=0) + DEPTH + 1
         assert int(self.workspace.database.writer().execute(OVER, (HOPS,)).get) == 0, "work beyond the hops begins"
 
@@ -382,7 +465,9 @@ def trial(seed: int) -> int:
                 one.say,
                 one.say,
                 one.say,
+                one.hear,
                 one.invoke,
+                one.grant,
                 one.switch_off,
                 one.restart,
             )

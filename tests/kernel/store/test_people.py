@@ -1,12 +1,13 @@
 """People as agents: what they are asked waits without a process, and what they say is the reply, once."""
 
+import re
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from kernel.rule.draft import Author, Draft, MemberSpec
-from kernel.store import instructions
+from kernel.store import instructions, tasks
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.needs import snapshot
 from kernel.store.transitions.append import append
@@ -14,12 +15,15 @@ from kernel.store.transitions.clock_correction import HostClock, correct_clock
 from kernel.store.transitions.close import answer_for
 from kernel.store.transitions.due import apply_due, next_due_ms
 from kernel.store.transitions.lease import lease
+from kernel.store.transitions.people import reassign
 from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from kernel.store.transitions.steering import pause_workflow, resume_workflow
+from kernel.store.transitions.task_plans import plan
 from protocol.errors import Refused
 from protocol.message import TEXT_LIMIT_BYTES
 from protocol.names import AgentKey, InstructionId
+from protocol.tasks import TaskSpec
 from tests.kernel.store.running_store import Store, open_store, token_hash
 
 DAY_MS = 86_400_000
@@ -27,8 +31,11 @@ PATIENCE_MS = 10**12
 """No queue is starved in these tests."""
 
 
-def file(name: str, backend: str = "human", answer_seconds: float | None = None) -> AgentSpec:
-    definition = {"name": name, "backend": backend, "timeouts": {"answer": answer_seconds}}
+def file(
+    name: str, backend: str = "human", answer_seconds: float | None = None, escalate: str | None = None
+) -> AgentSpec:
+    timeouts = {"answer": answer_seconds, "escalate": escalate}
+    definition = {"name": name, "backend": backend, "timeouts": timeouts}
     return AgentSpec(key=AgentKey(name), origin="file", definition=msgspec.json.encode(definition))
 
 
@@ -139,6 +146,95 @@ async def test_what_a_person_has_not_answered_in_time_is_incomplete(store: Store
     assert store.reader.now(next_due_ms, PATIENCE_MS) is None
     with pytest.raises(Refused, match=r"i1 has ended: incomplete \(total_timeout\)"):
         await store.writer.commit(answer_for, "i1", "too late")
+
+
+@pytest.mark.promise("P55")
+async def test_what_a_person_was_asked_is_given_to_another_who_asked_goes_on_with_that_answer(store: Store) -> None:
+    """The channel says so, who answers for the one before is told, and tasks follow."""
+    await store.agents("alice")
+    await store.writer.commit(put_agents, [file("carol"), file("dave")])
+    members = (as_member("alice"), as_member("carol"), as_member("dave"))
+    space = await store.workflow(*members, kickoff="@alice ask carol")
+    await store.take("i1")
+    question = Draft(
+        kind="said",
+        space=space,
+        sender="alice",
+        text="may we ship?",
+        to=("carol",),
+        author=Author(InstructionId("i1"), 1),
+        asks=True,
+    )
+    await store.writer.commit(append, question)
+    await store.writer.commit(requeue, "i1", 1, Requeue(status="queued", outcome="yielded"))
+    await store.writer.commit(plan, space, (TaskSpec(title="Look at it", for_="carol"),))
+    for instruction in ("i2", "i3"):
+        await store.writer.commit(reassign, instruction, "dave")
+    assert questions(store) == ["i2", "i3"]
+    with pytest.raises(Refused, match="alice waits for what comes of i2"):
+        await store.writer.commit(reassign, "i2", "alice")
+    (task,) = store.reader.now(tasks.of_instruction, 3)
+    assert task.for_name == "dave"
+    told = store.reader.now(lambda conn: list(conn.execute("SELECT text FROM messages WHERE text LIKE '[MOVED]%'")))
+    assert told[0] == ("[MOVED] i2 of carol is dave's now, as the user says",)
+    with pytest.raises(Refused, match="i2 is dave's now, and not carol's") as refused:
+        await store.writer.commit(answer_for, "i2", "yes", "carol")
+    assert refused.value.code == "conflict"
+    await store.writer.commit(answer_for, "i2", "not today", "dave")
+    assert status(store, "i1") == ("queued", None)
+    with pytest.raises(Refused, match="i2 of dave has ended: done"):
+        await store.writer.commit(reassign, "i2", "carol")
+
+
+@pytest.mark.promise("P55")
+async def test_a_model_takes_up_what_a_person_was_asked(store: Store) -> None:
+    """With the text of the message, once."""
+    await store.agents("bob")
+    await store.writer.commit(put_agents, [file("carol")])
+    await store.workflow(as_member("carol"), as_member("bob"), kickoff="@carol may we ship?")
+    await store.writer.commit(reassign, "i1", "bob")
+    taken = await store.take("i1")
+    assert (taken.name, taken.text.count("may we ship?")) == ("bob", 1)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "to", "code", "words"),
+    [
+        ("i1", "nobody", "not_a_participant", "'nobody' is not in review:main"),
+        ("i1", "carol", "conflict", "i1 is carol's already"),
+        ("i2", "bob", "not_a_participant", "i2 was said to carol alone"),
+        ("i3", "carol", "conflict", "i3 of bob waits for no answer of a person"),
+        ("i9", "bob", "not_found", "there is no instruction 'i9'"),
+    ],
+)
+async def test_only_what_waits_for_a_person_is_given_to_another_member(
+    store: Store, instruction: str, to: str, code: str, words: str
+) -> None:
+    """What is between two stays there."""
+    await store.agents("bob")
+    await store.writer.commit(put_agents, [file("carol")])
+    space = await store.workflow(as_member("carol"), as_member("bob"), kickoff="@carol may we ship?")
+    await store.said("dm:carol", "may we ship?")
+    await store.said(space, "@bob look at it")
+    with pytest.raises(Refused, match=re.escape(words)) as refused:
+        await store.writer.commit(reassign, instruction, to)
+    assert refused.value.code == code
+
+
+@pytest.mark.promise("P55")
+async def test_what_nobody_answers_in_time_goes_to_whom_its_file_says_and_never_in_a_circle(store: Store) -> None:
+    """Once to each: then it is incomplete, as if nobody had been named."""
+    people = [file("carol", answer_seconds=60, escalate="dave"), file("dave", answer_seconds=600, escalate="carol")]
+    await store.writer.commit(put_agents, people)
+    await store.workflow(as_member("carol"), as_member("dave"), kickoff="@carol may we ship?")
+    store.clock.now_ms += 60_000
+    await store.writer.commit(apply_due, PATIENCE_MS)
+    assert status(store, "i1") == ("waiting", "person")
+    assert [one.name for one in store.reader.now(snapshot, store.clock.now_ms).questions] == ["dave"]
+    assert store.reader.now(next_due_ms, PATIENCE_MS) == store.clock.now_ms + 600_000
+    store.clock.now_ms += 600_000
+    await store.writer.commit(apply_due, PATIENCE_MS)
+    assert status(store, "i1") == ("incomplete", None)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 import pytest
 
 from kernel.policy import rules as policy
+from kernel.policy.rules import Step
+from kernel.rule.draft import Fact
+from kernel.rule.view import View
 from tests.kernel.store.rule_histories import trial
 
 pytestmark = pytest.mark.promise("P53", "P54")
@@ -25,9 +28,9 @@ def test_an_interpreter_with_other_bounds_is_found_out(name: str, wrong: int, mo
 def test_an_author_that_has_left_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The check at each use is one that matters."""
 
-    def as_if_all_may(_step: policy.Step, _is_member: object) -> None:
-        """Nothing is wrong with it."""
+    def anybody(_step: Step, _fact: Fact, _view: View) -> None:
+        return None
 
-    monkeypatch.setattr("kernel.rule.rules.defined.may", as_if_all_may)
+    monkeypatch.setattr("kernel.rule.rules.defined.may", anybody)
     with pytest.raises(AssertionError):
         sum(map(trial, range(10 * HISTORIES)))

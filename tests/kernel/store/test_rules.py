@@ -1,23 +1,28 @@
 """Rules of a workspace on a real store: defined, redefined, held for grants, and never more than their author could."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import pytest
 
+from kernel.policy.grants import Wanted
 from kernel.policy.needs import needs
 from kernel.policy.rules import DEPTH, FUEL
 from kernel.rule.draft import Draft
 from kernel.store import rules as store_rules
+from kernel.store import tasks
 from kernel.store.database import MEMORY
 from kernel.store.needs import snapshot
-from kernel.store.transitions import rules
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import grants, rules
+from kernel.store.transitions import tasks as task_steps
 from kernel.store.transitions.append import append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
 from kernel.store.transitions.runs import stop_workflow
-from protocol.agent import SCOPES
+from kernel.store.transitions.voting import vote
+from protocol.agent import SCOPES, Scope
 from protocol.errors import Refused
 from protocol.message import SYSTEM, USER
 from protocol.rules import RuleInfo, RuleSpec
@@ -26,6 +31,7 @@ from tests.kernel.store.migrated import open_migrated
 
 pytestmark = pytest.mark.promise("P53")
 
+ALL: frozenset[Scope] = frozenset(get_args(Scope))
 SAID = "SELECT kind, sender, text, hops FROM messages WHERE space = ? AND seq > ? ORDER BY seq"
 NEWEST = "SELECT coalesce(max(seq), 0) FROM messages"
 WORK = "SELECT name FROM instructions WHERE id > ? ORDER BY id"
@@ -45,7 +51,7 @@ class Table:
 
     def define(self, who: str = USER, **fields: Any) -> RuleInfo:
         author = self.workspace.author(who)
-        scopes = None if author is None else SCOPES
+        scopes = None if author is None else ALL
         return self.workspace.commit(rules.define, SPACE, spec(**fields), author=author, scopes=scopes).rule
 
     def say(self, text: str, who: str = USER) -> list[tuple[str, str, str, int]]:
@@ -145,6 +151,7 @@ def test_a_rule_says_what_it_says_as_its_author(table: Table) -> None:
         ({"say": "x"}, "channel.write"),
         ({"ask": "bob"}, "ask"),
         ({"vote": {"type": "approval", "title": "Now?"}}, "votes"),
+        ({"task": {"title": "more"}}, "tasks"),
     ],
 )
 def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action: dict[str, Any], scope: str) -> None:
@@ -152,7 +159,7 @@ def test_an_agent_defines_no_rule_that_does_what_it_may_not(table: Table, action
     author = table.workspace.author("alice")
     rule = spec(name="more", then=[action])
     with pytest.raises(Refused, match=scope):
-        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES - {scope})
+        table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=ALL - {scope})
     assert table.workspace.commit(rules.define, SPACE, rule, author=author, scopes=SCOPES).rule.version == 1
 
 
@@ -163,6 +170,72 @@ def test_the_rule_of_an_agent_that_has_left_does_nothing(table: Table) -> None:
     table.conn.execute("DELETE FROM members WHERE name = 'alice'")
     (told,) = table.texts("hello")
     assert told == "[RULE:mine] not done: alice, who defined it, is no member any more"
+
+
+@pytest.mark.promise("P54")
+def test_a_rule_that_was_defined_by_a_grant_ends_with_it(table: Table) -> None:
+    """At the next message; its author, who may do what it does, has to have the scope by which it was defined."""
+    given = table.workspace.commit(grants.give, SPACE, Wanted("rules", None, 1), "alice")
+    alice, rule = (
+        table.workspace.author("alice"),
+        spec(name="hi", when={"said": {"from": "user"}}, then=[{"say": "hi"}]),
+    )
+    assert alice is not None
+
+    def define(tx: Transaction) -> None:
+        rules.define(tx, SPACE, rule, author=alice, scopes=SCOPES)  # without the scope rules
+
+    def by_grant(tx: Transaction) -> None:
+        grants.under_grant(tx, alice, "rules", define, counts=True)
+
+    table.workspace.commit(by_grant)
+    assert table.texts("hello") == ["hi"], "that it is used up is because of this rule"
+    table.workspace.commit(grants.revoke, SPACE, given.id)
+    assert table.texts("hello") == ["[RULE:hi] not done: what alice was given of the scope rules counts no more"]
+    until = table.workspace.now_ms + 1000
+    table.workspace.commit(grants.give, SPACE, Wanted("rules", until, None), "alice")
+    assert table.texts("hello") == ["hi"]
+    table.workspace.now_ms = until
+    assert "not done" in table.texts("hello")[0]
+
+
+@pytest.mark.promise("P54")
+def test_what_its_author_was_given_for_calls_is_no_scope_of_a_rule(table: Table) -> None:
+    """A rule would use a grant without counting, as often as it is set off."""
+    table.workspace.commit(grants.give, SPACE, Wanted("votes", None, 1), "alice")
+    vote = spec(name="vote", then=[{"vote": {"type": "approval", "title": "Now?"}}])
+    with pytest.raises(Refused, match="votes"):
+        table.workspace.commit(
+            rules.define, SPACE, vote, author=table.workspace.author("alice"), scopes=ALL - {"votes"}
+        )
+
+
+def test_who_was_given_votes_agrees_to_a_rule_as_long_as_that_counts(table: Table) -> None:
+    """What a rule requires is a vote, so a grant of that scope is all it takes; revoked, it is too late."""
+    when = {"said": {"from": "alice"}}
+    table.define(name="deploy", when=when, requires={"from": ["bob"]}, then=[{"say": "gone"}])
+    given = table.workspace.commit(grants.give, SPACE, Wanted("votes", None, None), "bob")
+    bob = table.workspace.author("bob")
+    assert bob is not None
+
+    def agree(text: str) -> None:
+        ((_, _, said, _),) = table.say(text, "alice")
+        name = said[len("[PROPOSAL:") :].partition("]")[0]
+
+        def vote_now(tx: Transaction) -> None:
+            vote(tx, SPACE, name, "yes", author=bob)
+
+        def by_grant(tx: Transaction) -> None:
+            grants.under_grant(tx, bob, "votes", vote_now, counts=True)
+
+        table.workspace.commit(by_grant)
+
+    newest = "SELECT text FROM messages ORDER BY seq DESC LIMIT 1"
+    agree("deploy it")
+    assert table.conn.execute(newest).get == "gone"
+    table.workspace.commit(grants.revoke, SPACE, given.id)
+    with pytest.raises(Refused, match="counts any more"):
+        agree("deploy again")
 
 
 def test_rules_that_answer_each_other_end(table: Table) -> None:
@@ -239,6 +312,132 @@ def test_what_is_not_agreed_to_or_switched_off_meanwhile_is_not_done(table: Tabl
     table.workspace.vote("carol", name, "yes" if switched_off else "no")
     last = table.conn.execute("SELECT text FROM messages ORDER BY seq DESC LIMIT 1").get
     assert str(last).startswith("[RULE:deploy] not done: ")
+
+
+def test_a_rule_plans_a_task_and_gives_it_to_whom_it_is_for(table: Table) -> None:
+    """As its author, in the commit of what sets it off; what names it needs what set it off."""
+    table.define(
+        name="review",
+        when={"said": {"from": "user", "matches": r"build (\w+)"}},
+        then=[{"task": {"title": "Build ${{ match.1 }}", "text": "All of it", "for": "bob", "files": ["src/**"]}}],
+    )
+    after = {"title": "Test ${{ message.about }}", "needs": ["${{ message.about }}"], "for": "carol"}
+    table.define(name="test", when={"task": {"state": "cancelled"}}, then=[{"task": after}])
+    (planned, given) = table.say("build it")
+    assert planned == ("status", SYSTEM, "[TASKS] planned by the rule review:\n- t1 Build it (for bob)", 1)
+    assert given[:2] == ("said", SYSTEM)
+    assert given[2].startswith("[TASK:t1] Build it\nAll of it\nYou alone change these files meanwhile: src/**")
+    row = tasks.find(table.conn, SPACE, "t1")
+    assert row is not None
+    assert (row.state, row.creator, row.given_out, row.instruction is None) == ("ready", SYSTEM, 1, False)
+    table.workspace.commit(task_steps.cancel_task, SPACE, "t1", "never mind")
+    follower = tasks.find(table.conn, SPACE, "t2")
+    assert follower is not None
+    assert (follower.state, [one.id for one in follower.needs]) == ("open", ["t1"])
+
+
+def test_a_task_of_a_rule_that_nobody_does_comes_to_an_end(table: Table) -> None:
+    """That it is ready again is as far from the first cause as it is itself, so the hops bound what answers it."""
+    ready = {"task": {"state": "ready"}}
+    table.define(name="first", when={"said": {"from": "user"}}, then=[{"task": {"title": "one", "for": "bob"}}])
+    table.define(name="again", when=ready, then=[{"task": {"title": "more", "for": "bob"}}])
+    table.say("go")
+    hops = []
+    for _ in range(3):
+        table.finish("bob", "")
+        table.workspace.take_all()
+        hops.append(table.conn.execute("SELECT max(hops) FROM tasks").get)
+    assert hops == sorted(hops)
+    assert hops[0] < hops[-1]
+
+
+def test_a_hook_can_be_tried_on_what_a_run_heard(table: Table) -> None:
+    """As any message; what rules made of one is none."""
+    table.define(name="echo", when={"hook": {}}, then=[{"say": "heard ${{ message.text }}"}])
+    table.workspace.commit(append, Draft(kind="said", space=SPACE, sender="hook:build", text="red"))
+    run = int(str(table.conn.execute("SELECT max(id) FROM workflows").get))
+    tried = spec(name="new", when={"hook": {"name": "build"}}, then=[{"task": {"title": "Mend ${{ message.text }}"}}])
+    _, total, (firing,) = store_rules.trial(table.conn, SPACE, run, tried)
+    assert (total, firing.sender, firing.would) == (1, "hook:build", ("task: Mend red",))
+
+
+@pytest.mark.parametrize(
+    ("task", "why"),
+    [
+        ({"title": "x", "needs": ["${{ message.text }}"]}, "no task here"),
+        ({"title": "x", "parent": "t9"}, "no task here"),
+    ],
+)
+def test_a_task_that_cannot_be_planned_is_told_and_harms_nobody(table: Table, task: dict[str, Any], why: str) -> None:
+    """No row of it is left, and no event."""
+    table.define(name="plan", when={"said": {"from": "user"}}, then=[{"task": task}, {"say": "still"}])
+    said = table.texts("hello")
+    assert said[0] == "still"
+    assert said[1].startswith("[RULE:plan] not done: ")
+    assert why in said[1]
+    assert tasks.unfinished(table.conn, SPACE) == 0
+    assert "task.changed" not in [one.type for one in table.workspace.events]
+
+
+def test_a_rule_plans_no_task_for_who_is_no_member_and_none_with_a_command(table: Table) -> None:
+    """It is told at the definition."""
+    with pytest.raises(Refused, match="no member"):
+        table.define(name="plan", then=[{"task": {"title": "x", "for": "dave"}}])
+    with pytest.raises(msgspec.ValidationError, match="check"):
+        table.define(name="plan", then=[{"task": {"title": "x", "check": "make"}}])
+
+
+def test_tasks_that_lead_to_tasks_end(table: Table) -> None:
+    """What gives a task out is a message like any other, with its share of what may be done."""
+    more = {"title": "again", "text": "${{ message.text }}", "for": "bob"}
+    table.define(name="more", when={"said": {"matches": "again|go"}}, then=[{"task": more}, {"task": more}])
+    said = table.texts("go")
+    assert 2 <= tasks.unfinished(table.conn, SPACE) <= FUEL
+    assert any("not done" in text for text in said)
+
+
+def test_a_hook_sets_off_its_rules_whose_words_stay_its_own(table: Table) -> None:
+    """It is not said; what has words of it in it goes under its name, and sets nothing off again."""
+    table.define(name="said", when={"said": {"from": ["alice", "hook:build"]}}, then=[{"say": "heard"}])
+    table.define(name="other", when={"hook": {"name": "other"}}, then=[{"say": "wrong"}])
+    then = [
+        {"assign": "bob", "message": "Look at ${{ message.about }}: ${{ match.1 }}"},
+        {"say": "The build is red."},
+        {"task": {"title": "Mend ${{ match.1 }}", "for": "carol"}},
+        {"vote": {"type": "approval", "title": "Revert ${{ match.1 }}?"}},
+    ]
+    table.define("alice", name="red", when={"hook": {"name": "build", "matches": r"red: (\w+)"}}, then=then)
+    draft = Draft(kind="said", space=SPACE, sender="hook:build", text="red: main @carol", mentions=())
+    before = int(table.conn.execute(NEWEST).get)
+    table.workspace.commit(append, draft)
+    rows = [
+        (kind, sender, text.partition("\n")[0]) for kind, sender, text, _ in table.conn.execute(SAID, (SPACE, before))
+    ]
+    name = rows[3][2].partition(":")[2].partition("]")[0]
+    assert rows == [
+        ("said", "hook:build", "red: main @carol"),
+        ("said", "hook:build", "Look at build: main"),
+        ("said", "alice", "The build is red."),
+        ("proposal", "hook:build", f"[PROPOSAL:{name}] Revert main?"),
+        ("status", "hook:build", "[TASKS] planned by the rule red:"),
+        ("said", "hook:build", "[TASK:t1] Mend main"),
+        ("said", SYSTEM, "heard"),
+    ]
+
+
+def test_a_question_about_a_hooks_words_is_a_hooks(table: Table) -> None:
+    """Who is asked to agree reads them in it; what was agreed to is said as before."""
+    then = [{"say": "It said ${{ message.text }}"}]
+    table.define(name="ask", when={"hook": {}}, requires={"from": ["user"]}, then=then)
+    before = int(table.conn.execute(NEWEST).get)
+    table.workspace.commit(append, Draft(kind="said", space=SPACE, sender="hook:build", text="red"))
+    _, (kind, sender, said, _) = table.conn.execute(SAID, (SPACE, before)).fetchall()
+    assert (kind, sender) == ("proposal", "hook:build")
+    table.workspace.vote(USER, str(said)[len("[PROPOSAL:") :].partition("]")[0], "yes")
+    assert table.conn.execute("SELECT sender, text FROM messages ORDER BY seq DESC LIMIT 1").fetchone() == (
+        "hook:build",
+        "It said red",
+    )
 
 
 def test_rules_end_with_the_words_of_their_space(table: Table) -> None:

@@ -1,0 +1,155 @@
+"""Tasks as they are written, told of and given out; and those that rules of a workspace plan, in the commit that sets
+the rule off.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from kernel.policy.rules import planned
+from kernel.policy.tasks import claims_against, find_cycle, next_step, plan_fault
+from kernel.rule.draft import Draft, TaskGiven
+from kernel.rule.effects import PlanTask
+from kernel.store import tasks
+from kernel.store.rule_view import TransactionView
+from kernel.store.tasks import Change, NewTask, TaskRow, make_step, task_id
+from kernel.store.transaction import Transaction
+from protocol.errors import Refused
+from protocol.message import SYSTEM
+from protocol.names import place_of
+from protocol.tasks import MOST_OPEN, TaskSpec
+from protocol.text import one_line
+
+
+def plan_for_rule(tx: Transaction, asked: PlanTask) -> list[Draft]:
+    """Plan a task as a rule says it. Returns the messages that tell of it, and that give it out where it may begin.
+
+    Where it cannot be planned nothing is kept but a note: what sets a rule off is not harmed by it.
+    """
+    link, told = asked.chain, len(tx.events)
+    tx.conn.execute("SAVEPOINT task")
+    try:
+        (row,) = insert_plan(tx, asked.space, (planned(asked.task),), NewTask(asked.creator, asked.hops, vouched=False))
+    except Refused as refused:
+        tx.conn.execute("ROLLBACK TO task")
+        del tx.events[told:]
+        text = f"[RULE:{link.rule}] not done: {one_line(refused.text)}"
+        return [Draft(kind="system", space=asked.space, sender=SYSTEM, text=text, hops=asked.hops)]
+    finally:
+        tx.conn.execute("RELEASE task")
+    step = next_step(row.on_failure, row.needs)
+    if step is not None:
+        make_step(tx, row, Change(step=step, by=SYSTEM, reason=lost_why(row) if step == "cancel" else ""))
+    text = "\n".join([f"[TASKS] planned by the rule {link.rule}:", plan_line(row)])
+    said = task_status(asked.space, asked.creator, text, asked.hops + 1)
+    if step != "free" or not may_be_given(tx, row):
+        return [msgspec.structs.replace(said, chain=link)]
+    given = msgspec.structs.replace(work_draft(row), hops=row.hops + 1, chain=link, payload=TaskGiven(task=row.number))
+    return [msgspec.structs.replace(said, chain=link), given]
+
+
+def may_be_given(tx: Transaction, row: TaskRow) -> bool:
+    """Return whether a ready task may become work of the member that it is for, with the files that it changes."""
+    view, name = TransactionView(tx.conn), row.for_name
+    others = (*tasks.claims(tx.conn, row.space), *tasks.soon_claimed(tx.conn, row.space)) if row.files else ()
+    if name is None or view.member(row.space, name) is None:
+        return False
+    return claims_against(others, row.files, name) is None
+
+
+def work_draft(row: TaskRow) -> Draft:
+    """The message that gives a task to the member that it is for."""
+    to = () if row.for_name is None else (row.for_name,)
+    return Draft(kind="said", space=row.space, sender=row.creator, text=work_text(row), to=to, mentions=())
+
+
+def work_text(row: TaskRow) -> str:
+    """The words with which a task is given to the agent that it is for."""
+    lines = [
+        f"[TASK:{row.id}] {one_line(row.title)}",
+        *([row.text.strip()] if row.text.strip() else []),
+        *([f"You alone change these files meanwhile: {', '.join(row.files)}"] if row.files else []),
+        *([f"It counts as done once this ends with 0: {one_line(row.command)}"] if row.command else []),
+        f'You hold this task. When it is done, call team_task_done with {{"task": "{row.id}", "result": "<what>"}};',
+        "if it cannot be done, team_task_fail with a reason.",
+        *([f"It is given to you again: {row.reason}."] if row.given_out and row.reason else []),
+    ]
+    return "\n".join(lines)
+
+
+def insert_plan(
+    tx: Transaction,
+    space: str,
+    specs: Sequence[TaskSpec],
+    new: NewTask,
+    before: Sequence[str] = (),
+    after: TaskRow | None = None,
+) -> list[TaskRow]:
+    """Write ``specs``: all of them wait for ``before`` too, and ``after`` for all of them. Raises Refused."""
+    members = [name for _, name in TransactionView(tx.conn).roster(space)]
+    fault = plan_fault(specs, members)
+    if fault is not None:
+        raise Refused("bad_request", *fault)
+    if tasks.unfinished(tx.conn, space) + len(specs) > MOST_OPEN:
+        raise Refused("conflict", f"{place_of(space)} has {MOST_OPEN:,} tasks that are not over", "end some first")
+    rows: list[tuple[int, int]] = []
+    for spec in specs:
+        own = {one.key: rows[place][1] for place, one in enumerate(specs[: len(rows)])}
+        parent = None
+        if spec.parent is not None:
+            parent = own[spec.parent] if spec.parent in own else _needed(tx, space, spec, spec.parent, specs).n
+        rows.append(tasks.insert(tx, space, spec, new, parent))
+    by_key = {spec.key: numbers for spec, numbers in zip(specs, rows, strict=True) if spec.key is not None}
+    known = dict(by_key)
+    edges: dict[str, list[str]] = tasks.edges(tx.conn, space) if after is not None else {}
+    pairs: list[tuple[int, int]] = []
+    for spec, (number, n) in zip(specs, rows, strict=True):
+        for name in (*spec.needs, *before):
+            if name not in known:
+                found = _needed(tx, space, spec, name, specs)
+                known[name] = found.number, found.n
+            other, other_n = known[name]
+            pairs.append((number, other))
+            edges.setdefault(task_id(n), []).append(task_id(other_n))
+    if after is not None:
+        pairs += [(after.number, number) for number, _ in rows]
+        edges.setdefault(after.id, []).extend(task_id(n) for _, n in rows)
+    _refuse_cycle(find_cycle(edges), {task_id(n): key for key, (_, n) in by_key.items()})
+    tasks.add_needs(tx, pairs)
+    return [tasks.by_number(tx.conn, number) for number, _ in rows]
+
+
+def _needed(tx: Transaction, space: str, spec: TaskSpec, name: str, specs: Sequence[TaskSpec]) -> TaskRow:
+    found = tasks.find(tx.conn, space, name)
+    if found is None:
+        keys = ", ".join(one.key for one in specs if one.key is not None)[:200]
+        text = f"{(spec.key or spec.title)[:64]!r} names {name[:64]!r}, which is no key of this plan and no task here"
+        raise Refused("not_found", text, f"its keys are {keys}" if keys else "give the tasks keys")
+    return found
+
+
+def _refuse_cycle(cycle: Sequence[str], keys: Mapping[str, str]) -> None:
+    if cycle:
+        shown = " -> ".join(keys.get(one, one) for one in cycle)
+        raise Refused("conflict", f"these tasks would wait for each other: {shown}", "take one of the needs out")
+
+
+def lost_why(row: TaskRow) -> str:
+    """The reason for which ``row`` is cancelled that needs what is lost."""
+    lost = ", ".join(one.id for one in row.needs if one.state in ("failed", "cancelled"))
+    return f"{lost}, which it needs, is lost"
+
+
+def plan_line(row: TaskRow) -> str:
+    """A planned task in the message that tells of the plan."""
+    parts = [
+        *([f"for {row.for_name}"] if row.for_name else []),
+        *([f"after {', '.join(one.id for one in row.needs)}"] if row.needs else []),
+        *([f"part of {task_id(row.parent)}"] if row.parent is not None else []),
+    ]
+    return f"- {row.id} {one_line(row.title)}" + (f" ({'; '.join(parts)})" if parts else "")
+
+
+def task_status(space: str, sender: str, text: str, hops: int | None = None) -> Draft:
+    """The message that tells of a step: it wakes nobody."""
+    return Draft(kind="status", space=space, sender=sender, text=text, mentions=(), hops=hops)
