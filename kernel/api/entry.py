@@ -100,7 +100,7 @@ class ApiApp:
                     await self._bodies.read(receive, fields.get(b"content-length"), holder) if whole is None else whole
                 )
         except Refused as refused:
-            headers = ((b"allow", b"POST"),) if refused.code == "method_not_allowed" else ()
+            headers = ((b"allow", b"GET, POST"),) if refused.code == "method_not_allowed" else ()
             await send_and_drain(problem_reply(refused, headers), receive, send)
             return
         except ClientGone:
@@ -124,8 +124,8 @@ class ApiApp:
         if path in OPEN_PATHS or (method, path.rpartition("/")[0]) in SIGNED:
             return None
         principal = self._authenticator.identify(fields)
-        if path == MCP_PATH and method != "POST":
-            raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
+        if path == MCP_PATH and method != "POST" and (method != "GET" or isinstance(principal, Worker)):
+            raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions")
         if path != MCP_PATH and isinstance(principal, Worker):
             raise Refused("forbidden", "the token of an attempt opens /mcp only")
         if isinstance(principal, Access) and principal != ADMIN and (route := route_of(method, path)) is not None:
@@ -143,7 +143,7 @@ class ApiApp:
         receive: Receive,
         send: Send,
     ) -> bool:
-        """Answer without Quart what needs no router: POST /mcp, and routes with a fixed path and JSON in one piece.
+        """Answer without Quart what needs no router: /mcp, and routes with a fixed path and JSON in one piece.
 
         Returns whether the request was one of these. The answer is Quart's, byte for byte: both call ``dispatch``.
 

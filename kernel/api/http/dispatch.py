@@ -61,7 +61,7 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
     if route.method != "GET":
         fault_point("api.answer")
     if isinstance(result, Stream) and asked.access != ADMIN:
-        return Stream(_while_valid(result.pieces, services.store, asked.access), result.content_type)
+        return Stream(while_valid(result.pieces, services.store, asked.access), result.content_type)
     return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
 
 
@@ -81,7 +81,7 @@ async def perform(
     return await handler(call, **services.named_by(handler))
 
 
-async def _while_valid(
+async def while_valid(
     pieces: AsyncGenerator[bytes, None], store: StoreAccess, access: Access
 ) -> AsyncGenerator[bytes, None]:
     """Yield ``pieces`` until the token of ``access`` is taken back."""

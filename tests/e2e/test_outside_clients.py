@@ -1,4 +1,4 @@
-"""Doors for outside programs with a real kernel: a token, MCP over standard input and output, and the next kernel."""
+"""Programs outside with a real kernel: a token, MCP over standard input and output, and the next kernel."""
 
 import json
 import re
@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 import trio
 from mcp.client import Client
+from mcp.client.extension import ClientExtension, NotificationBinding
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from pydantic import BaseModel
 
 from tests.project import AWK, Project
 
@@ -26,12 +28,13 @@ kickoff: "@alice write it"
 
 
 @asynccontextmanager
-async def leader(project: Project, **more: str) -> AsyncGenerator[Client]:
-    """The SDK's client on ``awk mcp-serve``, as a coding agent starts it."""
+async def leader(project: Project, *extensions: ClientExtension, **more: str) -> AsyncGenerator[Client]:
+    """The SDK's client on ``awk mcp-serve``, as a coding agent starts it; one that hears what is pushed greets."""
     words = ["mcp-serve", "--project", str(project.root)]
     server = StdioServerParameters(command=str(AWK), args=words, env={**project.environ, **more})
     with trio.fail_after(SECONDS):
-        async with Client(stdio_client(server)) as connected:
+        mode = "legacy" if extensions else "auto"
+        async with Client(stdio_client(server), mode=mode, extensions=extensions) as connected:
             yield connected
 
 
@@ -42,20 +45,53 @@ async def ask(mcp: Client, name: str, arguments: Mapping[str, Any]) -> Any:
     return answer.structured_content
 
 
+class Params(BaseModel, extra="allow"):
+    """Whatever is in a notification."""
+
+
+class Ours(ClientExtension):
+    """Hears the mentions of the user that are pushed."""
+
+    identifier = "io.github.agent-worker/pushed"
+
+    def __init__(self) -> None:
+        self.heard = trio.Event()
+        self._authors: list[str] = []
+
+    def notifications(self) -> list[NotificationBinding[Any]]:
+        """That one, which the SDK does not know."""
+        return [NotificationBinding(method="notifications/mention", params_type=Params, handler=self._note)]
+
+    async def _note(self, params: Params) -> None:
+        self._authors.append(params.model_dump()["from"])
+        self.heard.set()
+        self.heard = trio.Event()
+
+    async def heard_from(self, name: str) -> None:
+        """Wait until ``name`` has mentioned the user."""
+        while name not in self._authors:
+            await self.heard.wait()
+
+
 @pytest.mark.promise("P57", "P58")
 async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) -> None:
-    """By the record of the project, whose token changes; and by a token that was made, which does not."""
-    project.agent("writer", "text: it is written")
+    """By the record of the project, whose token changes; and by a token that was made, which does not.
+
+    What an agent says to the user is pushed by either kernel.
+    """
+    project.agent("writer", 'text: "@user it is written"')
     project.write(".workflows/team.yaml", TEAM)
     assert project.awk("start", "--trust").code == 0
     made = project.awk("token", "create", "--scope", "operate", "--name", "ci", "--json").json()
     port = project.record()["port"]
     by_token = {"AGENT_WORKER_URL": project.record()["url"], "AGENT_WORKER_TOKEN": made["token"]}
-    async with leader(project) as own, leader(project, **by_token) as other:
+    ours = Ours()
+    async with leader(project, ours) as own, leader(project, **by_token) as other:
         begun = await ask(own, "workflow_run", {"workflow": "team"})
         report = await ask(other, "workflow_wait", {"run": begun["id"]})
         said = {message["from"]: message["text"] for message in report["messages"]}
-        assert (report["status"], said["alice"]) == ("done", "it is written")
+        assert (report["status"], said["alice"]) == ("done", "@user it is written")
+        await ours.heard_from("alice")
         refused = await ask(other, "approval_decide", {"id": "a1", "decision": "approve"})
         assert refused["code"] == "forbidden"
         assert project.awk("restart", "--kernel").code == 0
@@ -63,6 +99,8 @@ async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) ->
         for mcp in (own, other):
             status = await ask(mcp, "workflow_status", {"run": begun["id"]})
             assert status["report"]["status"] == "done"
+        await ask(own, "send", {"to": "writer", "text": "once more"})
+        await ours.heard_from("writer")
     ls = project.awk("ls", env=by_token)
     assert (ls.code, "writer" in ls.out) == (0, True), ls.err
     stopped = project.awk("stop", "--yes", env=by_token)
