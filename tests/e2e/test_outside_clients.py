@@ -1,6 +1,5 @@
 """Programs outside with a real kernel: a token, MCP over standard input and output, and the next kernel."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -132,43 +131,3 @@ def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None
             words, check=False, input=blocks[language], env=environ, capture_output=True, text=True, timeout=SECONDS
         )
         assert (ran.returncode, ran.stdout) == (0, "writer (done): it is written\n"), (language, ran.stderr)
-
-
-@pytest.mark.promise("P58")
-@pytest.mark.long("test_a_coding_agent_leads_a_team_over_two_kernels, which does it with the SDK for Python")
-def test_the_sdk_for_typescript_leads_a_team(project: Project) -> None:
-    """Over HTTP, in the revision that it speaks; installed from the registry the first time."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    installed = Path(".peers/node").absolute()
-    if not (installed / "node_modules/@modelcontextprotocol/sdk").exists():
-        words = [
-            npm,
-            "install",
-            "--no-audit",
-            "--no-fund",
-            "--prefix",
-            str(installed),
-            "@modelcontextprotocol/sdk@^1.20",
-        ]
-        subprocess.run(words, check=True, capture_output=True, timeout=240)
-    script = project.root / "lead.mjs"
-    script.write_bytes(Path("tests/e2e/lead.mjs").read_bytes())
-    (project.root / "node_modules").symlink_to(installed / "node_modules")
-    project.agent("writer", "text: it is written")
-    project.write(".workflows/team.yaml", TEAM)
-    assert project.awk("start", "--trust").code == 0
-    token = project.ask("POST", "/tokens", {"scope": "operate"})["token"]
-    ran = subprocess.run(
-        ["node", str(script), project.record()["url"], token],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert "approval_decide" not in found["tools"]
-    assert len(found["tools"]) == 17
-    assert (found["report"]["status"], found["refused"]) == ("done", "forbidden")

@@ -157,8 +157,8 @@ async def test_people_only_holds_over_mcp_too(kernel: ServedKernel) -> None:
 async def test_a_run_that_is_led_waits_for_what_needs_a_person(kernel: ServedKernel) -> None:
     """Its leader sees that in needs_list: it does not end because nobody is at a terminal."""
     await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN)
-    (record,) = kernel.services.store.reader.now(workflows.running)
-    assert record.options.attended
+    (run,) = kernel.services.store.reader.now(workflows.running_runs, kernel.services.store.now_ms())
+    assert run.options.attended
 
 
 async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:
