@@ -28,7 +28,14 @@ PACKAGES: Final = (
     "@modelcontextprotocol/conformance@^0.1.16",
     "node@22",  # the conformance suite wants no older one
 )
-APPLIES: Final = ("server-initialize", "ping", "tools-list", "dns-rebinding-protection")
+APPLIES: Final = (
+    "server-initialize",
+    "ping",
+    "tools-list",
+    "dns-rebinding-protection",
+    "server-sse-polling",
+    "server-sse-multiple-streams",
+)
 """Of the scenarios for servers. All others call tools, prompts and resources of a server that is made for them."""
 
 
