@@ -20,12 +20,15 @@ from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
+from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.names import number_of
 from protocol.ndjson import reject_duplicate_keys
+from protocol.tasks import TaskPlanRequest
+from protocol.text import encode_json
 
 ASKED: Final = "agent_worker.asked"
 """Key of the ASGI scope under which ApiApp leaves header fields, body and access for Quart."""
@@ -72,7 +75,9 @@ async def perform(
     if route.method != "GET" and services.kernel.shutdown.begun():
         raise Refused("stopping", "the kernel is stopping: it takes nothing new")
     if call.access != ADMIN and trusts(call.body):
-        raise Refused("forbidden", "trust is given with the kernel's own token, by a person", "see awk trust")
+        raise Refused(
+            "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
+        )
     # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
     if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
         services.processes.runs_client, client_port
@@ -94,12 +99,16 @@ async def while_valid(
 
 
 def trusts(body: object) -> bool:
-    """Return whether ``body`` says yes, in advance, to what files or agents would do."""
+    """Return whether ``body`` says yes, in advance, to what files or agents would do, or brings a command itself."""
     match body:
         case SendRequest() | StartRequest():
             return body.trust or bool(body.agree)
         case RunRequest():
             return body.trust or bool(body.agree) or body.approve is not None
+        case MergeRequest():
+            return body.check is not None  # "" takes the one of the workflow's file away
+        case TaskPlanRequest():
+            return any(one.check is not None for one in body.tasks)
         case _:
             return False
 
@@ -143,8 +152,9 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
     if key is not None and route.method == "POST" and not route.signed:
         if not key or len(key) > KEY_LIMIT or not key.isascii():
             raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
-        # Bound to the route and the body: the same key for something else is an error.
-        what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
+        # Bound to what it is sent to, and the body: the same key for something else is an error.
+        target = encode_json((route.method, route.path, sorted(asked.args.items())))
+        what = hashlib.sha256(b"%s\0%s" % (target, asked.body)).digest()
         request_key = RequestKey(asked.access.name, key.decode(), what)
     last_event_id = fields.get(b"last-event-id")
     return Request(

@@ -168,9 +168,22 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
     Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
     Route(
-        "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True
+        "PUT",
+        "/agents/<name>/memory/<path:path>",
+        memory.write_memory,
+        MemoryReport,
+        asks=MemoryPut,
+        people_only=True,
+        scope="approve",
     ),
-    Route("DELETE", "/agents/<name>/memory/<path:path>", memory.forget_memory, MemoryReport, people_only=True),
+    Route(
+        "DELETE",
+        "/agents/<name>/memory/<path:path>",
+        memory.forget_memory,
+        MemoryReport,
+        people_only=True,
+        scope="admin",
+    ),
     Route(
         "POST",
         "/agents/<name>/memory/purge",
@@ -182,7 +195,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
     Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
-    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True),
+    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True, scope="admin"),
     Route("GET", "/agents/<name>/todo", memory.read_todo, TodoReport, people_only=True),
     Route("POST", "/agents/<name>/todo", memory.write_todo, TodoReport, asks=TodoPut, people_only=True),
     Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
