@@ -64,7 +64,7 @@ is_ours() {
         deny | answer | proposal | task | doc | cancel | retry | clear | merge | promote | ps | top | attach | ls | list | peek | channel) return 0 ;;
         inbox | queue | resource | needs | pending | audit | feedback | stats | dead | runs | show | export | import | diff | worktree) return 0 ;;
         logs | events | new | agent | memory | tool | worker | skills | init | validate | config | schema | completion | trust) return 0 ;;
-        token | mcp-serve | providers | backends | version) return 0 ;;
+        token | mcp-serve | webhook | rule | grant | providers | backends | version) return 0 ;;
         help | _complete) return 0 ;;
         # end of commands
     esac

@@ -46,6 +46,7 @@ until then; is_error, refused where it failed.""",
         "worker.log": "A line a worker logged; data: level, text.",
         "webhook.failed": "A delivery failed, for the first time or the last; data: host, event, tries, why.",
         "webhook.disabled": "Its receiver answered 410 and is told nothing more; data: host, event, tries, why.",
+        "webhook.retried": "A person has what it was not told delivered now; data: host.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
             "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "

@@ -22,6 +22,7 @@ from kernel.api.http import (
     spaces,
     system,
     tray,
+    webhooks,
     workflows,
 )
 from kernel.api.http.route import Request, Route
@@ -96,6 +97,7 @@ from protocol.api.runs import (
 from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
 from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.api.tray import TrayReport
+from protocol.api.webhooks import WebhookList
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.trust import TrustList
 
@@ -308,6 +310,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope="admin",
     ),
     Route("POST", "/hooks/<name>", hooks.receive, SendReceipt, status=202, signed=True),
+    Route("GET", "/webhooks", webhooks.list_webhooks, WebhookList),
+    Route("POST", "/webhooks/<id>/retry", webhooks.retry_webhook, WebhookList, people_only=True),
     Route("GET", "/events", events.stream, None),
     Route("GET", "/providers", system.providers, ProviderList),
     Route("GET", "/backends", system.backends, BackendList),

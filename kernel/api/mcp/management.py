@@ -194,8 +194,8 @@ async def workflow_run(
 ) -> Accepted:
     """Begin a run, as POST /run does for somebody who watches: it waits for what a person has to decide."""
     workflows.check_works(kernel)
-    attended = msgspec.structs.replace(call, body=msgspec.structs.replace(call.body, attended=True))
-    return (await runs.begin_run(attended, call.body.workflow or "", store, files, processes)).accepted
+    watched = msgspec.structs.replace(call, body=call.body.watched())
+    return (await runs.begin_run(watched, call.body.workflow or "", store, files, processes)).accepted
 
 
 async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowStatus:

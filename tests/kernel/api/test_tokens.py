@@ -29,7 +29,7 @@ OPERATE: Final = {
     "DELETE /spaces/<space>/documents/<path:path>", "POST /spaces/<space>/suggestions/<id>/reject",
     "POST /agents/<name>/notes", "POST /agents/<name>/todo", "PUT /agents/<name>/todo/<n>",
     "DELETE /agents/<name>/todo/<n>", "POST /agents/<name>/reindex", "POST /reindex", "POST /runs/<run>/rules/test",
-    "POST /hooks/<name>",
+    "POST /hooks/<name>", "POST /webhooks/<id>/retry",
 }  # fmt: skip
 APPROVE: Final = {
     "POST /approvals/<id>/approve", "POST /approvals/<id>/deny", "DELETE /approvals/rules/<id>",
