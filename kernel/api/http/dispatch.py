@@ -1,7 +1,8 @@
 """From bytes to an answer: decode what the route asks for, call its handler, encode what it gives or refuses."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from functools import cache
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import trio
+from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, UnionType, VarTupleType
 
 from kernel.api.context import Services, StoreAccess
 from kernel.api.http.route import Handler, Request, Route, Stream
@@ -137,7 +139,7 @@ def _decode(route: Route, asked: RawRequest) -> Request[Any]:
         try:
             body = _decoder(route.asks).decode(asked.body)
         except msgspec.ValidationError as error:
-            raise Refused("bad_request", f"the body does not fit: {error}", takes(route.asks)) from error
+            raise Refused("bad_request", f"the body does not fit: {error}", takes(route.asks, str(error))) from error
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
@@ -178,11 +180,48 @@ def _signed(asked: RawRequest) -> Signed:
     return Signed(id_, timestamp, signatures, asked.body)
 
 
-def takes(struct: type[msgspec.Struct]) -> str:
-    """The fields of ``struct``, for who got one wrong."""
-    fields = msgspec.structs.fields(struct)
+_PLACE: Final = re.compile(r" - at `\$(.+)`\Z")
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+
+
+def takes(asks: type[msgspec.Struct], told: str) -> str:
+    """The fields of ``asks``, or of the part of it that ``told`` is about, for who got one wrong."""
+    place = _PLACE.search(told)
+    path = "" if place is None else place[1]
+    named, part, here = "it", asks, [msgspec.inspect.type_info(asks)]
+    for step in _STEP.finditer(path):
+        here = [plain for one in here for inner in _inside(one, step[1]) for plain in _plain(inner)]
+        structs = [one.cls for one in here if isinstance(one, StructType)]
+        if len(structs) == 1:
+            named, part = path[1 : step.end()], structs[0]
+    fields = msgspec.structs.fields(part)
     shown = ", ".join(one.encode_name + (" (needed)" if one.required else "") for one in fields)
-    return f"it takes: {shown}" if shown else "it takes nothing: {}"
+    return f"{named} takes: {shown}" if shown else f"{named} takes nothing: {{}}"
+
+
+def _inside(kind: Type, name: str | None) -> Iterator[Type]:
+    """Yield the type of the field ``name`` of ``kind``; without a name, of what it holds."""
+    match kind:
+        case StructType():
+            yield from (field.type for field in kind.fields if field.encode_name == name)
+        case ListType() | VarTupleType() if name is None:
+            yield kind.item_type
+        case DictType() if name is None:
+            yield kind.value_type
+        case _:
+            pass
+
+
+def _plain(kind: Type) -> Iterator[Type]:
+    """Yield what ``kind`` may be, without bounds."""
+    match kind:
+        case UnionType():
+            for one in kind.types:
+                yield from _plain(one)
+        case Metadata():
+            yield from _plain(kind.type)
+        case _:
+            yield kind
 
 
 def _version(tag: bytes | None) -> int | None:
