@@ -224,7 +224,7 @@ class Bridge:
             async for chunk in chunks:
                 *blocks, rest = (rest + chunk).split(b"\n\n")
                 for block in blocks:
-                    fields = dict(line.partition(b": ")[::2] for line in block.split(b"\n"))
+                    fields = {name: text for name, _, text in (line.partition(b": ") for line in block.split(b"\n"))}
                     yield fields.get(b"id", b"").decode(), fields.get(b"data", b"")
                 if len(rest) > LINE_BYTES:
                     raise Failed("protocol", f"an event over {LINE_BYTES} bytes")

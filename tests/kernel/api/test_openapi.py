@@ -87,7 +87,11 @@ async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, ro
 async def test_a_part_of_a_body_is_told_its_own_fields(kernel: ServedKernel) -> None:
     """In a list, in an object, and where a field is of the wrong kind."""
     for path, body, hint in (
-        ("/spaces/review:main/tasks", {"tasks": [{"title": "a"}, {"titel": "b"}]}, "tasks[1] takes: key, title (needed), "),
+        (
+            "/spaces/review:main/tasks",
+            {"tasks": [{"title": "a"}, {"titel": "b"}]},
+            "tasks[1] takes: key, title (needed), ",
+        ),
         ("/spaces/review:main/tasks", {"tasks": [{"title": 7}]}, "tasks[0] takes: key, title (needed), "),
         ("/spaces/review:main/rules", {"rule": {"name": "a", "when": {"sayd": {}}, "then": []}}, "rule.when takes: "),
         ("/messages", {"messages": [{"too": "alice"}]}, "messages[0] takes: to (needed), "),

@@ -58,9 +58,9 @@ def believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Author
     """An authority that is among those of the machine."""
     authority = Authority(tmp_path, "believed")
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.file))
-    signed_post._tls.cache_clear()
+    signed_post.tls_context.cache_clear()
     yield authority
-    signed_post._tls.cache_clear()
+    signed_post.tls_context.cache_clear()
 
 
 Serve = Callable[[ssl.SSLContext], Awaitable[int]]

@@ -45,7 +45,7 @@ class Heard:
         while "\n\n" not in self._text:
             self._text += bytes((await self._wire.event()).data).decode()
         block, _, self._text = self._text.partition("\n\n")
-        fields = dict(line.partition(": ")[::2] for line in block.split("\n"))
+        fields = {name: text for name, _, text in (line.partition(": ") for line in block.split("\n"))}
         self.last = fields.get("id", self.last)
         if "data" not in fields:
             return await self.next()
