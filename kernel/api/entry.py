@@ -31,7 +31,7 @@ from kernel.api.requests import (
     replay,
 )
 from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import ADMIN, STRANGER, Access
 from protocol.errors import Refused
 
 
@@ -110,7 +110,7 @@ class ApiApp:
             return
         if await self._answer_fast(principal, fields, body, scope, receive, send):
             return
-        scope[ASKED] = (fields, body, principal or ADMIN)
+        scope[ASKED] = (fields, body, principal or STRANGER)
         try:
             await self._quart(scope, replay(b"", receive), send)
         finally:
@@ -158,7 +158,7 @@ class ApiApp:
             return False
         client_port = (scope.get("client") or ("", 0))[1]
         assert not isinstance(principal, Worker), "its token opens /mcp only"
-        access = principal or ADMIN
+        access = principal or STRANGER
         asked = RawRequest(fields, scope["query_string"], body, client_port=client_port, access=access)
         reply: Response | Stream | None = None
         if route.waits:

@@ -8,7 +8,8 @@ import pytest
 
 from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES, route_of
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import ADMIN, STRANGER, Access
+from protocol.errors import Refused
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
 from tests.kernel.api.mcp.rpc import call
@@ -184,6 +185,16 @@ async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope
             await wire.send(method, path, fields.items(), body)
             assert (await wire.event()).status_code >= 400, method
     assert len((await kernel.ask("GET", "/tokens")).json["tokens"]) == 1
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_who_has_no_token_is_served_only_what_needs_none(route: Route) -> None:
+    """Even if a request for another route were let in by its path: the route itself asks once more."""
+    if route.open or route.signed:
+        route.check(STRANGER)
+        return
+    with pytest.raises(Refused, match="a bearer token is required"):
+        route.check(STRANGER)
 
 
 async def test_what_a_request_without_a_token_may_reach_is_no_more_than_that(kernel: ServedKernel) -> None:
