@@ -47,6 +47,7 @@ until then; is_error, refused where it failed.""",
         "webhook.failed": "A delivery failed, for the first time or the last; data: host, event, tries, why.",
         "webhook.disabled": "Its receiver answered 410 and is told nothing more; data: host, event, tries, why.",
         "space.changed": "A space below a run's was opened or closed, or has other members; data: state, members.",
+        "webhook.retried": "A person has what it was not told delivered now; data: host.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
             "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "

@@ -201,6 +201,11 @@ def run_id(number: int) -> RunId:
     return RunId(f"r{number}")
 
 
+def webhook_id(digest: str) -> str:
+    """``w1a2b3c4d5e6f`` of what a webhook is known by."""
+    return f"w{digest[:12]}"
+
+
 def token_id(number: int) -> str:
     """The id of the token in row ``number``."""
     return f"k{number}"

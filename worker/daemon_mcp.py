@@ -9,6 +9,7 @@ whole kernel side of it, and a mock worker must start without one. Plain ``http:
 """
 
 import re
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ from worker.tool import Outcome, ToolSpec
 
 ANSWER_LIMIT_BYTES: Final = 8 * 1024 * 1024
 _CHUNK_BYTES: Final = 64 * 1024
+_OK: Final = 200
 
 BROKEN: Final = (OSError, h11.RemoteProtocolError)
 """What ``post`` raises where the connection failed: the request may or may not have been served."""
@@ -49,15 +51,7 @@ class Connection:
         Cancellation drops the connection; whether the request was served stays open.
         """
         try:
-            if self._open is None:
-                stream = await self._io.connect(self._parts.hostname or "", self._parts.port or 80)
-                self._open = stream, h11.Connection(h11.CLIENT)
-            stream, protocol = self._open
-            length = ("content-length", str(len(body)))
-            fields = [("host", self._parts.netloc), *self._headers, *headers, length]
-            request = h11.Request(method="POST", target=self._parts.path or "/", headers=fields)
-            events = (request, h11.Data(data=body), h11.EndOfMessage())
-            await stream.send_all(b"".join(protocol.send(event) or b"" for event in events))
+            stream, protocol = await self._ask("POST", body, headers)
             answer = await _answer(stream, protocol)
             if protocol.our_state is h11.DONE and protocol.their_state is h11.DONE:
                 protocol.start_next_cycle()
@@ -67,6 +61,36 @@ class Connection:
         except BaseException:
             self.close()
             raise
+
+    async def stream(
+        self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
+    ) -> AsyncGenerator[bytes, None]:
+        """Pieces of an answer that goes on and on. Raises one of BROKEN, and Failed where it is refused."""
+        try:
+            stream, protocol = await self._ask(method, body, headers)
+            while not isinstance(event := protocol.next_event(), h11.EndOfMessage | h11.ConnectionClosed):
+                if event is h11.NEED_DATA:
+                    protocol.receive_data(await stream.receive_some(_CHUNK_BYTES))
+                elif isinstance(event, h11.Response) and event.status_code != _OK:
+                    raise Failed("network", f"HTTP {event.status_code}", http_status=event.status_code)
+                elif isinstance(event, h11.Data):
+                    yield bytes(event.data)
+        finally:
+            self.close()
+
+    async def _ask(
+        self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
+    ) -> tuple[Stream, h11.Connection]:
+        """Send one request, connected if need be."""
+        if self._open is None:
+            opened = await self._io.connect(self._parts.hostname or "", self._parts.port or 80)
+            self._open = opened, h11.Connection(h11.CLIENT)
+        stream, protocol = self._open
+        fields = [("host", self._parts.netloc), *self._headers, *headers, ("content-length", str(len(body)))]
+        request = h11.Request(method=method, target=self._parts.path or "/", headers=fields)
+        events = (request, h11.Data(data=body), h11.EndOfMessage())
+        await stream.send_all(b"".join(protocol.send(event) or b"" for event in events))
+        return stream, protocol
 
     def close(self) -> None:
         """Hang up. Does not wait for the other side."""

@@ -1,4 +1,4 @@
-"""A stdio MCP server that is Daemon MCP: ``python -I -m worker.mcp_bridge FILE``.
+"""A stdio MCP server that is Daemon MCP: ``python -I -m worker.mcp_bridge FILE [--listen]``.
 
 For programs whose own HTTP client fails, or would have to be told our token. FILE (0600) says where the kernel listens
 and by which token, so neither argv nor an environment holds it, and what the program's shells inherit is worth nothing.
@@ -7,14 +7,16 @@ the kernel is gone, or does not know the token any more, FILE is read again: the
 The bridge passes requests on and answers back, in whatever revision. It adds one thing: a key for each call, so that
 one whose answer was lost is sent again and happens once (the same call made by a later attempt has another key; that is
 known again by what it says). That the tools were listed, so the program is connected for
-sure, is noted in another file.
+sure, is noted in another file. With ``--listen`` the client is told what the kernel pushes: in the handshake revisions
+from its greeting on, of the next kernel too; in the newest while it asks for that.
 """
 
 import os
 import secrets
 import sys
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -24,7 +26,7 @@ import trio
 
 from protocol.text import encode_json
 from protocol.tools import OFFERED_TO, SENDING, TO_MODEL
-from worker.daemon_mcp import CALL_KEY, Connection, refusal, request_with_retry
+from worker.daemon_mcp import BROKEN, CALL_KEY, Connection, refusal, request_with_retry
 from worker.io.trio_io import TrioIO
 from worker.models.errors import Failed
 
@@ -34,7 +36,11 @@ _CHUNK_BYTES: Final = 64 * 1024
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _INTERNAL: Final = -32603
 _UNAUTHORIZED: Final = 401
+_BUSY: Final = 503
 _PATH: Final = "/mcp"
+_LISTEN: Final = "subscriptions/listen"
+_AGAIN_SECONDS: Final = (1.0, 2.0, 5.0, 10.0, 30.0)
+"""Until what is pushed is asked for again, where nothing came of it."""
 
 
 class BridgeConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,8 +89,11 @@ class Bridge:
         answers: trio.abc.SendStream,
         listed: Callable[[], None] = lambda: None,
         again: Callable[[], BridgeConfig | None] = lambda: None,
+        *,
+        listens: bool = False,
     ) -> None:
         self._pass = key
+        self._listens = listens
         self._again = again
         self._origin = origin
         self._answers = answers
@@ -116,6 +125,10 @@ class Bridge:
             return
         if message.method == "notifications/cancelled" and message.params.request_id in self._running:
             self._running[message.params.request_id].cancel()
+        elif message.method == "notifications/initialized" and self._listens:
+            nursery.start_soon(self._follow)
+        elif message.method == _LISTEN and message.id is not None and self._listens:
+            nursery.start_soon(self._subscribe, message, message.id, line)
         elif message.method and message.id is not None:
             if message.method == "tools/call":
                 # A call gets a key of ours, unless it has one.
@@ -131,15 +144,7 @@ class Bridge:
         with trio.CancelScope() as scope:
             self._running[id_] = scope
             try:
-                # Headers that repeat the body: the newest revision asks for them in each request.
-                routing: tuple[tuple[str, str], ...]
-                stated = message.params.meta.get(_VERSION)
-                if isinstance(stated, str):
-                    name = (("mcp-name", message.params.name),) if message.params.name else ()
-                    routing = ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
-                else:
-                    routing = (("mcp-protocol-version", self._revision),) if self._revision else ()
-                status, content = await self._ask(body, routing)
+                status, content = await self._ask(body, self._routing(message))
                 try:
                     parsed = _answer(content)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -152,13 +157,77 @@ class Bridge:
                     self._listed()
                 answer = content if b"\n" not in content else msgspec.json.format(content, indent=-1)
             except Failed as failed:
-                answer = encode_json(
-                    {"jsonrpc": "2.0", "id": id_, "error": {"code": _INTERNAL, "message": failed.text}}
-                )
+                answer = _error(id_, failed.text)
             finally:
                 self._running.pop(id_, None)
-            async with self._answering:
-                await self._answers.send_all(answer + b"\n")
+            await self._say(answer)
+
+    async def _say(self, line: bytes) -> None:
+        async with self._answering:
+            await self._answers.send_all(line + b"\n")
+
+    def _routing(self, message: _Message) -> tuple[tuple[str, str], ...]:
+        """Headers that repeat the body: the newest revision asks for them in each request."""
+        stated = message.params.meta.get(_VERSION)
+        if isinstance(stated, str):
+            name = (("mcp-name", message.params.name),) if message.params.name else ()
+            return ("mcp-protocol-version", stated), ("mcp-method", message.method), *name
+        return (("mcp-protocol-version", self._revision),) if self._revision else ()
+
+    async def _follow(self) -> None:
+        """Pass on what is pushed, by this kernel and by the next, for as long as the client is there."""
+        last, quiet = "", 0
+        while True:
+            asked, back = self._pass, (("last-event-id", last),) if last else ()
+            try:
+                async with aclosing(self._events("GET", b"", back)) as events:
+                    async for id_, data in events:
+                        last, quiet = id_ or last, 0
+                        if data:
+                            await self._say(data)
+            except Failed as failed:
+                if failed.http_status not in (_UNAUTHORIZED, _BUSY):
+                    return  # it pushes nothing, to us at least
+            except BROKEN:
+                pass
+            await trio.sleep(_AGAIN_SECONDS[min(quiet, len(_AGAIN_SECONDS) - 1)])
+            quiet += 1
+            self._turn_to_next(asked)
+
+    async def _subscribe(self, message: _Message, id_: int | str, body: bytes) -> None:
+        """Pass on the answer to one request that is a stream. Where it breaks off, the client has to ask again."""
+        with trio.CancelScope() as scope:
+            self._running[id_] = scope
+            why = "the kernel has gone"
+            try:
+                async with aclosing(self._events("POST", body, self._routing(message))) as events:
+                    async for _, data in events:
+                        if data:
+                            await self._say(data)
+                            if _read(data).id is not None:  # the result
+                                return
+            except Failed as failed:
+                why = failed.text
+            except BROKEN:
+                pass
+            finally:
+                self._running.pop(id_, None)
+            self._turn_to_next(self._pass)
+            await self._say(_error(id_, f"nothing more is told here ({why}): listen again"))
+
+    async def _events(
+        self, method: str, body: bytes, headers: tuple[tuple[str, str], ...]
+    ) -> AsyncGenerator[tuple[str, bytes], None]:
+        """Id and data of each server-sent event of an answer. Raises Failed, and one of BROKEN."""
+        connection, rest = self._connect("application/json, text/event-stream"), b""
+        async with aclosing(connection.stream(method, body, headers)) as chunks:
+            async for chunk in chunks:
+                *blocks, rest = (rest + chunk).split(b"\n\n")
+                for block in blocks:
+                    fields = {name: text for name, _, text in (line.partition(b": ") for line in block.split(b"\n"))}
+                    yield fields.get(b"id", b"").decode(), fields.get(b"data", b"")
+                if len(rest) > LINE_BYTES:
+                    raise Failed("protocol", f"an event over {LINE_BYTES} bytes")
 
     async def _ask(self, body: bytes, routing: tuple[tuple[str, str], ...]) -> tuple[int, bytes]:
         """The answer of the kernel, or of the one after it: status and body. Raises Failed."""
@@ -200,15 +269,20 @@ class Bridge:
             else:
                 connection.close()
 
-    def _connect(self) -> Connection:
+    def _connect(self, accept: str = "application/json") -> Connection:
+        """A new one. What is no stream of its own has none: the kernel sends one to who waits for a person."""
         fields = (
             ("authorization", f"Bearer {self._pass.token}"),
             ("content-type", "application/json"),
             (OFFERED_TO, TO_MODEL),
-            ("accept", "application/json"),  # and no stream, which the kernel sends who waits for a person
+            ("accept", accept),
         )
         url = self._pass.url
         return Connection(url if urlsplit(url).path else f"{url}{_PATH}", fields, TrioIO())
+
+
+def _error(id_: int | str, text: str) -> bytes:
+    return encode_json({"jsonrpc": "2.0", "id": id_, "error": {"code": _INTERNAL, "message": text}})
 
 
 def read_config(path: Path) -> BridgeConfig | None:
@@ -219,7 +293,7 @@ def read_config(path: Path) -> BridgeConfig | None:
         return None
 
 
-async def _main(path: Path) -> None:
+async def _main(path: Path, *, listens: bool) -> None:
     config = read_config(path)
     if config is None:
         sys.exit(f"{path} does not say where the kernel is")
@@ -230,6 +304,7 @@ async def _main(path: Path) -> None:
             answers,
             Path(config.mark).touch if config.mark else lambda: None,
             lambda: read_config(path),
+            listens=listens,
         )
         try:
             await bridge.serve(requests)
@@ -238,4 +313,4 @@ async def _main(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    trio.run(_main, Path(sys.argv[1]))
+    trio.run(partial(_main, Path(sys.argv[1]), listens="--listen" in sys.argv[2:]))

@@ -119,6 +119,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("trust", "keep to trust what files would run or reach", "Set up"),
     Command("token", "make, list and take back tokens for programs of your own", "Set up"),
     Command("mcp-serve", "be an MCP server on standard input and output, for a coding agent", "Set up", file="token"),
+    Command("webhook", "list the servers that are told what happens, and try one again", "Set up"),
     Command("providers", "list model providers and whether their keys are set", "Set up"),
     Command("backends", "list what can run an agent", "Set up", file="providers"),
     Command("version", "print the version", "Set up", file="help"),

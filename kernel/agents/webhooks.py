@@ -38,6 +38,12 @@ def outgoing_unit(hook: OutgoingHook) -> TrustUnit:
     return unit(f"webhook {hook.url}", (f"{what} are told to {hook.url}{private}, signed with {hook.secret}",))
 
 
+def host_of(url: str) -> str:
+    """The server of ``url``: its path may be as good as a password."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
 def hook_units(project: ProjectDefinition) -> Iterator[TrustUnit]:
     """The demands of all webhooks of ``project``."""
     for name, hook in project.hooks.items():

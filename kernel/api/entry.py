@@ -35,7 +35,7 @@ from kernel.api.requests import (
 from kernel.api.responses import Response, problem_reply, refusal_of, send_and_drain, send_reply
 from kernel.api.websocket import WS_PATH
 from kernel.api.ws_events import EventSocket, refuse, with_token
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import ADMIN, STRANGER, Access
 from protocol.errors import Refused
 
 
@@ -119,7 +119,7 @@ class ApiApp:
                     await self._bodies.read(receive, fields.get(b"content-length"), holder) if whole is None else whole
                 )
         except Refused as refused:
-            headers = ((b"allow", b"POST"),) if refused.code == "method_not_allowed" else ()
+            headers = ((b"allow", b"GET, POST"),) if refused.code == "method_not_allowed" else ()
             await send_and_drain(problem_reply(refused, headers), receive, send)
             return
         except ClientGone:
@@ -129,7 +129,7 @@ class ApiApp:
             return
         if await self._answer_fast(principal, fields, body, scope, receive, send):
             return
-        scope[ASKED] = (fields, body, principal or ADMIN)
+        scope[ASKED] = (fields, body, principal or STRANGER)
         try:
             await self._quart(scope, replay(b"", receive), send)
         finally:
@@ -173,8 +173,8 @@ class ApiApp:
         if path == WS_PATH:
             hint = "a client library does that: GET, Connection: Upgrade, Upgrade: websocket, version 13"
             raise Refused("bad_request", "/ws is a WebSocket: this is no handshake for one", hint)
-        if path == MCP_PATH and method != "POST":
-            raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions and no streams")
+        if path == MCP_PATH and method != "POST" and (method != "GET" or isinstance(principal, Worker)):
+            raise Refused("method_not_allowed", "MCP is spoken by POST here: there are no sessions")
         if path != MCP_PATH and isinstance(principal, Worker):
             raise Refused("forbidden", "the token of an attempt opens /mcp only")
         if isinstance(principal, Access) and principal != ADMIN and (route := route_of(method, path)) is not None:
@@ -210,7 +210,7 @@ class ApiApp:
             return False
         client_port = (scope.get("client") or ("", 0))[1]
         assert not isinstance(principal, Worker), "its token opens /mcp only"
-        access = principal or ADMIN
+        access = principal or STRANGER
         asked = RawRequest(fields, scope["query_string"], body, client_port=client_port, access=access)
         reply: Response | Stream | None = None
         if route.waits:

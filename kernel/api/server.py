@@ -174,7 +174,7 @@ async def serve(
     """
     store, kernel = services.store, services.kernel
     calls = ToolDispatcher(services)
-    endpoint = Endpoint(calls, services.processes.attempts.reached)
+    endpoint = Endpoint(calls, services)
     app = ApiApp(
         guard=OriginGuard(authorities(*listener.getsockname()[:2])),
         authenticator=Authenticator(token=kernel.token, reader=store.reader),

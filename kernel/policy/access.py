@@ -37,3 +37,5 @@ class Access(msgspec.Struct, frozen=True):
 
 
 ADMIN: Final = Access()
+STRANGER: Final = Access("stranger", "read")
+"""Nobody's token: it opens what needs none, and no other route (kernel.api.http.route)."""

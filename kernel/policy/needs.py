@@ -28,6 +28,7 @@ from kernel.policy.open_items import (
     Request,
     Snapshot,
     StuckTask,
+    StuckWebhook,
     SuggestedSoul,
     Untrusted,
 )
@@ -77,6 +78,7 @@ def _found(state: Snapshot) -> Iterator[Make]:
         yield partial(_limited_run, run)
     yield from (partial(_task, task) for task in state.tasks if task.held_by or task.left or not task.working)
     yield from (partial(_untrusted, file) for file in state.untrusted)
+    yield from (partial(_webhook, hook) for hook in state.webhooks)
     yield from (partial(_memory, proposed) for proposed in state.trays)
     yield from (partial(_soul, suggested) for suggested in state.souls)
     for dead in state.dead:
@@ -313,6 +315,7 @@ def _task(one: StuckTask) -> Need:
 
 
 def _memory(one: Proposed) -> Need:
+    tray = f"agent memory {one.name} tray"
     return Need(
         kind="memory",
         id=one.id,
@@ -321,14 +324,12 @@ def _memory(one: Proposed) -> Need:
         run=_run(one.run),
         since=one.since,
         text=_line(f"{one.name} may want to remember {one.key}: {one.value}"),
-        actions=(
-            _action("remember it", f"agent memory {one.name} tray approve {one.id}"),
-            _action("do not", f"agent memory {one.name} tray reject {one.id}"),
-        ),
+        actions=(_action("remember it", f"{tray} approve {one.id}"), _action("do not", f"{tray} reject {one.id}")),
     )
 
 
 def _soul(one: SuggestedSoul) -> Need:
+    soul = f"agent soul {one.name}"
     return Need(
         kind="soul",
         id=one.id,
@@ -336,21 +337,21 @@ def _soul(one: SuggestedSoul) -> Need:
         run=_run(one.run),
         since=one.since,
         text=_line(f"{one.name} suggests for its {one.trait}: {one.value}"),
-        actions=(
-            _action("take it", f"agent soul {one.name} approve {one.id}"),
-            _action("do not", f"agent soul {one.name} reject {one.id}"),
-        ),
+        actions=(_action("take it", f"{soul} approve {one.id}"), _action("do not", f"{soul} reject {one.id}")),
     )
 
 
 def _untrusted(one: Untrusted) -> Need:
     many = "a schedule does" if one.count == 1 else f"{one.count} schedules do"
-    return Need(
-        kind="trust",
-        id=one.file,
-        text=_line(f"{many} not run until you trust {one.file}"),
-        actions=(_action("look at it and keep it", f"trust --yes {shlex.quote(one.file)}"),),
-    )
+    text = _line(f"{many} not run until you trust {one.file}")
+    keep = _action("look at it and keep it", f"trust --yes {shlex.quote(one.file)}")
+    return Need(kind="trust", id=one.file, text=text, actions=(keep,))
+
+
+def _webhook(one: StuckWebhook) -> Need:
+    why = "wants to be told nothing more (410)" if one.ended else f"cannot be told: a delivery failed {one.tries} times"
+    text = _line(f"{one.host or 'a server'} {why}; mend it, or take its webhook out of the project file")
+    return Need(kind="webhook", id=one.id, text=text, actions=(_action("try again", f"webhook retry {one.id}"),))
 
 
 def _dead(one: DeadInstruction) -> Need:

@@ -152,6 +152,15 @@ class Untrusted(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
+class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
+    """A webhook whose server answered 410 (``ended``), or keeps failing. ``host`` is empty where nobody knows it."""
+
+    id: str
+    host: str
+    ended: bool
+    tries: int
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may need a person. ``dead`` may be only a part of ``dead_total``."""
 
@@ -169,3 +178,4 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     dead: tuple[DeadInstruction, ...] = ()
     dead_total: int = 0
     untrusted: tuple[Untrusted, ...] = ()
+    webhooks: tuple[StuckWebhook, ...] = ()

@@ -64,6 +64,8 @@ def is_genuine(key: bytes, asked: Signed, now_seconds: int) -> bool:
 PAUSES_SECONDS: Final = (5, 30, 300, 1800, 7200, 18000, 36000, 86400)
 """Before each further try of a delivery that failed."""
 GONE: Final = 410
+LASTING_TRIES: Final = len(PAUSES_SECONDS)
+"""Failures after which only the last try is left, in a day: 17 hours and a half since the first."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -83,6 +85,11 @@ def verdict_of(status: int | None, tries: int) -> Verdict:
     if status == GONE:
         return Verdict("disabled")
     return Verdict("again", PAUSES_SECONDS[tries]) if tries < len(PAUSES_SECONDS) else Verdict("given_up")
+
+
+def keeps_failing(tries: int) -> bool:
+    """Return whether a delivery that failed so often is for a person to look at."""
+    return tries >= LASTING_TRIES
 
 
 _TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")

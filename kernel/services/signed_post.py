@@ -60,7 +60,7 @@ async def _post(asked: Asked, allowed: Callable[[str], bool]) -> int:
         socket.close()
         raise
     if secure:
-        stream = trio.SSLStream(stream, _tls(), server_hostname=host, https_compatible=True)
+        stream = trio.SSLStream(stream, tls_context(), server_hostname=host, https_compatible=True)
     async with stream:
         path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
         fields = {"Host": parts.netloc, "Connection": "close", "Content-Length": str(len(asked.body))}
@@ -84,6 +84,6 @@ async def _exchange(stream: trio.abc.Stream, path: str, fields: Mapping[str, str
 
 
 @cache
-def _tls() -> ssl.SSLContext:
+def tls_context() -> ssl.SSLContext:
     """The certificates that this machine believes; reading them takes a while."""
     return ssl.create_default_context()

@@ -9,13 +9,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Final
-from urllib.parse import urlsplit
 
 import trio
 
 from kernel.agents.catalog import Catalog
 from kernel.agents.trust import GrantSource, missing_grants
-from kernel.agents.webhooks import EVERY, outgoing_unit, signing_key
+from kernel.agents.webhooks import EVERY, host_of, outgoing_unit, signing_key
 from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
 from kernel.services.signed_post import Asked, Unreached, post
 from kernel.store import feed, webhooks
@@ -130,7 +129,7 @@ class Webhooks:
     def _tell_once(self, url: str, why: str) -> None:
         if (url, why) not in self._told:
             self._told.add((url, why))
-            logger.warning("webhook.unusable %s: %s", _host(url), why)
+            logger.warning("webhook.unusable %s: %s", host_of(url), why)
 
     def _rest_seconds(self, hooks: Mapping[str, object]) -> float:
         now_ms = self._now_ms()
@@ -158,7 +157,7 @@ class Webhooks:
                 cursor, more = seq, True  # a server that is down keeps no batch from being written down
                 break
         if outcomes:
-            await self._writer.commit(webhooks.settle, digest, _host(hook.url), outcomes, cursor)
+            await self._writer.commit(webhooks.settle, digest, host_of(hook.url), outcomes, cursor)
             self._wake.set()  # what failed has a time of its own now
         self._seen[digest] = cursor
         return more or len(standing.due) == webhooks.BATCH
@@ -196,11 +195,5 @@ class Webhooks:
             why = str(unreached)
         verdict = verdict_of(status, due.tries)
         if verdict.kind != "delivered":
-            logger.warning("webhook.%s %s: event %d, %s", verdict.kind, _host(hook.url), due.event, why)
+            logger.warning("webhook.%s %s: event %d, %s", verdict.kind, host_of(hook.url), due.event, why)
         return Outcome(due.event, due.tries, verdict, why)
-
-
-def _host(url: str) -> str:
-    """The server of ``url``: its path may be as good as a password."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"

@@ -1,6 +1,7 @@
 """A snapshot of everything that may need a person. What of it does is for kernel.policy.needs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import apsw
@@ -19,20 +20,29 @@ from kernel.policy.open_items import (
     Request,
     Snapshot,
     StuckTask,
+    StuckWebhook,
     Untrusted,
 )
-from kernel.store import rows, souls, task_views, tray, voting
+from kernel.store import rows, souls, task_views, tray, voting, webhooks
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
 from kernel.store.rows import Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.waits import PERSONS
 from protocol.instruction import WaitReason
-from protocol.names import approval_id, instruction_id, place_of
+from protocol.names import approval_id, instruction_id, place_of, webhook_id
 
 
-def snapshot(conn: apsw.Connection, now_ms: int, untrusted: Iterable[Untrusted] = ()) -> Snapshot:
-    """Return everything that may need a person; of what is dead only the number. Ask in a thread."""
+def snapshot(
+    conn: apsw.Connection,
+    now_ms: int,
+    untrusted: Iterable[Untrusted] = (),
+    hosts: Mapping[str, str] = MappingProxyType({}),
+) -> Snapshot:
+    """Return everything that may need a person; of what is dead only the number. Ask in a thread.
+
+    ``hosts`` are those of the webhooks of the project file, by digest.
+    """
     return Snapshot(
         requests=tuple(
             rows.each(
@@ -59,6 +69,10 @@ def snapshot(conn: apsw.Connection, now_ms: int, untrusted: Iterable[Untrusted] 
         souls=souls.open_everywhere(conn),
         dead_total=int(conn.execute(COUNT_DEAD).get),
         untrusted=tuple(untrusted),
+        webhooks=tuple(
+            StuckWebhook(id=webhook_id(digest), host=hosts.get(digest, ""), ended=ended, tries=tries)
+            for digest, ended, tries in webhooks.stuck(conn)
+        ),
     )  # fmt: skip
 
 

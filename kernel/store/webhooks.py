@@ -1,13 +1,14 @@
 """Webhooks out: up to which event each was told, and the deliveries that failed and are tried again."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 import apsw
 
-from kernel.policy.webhooks import Verdict
+from kernel.policy.webhooks import Verdict, keeps_failing
 from kernel.store.feed import event_range
 from kernel.store.transaction import Transaction
+from protocol.errors import Refused
 
 BATCH: Final = 20
 """Deliveries at a time."""
@@ -23,17 +24,25 @@ class Due(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """The state of one webhook: what is due, when the next will be, and whether it takes up what is new."""
+    """The state of one webhook: what is due, when the next will be, and how much of it waits."""
 
     cursor: int
     disabled: bool
     due: tuple[Due, ...]
     next_ms: int | None
-    full: bool
+    waiting: int
+    most_tries: int
+    """Of a delivery that waits."""
+
+    @property
+    def full(self) -> bool:
+        """Return whether it takes up nothing new."""
+        return self.waiting >= RETRIES_LIMIT
 
 
 STANDING: Final = """
-SELECT cursor, disabled, (SELECT count(*) FROM webhook_retries AS r WHERE r.digest = w.digest)
+SELECT cursor, disabled, (SELECT count(*) FROM webhook_retries AS r WHERE r.digest = w.digest),
+  (SELECT coalesce(max(r.tries), 0) FROM webhook_retries AS r WHERE r.digest = w.digest)
 FROM webhooks AS w WHERE w.digest = ?
 """
 DUE: Final = "SELECT event, tries FROM webhook_retries WHERE digest = ? AND due_ms <= ? ORDER BY due_ms LIMIT ?"
@@ -47,7 +56,38 @@ def standing(conn: apsw.Connection, digest: str, now_ms: int) -> Standing | None
         return None
     due = tuple(Due(int(event), int(tries)) for event, tries in conn.execute(DUE, (digest, now_ms, BATCH)))
     next_ms = conn.execute(NEXT, (digest,)).get
-    return Standing(int(row[0]), bool(row[1]), due, None if next_ms is None else int(next_ms), row[2] >= RETRIES_LIMIT)
+    return Standing(int(row[0]), bool(row[1]), due, None if next_ms is None else int(next_ms), int(row[2]), int(row[3]))
+
+
+STUCK: Final = """
+SELECT digest, disabled, (SELECT coalesce(max(r.tries), 0) FROM webhook_retries AS r WHERE r.digest = w.digest) AS tries
+FROM webhooks AS w ORDER BY digest
+"""
+
+
+def stuck(conn: apsw.Connection) -> Iterator[tuple[str, bool, int]]:
+    """Yield the webhooks that have ended, or whose deliveries keep failing: digest, whether ended, the most tries."""
+    for digest, disabled, tries in conn.execute(STUCK):
+        if disabled or keeps_failing(int(tries)):
+            yield str(digest), bool(disabled), int(tries)
+
+
+AT_ONCE: Final = "UPDATE webhook_retries SET tries = 0, due_ms = ? WHERE digest = ?"
+ENABLE: Final = "UPDATE webhooks SET disabled = 0 WHERE digest = ?"
+
+
+def retry(tx: Transaction, digest: str, host: str) -> None:
+    """Have what waits delivered now, as if it had not failed before, and go on with a webhook that had ended.
+
+    Raises Refused (conflict).
+    """
+    tx.conn.execute(ENABLE, (digest,))
+    if not tx.conn.changes():
+        raise Refused(
+            "conflict", f"the webhook to {host} is not in use", "kernel.log says why; trust it with awk trust"
+        )
+    tx.conn.execute(AT_ONCE, (tx.now_ms, digest))
+    tx.emit("webhook.retried", data={"host": host})
 
 
 KNOWN: Final = "SELECT digest FROM webhooks"

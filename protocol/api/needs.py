@@ -14,6 +14,7 @@ NeedKind = Literal[
     "answer",
     "task",
     "trust",
+    "webhook",
     "memory",
     "soul",
     "dead",

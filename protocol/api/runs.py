@@ -43,6 +43,10 @@ class RunRequest(StartTerms, frozen=True, kw_only=True):
     to: str | None = None
     text: str | None = None
 
+    def watched(self) -> "RunRequest":
+        """The same request by somebody who watches the run."""
+        return msgspec.structs.replace(self, attended=True)
+
     def options(self) -> RunOptions:
         """The options of the run of ``workflow``."""
         return RunOptions(

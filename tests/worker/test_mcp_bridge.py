@@ -14,7 +14,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 
-from tests.builders.api import ServedKernel, serve_kernel
+from tests.builders.api import TOKEN, ServedKernel, serve_kernel
+from tests.kernel.api.mcp.rpc import call as call_tool
 from tests.worker.fake_daemon import FakeDaemon
 from worker.backends.private_files import write
 from worker.mcp_bridge import Bridge, BridgeConfig
@@ -80,12 +81,13 @@ async def test_a_token_that_is_void_connects_nobody(kernel: ServedKernel, tmp_pa
 class Wire:
     """A bridge in this process, spoken to line by line."""
 
-    def __init__(self, daemon: FakeDaemon) -> None:
+    def __init__(self, url: str, token: str, *, listens: bool = False) -> None:
         self.requests, self._in = trio.testing.memory_stream_one_way_pair()
         self._out, self.answers = trio.testing.memory_stream_one_way_pair()
         self.listed = 0
-        key = BridgeConfig(url=daemon.url, token=daemon.token, mark="")
-        self.bridge = Bridge(key, "origin", self._out, self._note)
+        key = BridgeConfig(url=url, token=token, mark="")
+        self.bridge = Bridge(key, "origin", self._out, self._note, listens=listens)
+        self._heard = b""
 
     def _note(self) -> None:
         self.listed += 1
@@ -106,11 +108,25 @@ class Wire:
             data += bytes(await self.answers.receive_some())
         return {one["id"]: one for one in map(msgspec.json.decode, data.splitlines())}
 
+    async def next(self) -> dict[str, Any]:
+        """The next line, answer or not."""
+        while b"\n" not in self._heard:
+            self._heard += bytes(await self.answers.receive_some())
+        line, _, self._heard = self._heard.partition(b"\n")
+        decoded: dict[str, Any] = msgspec.json.decode(line)
+        return decoded
+
 
 @asynccontextmanager
 async def wire(daemon: FakeDaemon) -> AsyncGenerator[Wire]:
     """A bridge at work; leaving ends its input and sees it end."""
-    made = Wire(daemon)
+    async with bridging(Wire(daemon.url, daemon.token)) as made:
+        yield made
+
+
+@asynccontextmanager
+async def bridging(made: Wire) -> AsyncGenerator[Wire]:
+    """``made`` at work; leaving ends its input and sees it end."""
     with trio.fail_after(SECONDS):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(made.serve)
@@ -172,3 +188,39 @@ async def test_a_kernel_that_is_gone_is_said(daemon: FakeDaemon, monkeypatch: py
     async with wire(daemon) as bridge:
         await bridge.tell(call(1, "channel_send", message="x"))
         assert "cannot be reached" in (await bridge.hear(1))[1]["error"]["message"]
+
+
+@pytest.mark.promise("P58")
+async def test_what_the_kernel_pushes_is_passed_on(kernel: ServedKernel) -> None:
+    """To a client of the handshake revisions from its greeting on; nobody has to ask for it."""
+    async with bridging(Wire(f"http://{kernel.host}", TOKEN, listens=True)) as bridge:
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+        await bridge.tell({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello})
+        assert (await bridge.next())["result"]["protocolVersion"] == "2025-11-25"
+        await bridge.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        await call_tool(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0})
+        told = await bridge.next()
+    assert (told["method"], told["params"]["total"]) == ("notifications/needs", 1)
+
+
+@pytest.mark.promise("P58")
+async def test_a_client_of_the_newest_revision_listens_over_the_bridge(kernel: ServedKernel) -> None:
+    """As long as it wants to: a subscription that is cancelled is told nothing; one that breaks off is told so."""
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    wanted = {"_meta": meta, "notifications": {"agent-worker": {"needs": True}}}
+    async with bridging(Wire(f"http://{kernel.host}", TOKEN, listens=True)) as bridge:
+        for id_ in ("a", "b"):
+            await bridge.tell({"jsonrpc": "2.0", "id": id_, "method": "subscriptions/listen", "params": wanted})
+            assert (await bridge.next())["method"] == "notifications/subscriptions/acknowledged"
+        await bridge.tell({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "a"}})
+        await call_tool(kernel, "auth_request", {"tool": "bash", "input": {}, "wait_seconds": 0})
+        told = await bridge.next()
+        assert told["params"]["_meta"] == {"io.modelcontextprotocol/subscriptionId": "b"}
+        kernel.services.kernel.shutdown.closing.set()
+        assert (await bridge.next())["id"] == "b"
+    async with bridging(Wire("http://127.0.0.1:9", TOKEN, listens=True)) as nowhere:
+        await nowhere.tell({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": wanted})
+        assert "listen again" in (await nowhere.next())["error"]["message"]

@@ -112,4 +112,4 @@ def run_mcp_serve(context: Context) -> NoReturn:
         os.set_inheritable(reading, True)
         path = f"/dev/fd/{reading}"
     kept = {name: value for name, value in context.environ.items() if name in ("PATH", "HOME", "LANG", "TMPDIR")}
-    os.execve(sys.executable, [sys.executable, "-I", "-m", "worker.mcp_bridge", path], kept)
+    os.execve(sys.executable, [sys.executable, "-I", "-m", "worker.mcp_bridge", path, "--listen"], kept)

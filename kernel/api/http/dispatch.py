@@ -1,7 +1,8 @@
 """From bytes to an answer: decode what the route asks for, call its handler, encode what it gives or refuses."""
 
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+import re
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from functools import cache
 from types import MappingProxyType
@@ -10,6 +11,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 import trio
+from msgspec.inspect import DictType, ListType, Metadata, StructType, Type, UnionType, VarTupleType
 
 from kernel.api.context import Services, StoreAccess
 from kernel.api.http.route import Handler, Request, Route, Stream
@@ -20,12 +22,15 @@ from kernel.policy.access import ADMIN, Access
 from kernel.policy.webhooks import Signed
 from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
+from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
 from protocol.names import number_of
 from protocol.ndjson import reject_duplicate_keys
+from protocol.tasks import TaskPlanRequest
+from protocol.text import encode_json
 
 ASKED: Final = "agent_worker.asked"
 """Key of the ASGI scope under which ApiApp leaves header fields, body and access for Quart."""
@@ -61,7 +66,7 @@ async def dispatch(services: Services, route: Route, asked: RawRequest) -> Respo
     if route.method != "GET":
         fault_point("api.answer")
     if isinstance(result, Stream) and asked.access != ADMIN:
-        return Stream(_while_valid(result.pieces, services.store, asked.access), result.content_type)
+        return Stream(while_valid(result.pieces, services.store, asked.access), result.content_type)
     return result if isinstance(result, Response | Stream) else json_reply(result, route.status)
 
 
@@ -72,7 +77,9 @@ async def perform(
     if route.method != "GET" and services.kernel.shutdown.begun():
         raise Refused("stopping", "the kernel is stopping: it takes nothing new")
     if call.access != ADMIN and trusts(call.body):
-        raise Refused("forbidden", "trust is given with the kernel's own token, by a person", "see awk trust")
+        raise Refused(
+            "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
+        )
     # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
     if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
         services.processes.runs_client, client_port
@@ -81,7 +88,7 @@ async def perform(
     return await handler(call, **services.named_by(handler))
 
 
-async def _while_valid(
+async def while_valid(
     pieces: AsyncGenerator[bytes, None], store: StoreAccess, access: Access
 ) -> AsyncGenerator[bytes, None]:
     """Yield ``pieces`` until the token of ``access`` is taken back."""
@@ -94,12 +101,16 @@ async def _while_valid(
 
 
 def trusts(body: object) -> bool:
-    """Return whether ``body`` says yes, in advance, to what files or agents would do."""
+    """Return whether ``body`` says yes, in advance, to what files or agents would do, or brings a command itself."""
     match body:
         case SendRequest() | StartRequest():
             return body.trust or bool(body.agree)
         case RunRequest():
             return body.trust or bool(body.agree) or body.approve is not None
+        case MergeRequest():
+            return body.check is not None  # "" takes the one of the workflow's file away
+        case TaskPlanRequest():
+            return any(one.check is not None for one in body.tasks)
         case _:
             return False
 
@@ -128,7 +139,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
         try:
             body = _decoder(route.asks).decode(asked.body)
         except msgspec.ValidationError as error:
-            raise Refused("bad_request", f"the body does not fit: {error}", takes(route.asks)) from error
+            raise Refused("bad_request", f"the body does not fit: {error}", takes(route.asks, str(error))) from error
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
@@ -143,8 +154,9 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
     if key is not None and route.method == "POST" and not route.signed:
         if not key or len(key) > KEY_LIMIT or not key.isascii():
             raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
-        # Bound to the route and the body: the same key for something else is an error.
-        what = hashlib.sha256(b"%s %s\0%s" % (route.method.encode(), route.path.encode(), asked.body)).digest()
+        # Bound to what it is sent to, and the body: the same key for something else is an error.
+        target = encode_json((route.method, route.path, sorted(asked.args.items())))
+        what = hashlib.sha256(b"%s\0%s" % (target, asked.body)).digest()
         request_key = RequestKey(asked.access.name, key.decode(), what)
     last_event_id = fields.get(b"last-event-id")
     return Request(
@@ -168,11 +180,48 @@ def _signed(asked: RawRequest) -> Signed:
     return Signed(id_, timestamp, signatures, asked.body)
 
 
-def takes(struct: type[msgspec.Struct]) -> str:
-    """The fields of ``struct``, for who got one wrong."""
-    fields = msgspec.structs.fields(struct)
+_PLACE: Final = re.compile(r" - at `\$(.+)`\Z")
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[[^\]]*\]")
+
+
+def takes(asks: type[msgspec.Struct], told: str) -> str:
+    """The fields of ``asks``, or of the part of it that ``told`` is about, for who got one wrong."""
+    place = _PLACE.search(told)
+    path = "" if place is None else place[1]
+    named, part, here = "it", asks, [msgspec.inspect.type_info(asks)]
+    for step in _STEP.finditer(path):
+        here = [plain for one in here for inner in _inside(one, step[1]) for plain in _plain(inner)]
+        structs = [one.cls for one in here if isinstance(one, StructType)]
+        if len(structs) == 1:
+            named, part = path[1 : step.end()], structs[0]
+    fields = msgspec.structs.fields(part)
     shown = ", ".join(one.encode_name + (" (needed)" if one.required else "") for one in fields)
-    return f"it takes: {shown}" if shown else "it takes nothing: {}"
+    return f"{named} takes: {shown}" if shown else f"{named} takes nothing: {{}}"
+
+
+def _inside(kind: Type, name: str | None) -> Iterator[Type]:
+    """Yield the type of the field ``name`` of ``kind``; without a name, of what it holds."""
+    match kind:
+        case StructType():
+            yield from (field.type for field in kind.fields if field.encode_name == name)
+        case ListType() | VarTupleType() if name is None:
+            yield kind.item_type
+        case DictType() if name is None:
+            yield kind.value_type
+        case _:
+            pass
+
+
+def _plain(kind: Type) -> Iterator[Type]:
+    """Yield what ``kind`` may be, without bounds."""
+    match kind:
+        case UnionType():
+            for one in kind.types:
+                yield from _plain(one)
+        case Metadata():
+            yield from _plain(kind.type)
+        case _:
+            yield kind
 
 
 def _version(tag: bytes | None) -> int | None:

@@ -1,11 +1,12 @@
 """Needs of a person over REST: the list of them, and the number that ``ps`` and ``status`` have of the same."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import apsw
 
+from kernel.agents.webhooks import host_of, outgoing_unit
 from kernel.api.context import ProjectFiles, ProjectTrust, StoreAccess
 from kernel.api.http.route import Request, page_of
 from kernel.policy.needs import count, needs
@@ -25,11 +26,14 @@ async def list_(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
     What failed for good comes last, since there may be much of it; ``next`` says how many items were given.
     """
     untrusted = _by_file(await untrusted_schedules(store, files.trust))
-    return await store.reader.read(_page, store.now_ms(), untrusted, page_of(call, "after", "n"))
+    hosts = {outgoing_unit(hook).digest: host_of(hook.url) for hook in files.catalog.kept_project().webhooks}
+    return await store.reader.read(_page, store.now_ms(), untrusted, hosts, page_of(call, "after", "n"))
 
 
-def _page(conn: apsw.Connection, now_ms: int, untrusted: tuple[Untrusted, ...], page: Page) -> NeedList:
-    state = snapshot(conn, now_ms, untrusted)
+def _page(
+    conn: apsw.Connection, now_ms: int, untrusted: tuple[Untrusted, ...], hosts: Mapping[str, str], page: Page
+) -> NeedList:
+    state = snapshot(conn, now_ms, untrusted, hosts)
     skipped = page.after or 0
     pressing = needs(state)
     shown = pressing[skipped : skipped + page.limit]

@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 
 from kernel.api.responses import Response
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import ADMIN, STRANGER, Access
 from kernel.policy.webhooks import Signed
 from kernel.store.idempotency import RequestKey, find_response, record_response
 from kernel.store.rows import LONGEST, Page
@@ -114,7 +114,11 @@ class Route(msgspec.Struct, frozen=True):
         return access.opens(self.needs) and not limited
 
     def check(self, access: Access) -> None:
-        """Raise Refused (forbidden) where ``access`` does not open it."""
+        """Raise Refused (forbidden, unauthorized) where ``access`` does not open it."""
+        if self.open or self.signed:
+            return
+        if access == STRANGER:
+            raise Refused("unauthorized", "a bearer token is required", hint="see AGENT_WORKER_TOKEN and daemon.json")
         if self.opened_by(access):
             return
         hint = "ask who runs the kernel; `awk token create` makes no token that opens this"

@@ -22,6 +22,7 @@ from kernel.api.http import (
     spaces,
     system,
     tray,
+    webhooks,
     workflows,
 )
 from kernel.api.http.route import Request, Route
@@ -97,6 +98,7 @@ from protocol.api.runs import (
 from protocol.api.souls import SoulReport, SoulRollback, SoulVerdict
 from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.api.tray import TrayReport
+from protocol.api.webhooks import WebhookList
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.trust import TrustList
@@ -178,9 +180,22 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("POST", "/reindex", history.reindex, Reindexed, people_only=True, waits=True),
     Route("GET", "/agents/<name>/memory", memory.read_memory, MemoryReport, people_only=True),
     Route(
-        "PUT", "/agents/<name>/memory/<path:path>", memory.write_memory, MemoryReport, asks=MemoryPut, people_only=True
+        "PUT",
+        "/agents/<name>/memory/<path:path>",
+        memory.write_memory,
+        MemoryReport,
+        asks=MemoryPut,
+        people_only=True,
+        scope="approve",
     ),
-    Route("DELETE", "/agents/<name>/memory/<path:path>", memory.forget_memory, MemoryReport, people_only=True),
+    Route(
+        "DELETE",
+        "/agents/<name>/memory/<path:path>",
+        memory.forget_memory,
+        MemoryReport,
+        people_only=True,
+        scope="admin",
+    ),
     Route(
         "POST",
         "/agents/<name>/memory/purge",
@@ -192,7 +207,7 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route("GET", "/agents/<name>/notes", memory.read_notes, NotesReport, people_only=True),
     Route("POST", "/agents/<name>/notes", memory.write_note, NotesReport, asks=NotePut, people_only=True),
-    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True),
+    Route("DELETE", "/agents/<name>/notes/<file>", memory.forget_note, NotesReport, people_only=True, scope="admin"),
     Route("GET", "/agents/<name>/todo", memory.read_todo, TodoReport, people_only=True),
     Route("POST", "/agents/<name>/todo", memory.write_todo, TodoReport, asks=TodoPut, people_only=True),
     Route("PUT", "/agents/<name>/todo/<n>", memory.finish_todo, TodoReport, asks=TodoState, people_only=True),
@@ -314,6 +329,8 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope="admin",
     ),
     Route("POST", "/hooks/<name>", hooks.receive, SendReceipt, status=202, signed=True),
+    Route("GET", "/webhooks", webhooks.list_webhooks, WebhookList),
+    Route("POST", "/webhooks/<id>/retry", webhooks.retry_webhook, WebhookList, people_only=True),
     Route("GET", "/events", events.stream, None),
     Route("GET", "/providers", system.providers, ProviderList),
     Route("GET", "/backends", system.backends, BackendList),

@@ -138,7 +138,7 @@ class ToolDispatcher:
                 return await run()
             except msgspec.ValidationError as error:
                 text = f"the arguments of {tool.name} do not fit: {error}"
-                return failed(Refused("bad_request", text, takes(tool.asks)))
+                return failed(Refused("bad_request", text, takes(tool.asks, str(error))))
             except Exception as error:  # noqa: BLE001 - the boundary: a tool that fails is answered
                 return failed(refusal_of(error))
             finally:

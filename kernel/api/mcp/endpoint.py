@@ -1,24 +1,26 @@
-"""POST /mcp: requests that fast_path reads are answered here, all others by the SDK, imported when first needed."""
+"""/mcp: requests that fast_path reads are answered here, all others by the SDK, imported when first needed."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import trio
 
-from kernel.api.http.dispatch import check_json
+from kernel.api.context import Services
+from kernel.api.http.dispatch import check_json, while_valid
 from kernel.api.mcp import fast_path
 from kernel.api.mcp.approvals import send_or_stream
 from kernel.api.mcp.calls import Answer, Asker, ToolDispatcher, failed
 from kernel.api.mcp.fast_path import OFFERED, TEAM_INSTRUCTIONS, DirectCall, OfferedTools, listed, reply_to
 from kernel.api.mcp.management import INSTRUCTIONS, MANAGEMENT, listed_for
+from kernel.api.mcp.pushed import STREAM, Listeners, Listening, Wanted, frames, send_pieces, since_of, tell
 from kernel.api.mcp.tool import AnyTool, Caller, ManagementTool, Tool
 from kernel.api.mcp.tools import TOOLS
 from kernel.api.requests import Fields, Message, Principal, Receive, Scope, Send, Worker, replay
 from kernel.api.responses import COMMON, Response, problem_reply, send_reply
-from kernel.policy.access import Access
+from kernel.policy.access import ADMIN, Access
 from kernel.store.attempts import Identity
 from protocol.errors import Refused
 from protocol.ndjson import DuplicateKey, reject_duplicate_keys
@@ -30,14 +32,12 @@ _Serve = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Endpoint:
-    """Serves MCP without sessions: each request stands for itself, as its token does.
+    """Serves MCP without sessions: each request stands for itself, as its token does."""
 
-    ``reached`` is told the instruction of each request that comes.
-    """
-
-    def __init__(self, calls: ToolDispatcher, reached: Callable[[str], None]) -> None:
+    def __init__(self, calls: ToolDispatcher, services: Services) -> None:
         self._calls = calls
-        self._reached = reached
+        self._services = services
+        self._listeners = Listeners()
         self._nursery: trio.Nursery | None = None
         self._opening = trio.Lock()
         self._sdk: dict[str, _Serve] = {}
@@ -54,18 +54,25 @@ class Endpoint:
     ) -> None:
         """Answer one request of ``principal``."""
         if isinstance(principal, Worker):
-            self._reached(principal.identity.instruction)
+            self._services.processes.attempts.reached(principal.identity.instruction)
             offered = self._of_attempt(principal.identity)
         else:
             offered = self._of_people(principal, (scope.get("client") or ("", 0))[1])
         # A call, or an answer that is known at once; None where the SDK has to look at it.
-        plain: DirectCall | Response | None
+        plain: DirectCall | Listening | Response | None
         try:
-            check_json(fields.get(b"content-type", b""))
+            if scope["method"] == "GET":
+                since = since_of(fields.get(b"last-event-id"))
+                plain = Listening(Wanted(mention=True, needs=True, since=since))
+            else:
+                check_json(fields.get(b"content-type", b""))
+                plain = fast_path.modern_read(fields, body, offered) or fast_path.read(fields, body, offered)
         except Refused as refused:
             plain = problem_reply(refused)
-        else:
-            plain = fast_path.modern_read(fields, body, offered) or fast_path.read(fields, body, offered)
+        if isinstance(plain, Listening):
+            assert isinstance(principal, Access), "nothing is pushed to an attempt"
+            await self._push(principal, plain, fields, receive, send)
+            return
         try:
             reject_duplicate_keys(body)  # of two readers each would see another call
         except DuplicateKey as twice:
@@ -90,6 +97,24 @@ class Endpoint:
         scope[OFFERED] = offered
         await serve(scope, replay(body, receive), with_common_headers(send))
 
+    async def _push(self, access: Access, asked: Listening, fields: Fields, receive: Receive, send: Send) -> None:
+        """Answer with notifications until the client leaves, its token is taken back or the kernel stops."""
+        store = self._services.store
+        with ExitStack() as listening:
+            try:
+                if STREAM not in fields.get(b"accept", b""):
+                    raise Refused("method_not_allowed", "what is pushed is a stream of events", "accept one")
+                for shows in ("needs_list", "events_read"):
+                    MANAGEMENT[shows].route.check(access)
+                listening.enter_context(self._listeners.place(access.name))
+            except Refused as refused:
+                await send_reply(problem_reply(refused), send)
+                return
+            notices = tell(asked.wanted or Wanted(), store, self._services.files, self._services.kernel)
+            pieces = frames(notices, asked)
+            async with aclosing(pieces if access == ADMIN else while_valid(pieces, store, access)) as passing:
+                await send_pieces(passing, receive, send)
+
     def _of_attempt(self, identity: Identity) -> OfferedTools:
         async def call(tool: AnyTool, key: str | None, arguments: object) -> Answer:
             assert isinstance(tool, Tool)
@@ -105,7 +130,7 @@ class Endpoint:
             assert isinstance(tool, ManagementTool)
             return await self._calls.manage(tool, Asker(access, client_port, key), arguments)
 
-        return OfferedTools(MANAGEMENT, lambda _offered: listed_for(access), call, INSTRUCTIONS)
+        return OfferedTools(MANAGEMENT, lambda _offered: listed_for(access), call, INSTRUCTIONS, pushes=True)
 
     async def _serve_by_sdk(self, offered: OfferedTools, *, task_status: trio.TaskStatus[_Serve]) -> None:
         manager = await trio.to_thread.run_sync(load_sdk, offered)

@@ -1,10 +1,11 @@
 """Answers initialize, ping, tools/list, tools/call, server/discover of all revisions; leaves all else to the SDK.
 
-More exactly, it answers a POST in shape to the letter: one JSON-RPC message with no field beyond those below, from a
-client that reads JSON, whose headers agree with the body. Unknown methods, batches, malformed messages, unknown
-revisions and parameters in headers are the SDK's. Importing that takes more than half a second, and its layers cost
-each call as much as all else; both ways give the same answer (a test compares them). There is no session: the caller
-is in the token of each request, so a greeting is answered and nothing is kept of it.
+It reads ``subscriptions/listen`` too, served beside it. More exactly, it answers a POST in shape to the letter:
+one JSON-RPC message with no field beyond those below, from a client that reads JSON, whose headers agree with the body.
+Unknown methods, batches, malformed messages, unknown revisions and parameters in headers are the SDK's. Importing that
+takes more than half a second, and its layers cost each call as much as all else; both ways give the same answer (a test
+compares them). There is no session: the caller is in the token of each request, so a greeting is answered and nothing
+is kept of it.
 
 The handshake revisions (up to 2025-11-25) are read by ``read``, revision 2026-07-28 by ``modern_read``.
 """
@@ -16,6 +17,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from kernel.api.mcp.calls import Answer, call_key
+from kernel.api.mcp.pushed import Filter, Listening
 from kernel.api.mcp.tool import AnyTool, schema_of
 from kernel.api.mcp.tools import visible
 from kernel.api.requests import Fields
@@ -43,6 +45,8 @@ class OfferedTools(msgspec.Struct, frozen=True):
     call: Callable[[AnyTool, str | None, object], Awaitable[Answer]]
     """Takes the key of the call, and its arguments."""
     instructions: str
+    pushes: bool = False
+    """It may listen for notifications."""
 
 
 def described(tool: AnyTool) -> dict[str, Any]:
@@ -254,10 +258,18 @@ class _Discover(_Request, frozen=True, kw_only=True, tag="server/discover"):
     params: _Params
 
 
-_request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover)
+class _ListenParams(_Params, frozen=True, kw_only=True):
+    notifications: Filter
 
 
-def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Response | None:
+class _Listen(_Request, frozen=True, kw_only=True, tag="subscriptions/listen"):
+    params: _ListenParams
+
+
+_request: Final = msgspec.json.Decoder(_ModernCall | _ModernList | _Discover | _Listen)
+
+
+def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCall | Listening | Response | None:
     """The call in ``body``, or the answer where that is known at once; None where it is anything but plain."""
     if fields.get(b"mcp-protocol-version") != REVISION.encode() or not wants_json(fields):
         return None
@@ -270,15 +282,18 @@ def modern_read(fields: Fields, body: bytes, offered: OfferedTools) -> DirectCal
     name = request.params.name if isinstance(request, _ModernCall) else ""
     if said != (request.__struct_config__.tag, name):
         return None
-    result: dict[str, Any]
+    answer: DirectCall | Listening | Response | None
     match request:
         case _ModernCall(params=params):
             tool = offered.tools.get(params.name)
             if tool is None:
-                return unknown_tool(request.id, params.name, 400)
-            return DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
+                answer = unknown_tool(request.id, params.name, 400)
+            else:
+                answer = DirectCall(request.id, tool, params.arguments, call_key(params.meta.call_key), _EXTRA)
+        case _Listen(params=listens):
+            answer = Listening(listens.notifications.ours, request.id, _EXTRA) if offered.pushes else None
         case _ModernList():
-            result = {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, offered)}
+            answer = result_reply(request.id, {**_EXTRA, **_UNCACHED, "tools": listed_to(fields, offered)})
         case _:  # a discovery
-            result = {**_DISCOVERY, "instructions": offered.instructions}
-    return result_reply(request.id, result)
+            answer = result_reply(request.id, {**_DISCOVERY, "instructions": offered.instructions})
+    return answer

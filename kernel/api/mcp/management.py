@@ -192,9 +192,10 @@ class EventPage(msgspec.Struct, frozen=True, kw_only=True):
 async def workflow_run(
     call: Request[RunRequest], store: StoreAccess, files: ProjectFiles, processes: ProcessControl, kernel: KernelControl
 ) -> Accepted:
-    """Begin a run, as POST /run does."""
+    """Begin a run, as POST /run does for somebody who watches: it waits for what a person has to decide."""
     workflows.check_works(kernel)
-    return (await runs.begin_run(call, call.body.workflow or "", store, files, processes)).accepted
+    watched = msgspec.structs.replace(call, body=call.body.watched())
+    return (await runs.begin_run(watched, call.body.workflow or "", store, files, processes)).accepted
 
 
 async def workflow_status(call: Request[None], store: StoreAccess) -> WorkflowStatus:
@@ -298,7 +299,8 @@ _ROWS: Final = (
     ),
     _row(
         "workflow_run",
-        "Begin a run of a workflow that ends by itself. Answers at once; workflow_wait tells its end.",
+        "Begin a run of a workflow that ends by itself. Answers at once; workflow_wait tells its end. What needs a "
+        "person is in needs_list, and the run waits for it.",
         RunAsked,
         "POST /run",
         workflow_run,

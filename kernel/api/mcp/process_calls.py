@@ -68,7 +68,7 @@ async def _call(calls: ToolDispatcher, identity: Identity, fields: Fields, body:
     try:
         asked = _decode(body)
     except msgspec.ValidationError as error:
-        raise Refused("bad_request", f"the body does not fit: {error}", takes(CallRequest)) from error
+        raise Refused("bad_request", f"the body does not fit: {error}", takes(CallRequest, str(error))) from error
     reject_duplicate_keys(body)
     tool = TOOLS.get(asked.tool)
     if tool is None:

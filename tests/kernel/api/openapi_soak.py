@@ -2,7 +2,8 @@
 
 Every operation but those that stream or stop the kernel, with a token of scope approve; data that fits the schema and
 data that does not. Not asked: whether all that fits the schema is taken, since no schema says which runs there are; and
-not the three paths that are, for the router, those of a workflow whose tag is pause, resume or continue.
+not the five paths that are, for the router, also those of a workflow whose tag is pause, resume or continue, and of an
+entry of memory that is called purge or search.
 """
 
 import subprocess
@@ -14,7 +15,9 @@ from typing import Final
 from tests.project import empty_project
 
 SCHEMATHESIS: Final = Path(".peers/schemathesis/bin/schemathesis")
-NOT_ASKED: Final = r"^/(events|run|serve|shutdown)$|/export$|^/workflows/\{name\}/(continue|pause|resume)$"
+NOT_ASKED: Final = (
+    r"^/(events|run|serve|shutdown)$|/export$|^/workflows/\{name\}/(continue|pause|resume)$|/memory/(purge|search)$"
+)
 
 
 def main(examples: str = "60", seed: str = "20261122") -> int:

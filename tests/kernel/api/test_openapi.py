@@ -8,6 +8,7 @@ import jsonschema
 import msgspec
 import pytest
 
+from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES
 from tests.builders.api import ServedKernel
 
@@ -66,3 +67,36 @@ async def test_a_wrong_body_is_told_which_fields_there_are(kernel: ServedKernel)
     assert (answer.status, answer.code) == (400, "bad_request")
     assert "`tags`" in answer.json["detail"]
     assert answer.json["hint"] == "it takes: tag, params, trust, agree, update, continue, workflow (needed)"
+
+
+ASKING = [route for route in ROUTES if route.asks is not None]
+
+
+@pytest.mark.parametrize("route", ASKING, ids=lambda route: f"{route.method} {route.path}")
+async def test_every_route_tells_which_fields_there_are(kernel: ServedKernel, route: Route) -> None:
+    """Whoever misspells one, or sends no object, is told all of them."""
+    path = re.sub(r"<[^>]*>", "x", route.path)
+    for body in ({"no_such_field": 1}, [1]):
+        answer = await kernel.ask(route.method, path, body)
+        assert (answer.status, answer.code) == (400, "bad_request")
+        assert route.asks is not None
+        for field in msgspec.structs.fields(route.asks):
+            assert field.encode_name in answer.json["hint"]
+
+
+async def test_a_part_of_a_body_is_told_its_own_fields(kernel: ServedKernel) -> None:
+    """In a list, in an object, and where a field is of the wrong kind."""
+    for path, body, hint in (
+        (
+            "/spaces/review:main/tasks",
+            {"tasks": [{"title": "a"}, {"titel": "b"}]},
+            "tasks[1] takes: key, title (needed), ",
+        ),
+        ("/spaces/review:main/tasks", {"tasks": [{"title": 7}]}, "tasks[0] takes: key, title (needed), "),
+        ("/spaces/review:main/rules", {"rule": {"name": "a", "when": {"sayd": {}}, "then": []}}, "rule.when takes: "),
+        ("/messages", {"messages": [{"too": "alice"}]}, "messages[0] takes: to (needed), "),
+        ("/messages", {"messages": 1}, "it takes: to, text, "),
+    ):
+        answer = await kernel.ask("POST", path, body)
+        assert answer.code == "bad_request"
+        assert answer.json["hint"].startswith(hint), answer.json["hint"]

@@ -8,7 +8,8 @@ import pytest
 
 from kernel.api.http.route import Route
 from kernel.api.http.routes import ROUTES, route_of
-from kernel.policy.access import ADMIN, Access
+from kernel.policy.access import ADMIN, STRANGER, Access
+from protocol.errors import Refused
 from tests.builders.api import ServedKernel
 from tests.kernel.api.client import Events, connected
 from tests.kernel.api.mcp.rpc import call
@@ -27,10 +28,9 @@ OPERATE: Final = {
     "POST /spaces/<space>/tasks/<id>/fail", "POST /spaces/<space>/tasks/<id>/cancel",
     "PUT /spaces/<space>/documents/<path:path>", "POST /spaces/<space>/documents/<path:path>",
     "DELETE /spaces/<space>/documents/<path:path>", "POST /spaces/<space>/suggestions/<id>/reject",
-    "PUT /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/memory/<path:path>", "POST /agents/<name>/notes",
-    "DELETE /agents/<name>/notes/<file>", "POST /agents/<name>/todo", "PUT /agents/<name>/todo/<n>",
+    "POST /agents/<name>/notes", "POST /agents/<name>/todo", "PUT /agents/<name>/todo/<n>",
     "DELETE /agents/<name>/todo/<n>", "POST /agents/<name>/reindex", "POST /reindex", "POST /runs/<run>/rules/test",
-    "POST /hooks/<name>", "POST /agents/<name>/thread/trial", "DELETE /spaces/<space>",
+    "POST /hooks/<name>", "POST /agents/<name>/thread/trial", "DELETE /spaces/<space>", "POST /webhooks/<id>/retry",
 }  # fmt: skip
 APPROVE: Final = {
     "POST /approvals/<id>/approve", "POST /approvals/<id>/deny", "DELETE /approvals/rules/<id>",
@@ -41,13 +41,14 @@ APPROVE: Final = {
     "POST /agents/<name>/soul/rollback", "POST /agents/<name>/soul/<id>/approve",
     "POST /agents/<name>/soul/<id>/reject", "POST /agents/<name>/tray/<id>/approve",
     "POST /agents/<name>/tray/<id>/reject", "POST /spaces/<space>/rules", "DELETE /spaces/<space>/rules/<name>",
-    "POST /spaces/<space>/members",
+    "POST /spaces/<space>/members", "PUT /agents/<name>/memory/<path:path>",
 }  # fmt: skip
 ADMINS: Final = {
     "POST /shutdown", "POST /agents", "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/rename",
     "POST /dead/clear", "POST /spaces/<space>/clear", "POST /worktrees/remove",
     "GET /tokens", "POST /tokens", "DELETE /tokens/<id>", "POST /agents/<name>/memory/purge",
     "POST /spaces/<space>/grants", "DELETE /grants/<id>",
+    "DELETE /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/notes/<file>",
 }  # fmt: skip
 """What changes what may run here, gives away what this kernel is asked by, or erases."""
 
@@ -151,10 +152,75 @@ async def test_trust_is_not_given_by_a_token(kernel: ServedKernel) -> None:
         ("/messages", {"to": "alice", "text": "go", "agree": ["0" * 64]}),
         ("/workflows", {"workflow": "task", "trust": True}),
         ("/run", {"workflow": "task", "approve": "auto"}),
+        ("/runs/r1/merge", {"check": "touch /tmp/mine"}),
+        ("/runs/r1/merge", {"check": ""}),
+        ("/spaces/review:main/tasks", {"tasks": [{"title": "one"}, {"title": "two", "check": "touch /tmp/mine"}]}),
     ):
         answer = await kernel.ask("POST", path, body, headers=headers)
         assert (answer.status, answer.code) == (403, "forbidden"), path
+        assert "kernel's own token" in answer.json["detail"]
     assert (await kernel.ask("POST", "/messages", {"to": "alice", "text": "go"}, headers=headers)).status == 202
+
+
+@pytest.mark.parametrize("scope", ["read", "approve:alice", "approve"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tokens", "/tokens/", "//tokens", "/./tokens", "/agents/../tokens", "/%74okens", "/tokens%2F",
+        "/tokens?x=/agents", "/tokens;x", "/TOKENS", "/tokens%00", "/health/../tokens", "/hooks/../tokens",
+        "/hooks/x/../../tokens", "/mcp/../tokens", "/tokens%3F", "/\\tokens",
+    ],
+)  # fmt: skip
+async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope: str, path: str) -> None:
+    """Whatever the method, and whichever header names another one: no token is told, and none is made."""
+    headers = kernel.headers(await made(kernel, scope)) | {
+        "X-HTTP-Method-Override": "POST",
+        "X-Original-URL": "/tokens",
+        "X-Forwarded-For": "127.0.0.1",
+        "X-Agent-Id": "user",
+    }
+    for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "TRACE"):
+        async with connected(kernel.port) as wire:
+            body = b'{"scope": "approve"}' if method in ("POST", "PUT", "PATCH") else b""
+            fields = headers | {"Content-Type": "application/json", "Content-Length": str(len(body))}
+            await wire.send(method, path, fields.items(), body)
+            assert (await wire.event()).status_code >= 400, method
+    assert len((await kernel.ask("GET", "/tokens")).json["tokens"]) == 1
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_who_has_no_token_is_served_only_what_needs_none(route: Route) -> None:
+    """Even if a request for another route were let in by its path: the route itself asks once more."""
+    if route.open or route.signed:
+        route.check(STRANGER)
+        return
+    with pytest.raises(Refused, match="a bearer token is required"):
+        route.check(STRANGER)
+
+
+async def test_what_a_request_without_a_token_may_reach_is_no_more_than_that(kernel: ServedKernel) -> None:
+    """/health and hooks need none, so nothing else is served as if it were one of them."""
+    no_token = kernel.headers(None)
+    for method, path in (
+        ("POST", "/hooks/"), ("POST", "/hooks/a/b"), ("POST", "/hooks/%2e%2e/shutdown"),
+        ("POST", "/hooks/..%2fshutdown"),
+        ("POST", "/hooks"), ("GET", "/hooks/x"), ("POST", "/hooks//"), ("GET", "/health/"), ("POST", "/health"),
+        ("DELETE", "/hooks/x"), ("PUT", "/hooks/x"),
+    ):  # fmt: skip
+        assert (await kernel.ask(method, path, headers=no_token)).status >= 400, (method, path)
+    assert kernel.asked_to_stop == []
+
+
+async def test_a_key_that_was_used_decides_nothing_else(kernel: ServedKernel) -> None:
+    """The same Idempotency-Key for another request for approval is an error, not the answer about the first."""
+    await kernel.attempt()
+    for name in ("one", "two"):
+        await call(kernel, "auth_request", {"tool": name, "input": {}, "wait_seconds": 0})
+    headers = kernel.headers() | {"Idempotency-Key": "same"}
+    answers = [await kernel.ask("POST", f"/approvals/{id_}/approve", headers=headers) for id_ in ("a1", "a2", "a1")]
+    assert [answer.status for answer in answers] == [200, 422, 200]
+    assert answers[1].code == "key_reused"
+    assert (await kernel.ask("GET", "/approvals/a2")).json["state"] == "open"
 
 
 async def test_a_process_of_ours_gets_no_further_with_a_token(kernel: ServedKernel) -> None:

@@ -21,6 +21,7 @@ from kernel.policy.open_items import (
     PendingProposal,
     Request,
     Snapshot,
+    StuckWebhook,
     Untrusted,
 )
 from kernel.policy.voting import ProposalState
@@ -138,6 +139,10 @@ def every_need() -> Iterator[Need]:
             dead=(dead, changed(dead, retriable=False)),
             dead_total=2,
             untrusted=(Untrusted(file=".workflows/a file; rm -rf ~.yaml", count=2),),
+            webhooks=(
+                StuckWebhook(id="w1a2b3c4d5e6f", host="https://ci.example", ended=True, tries=0),
+                StuckWebhook(id="w000000000000", host="", ended=False, tries=8),
+            ),
         )
     )
 
@@ -146,7 +151,7 @@ def test_every_command_begins_with_awk_and_is_a_command_of_ours_with_words_that_
     """It runs as it stands in a shell, whatever a file is called."""
     found = list(every_need())
     assert {item.kind for item in found} == {
-        "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "trust", "dead",
+        "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "trust", "webhook", "dead",
     }  # fmt: skip
     for item in found:
         assert item.actions, item

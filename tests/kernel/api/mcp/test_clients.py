@@ -1,13 +1,14 @@
 """The SDK's own client, in the modern revision and in the handshake ones (contracts 5)."""
 
 import hashlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
 import pytest
 from mcp.client import Client
+from mcp.client.extension import ClientExtension
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -19,12 +20,14 @@ MODES = ["2026-07-28", "auto", "legacy"]
 
 
 @asynccontextmanager
-async def client(kernel: ServedKernel, mode: str, token: str = "worker-token") -> AsyncGenerator[Client, None]:
+async def client(
+    kernel: ServedKernel, mode: str, token: str = "worker-token", extensions: Sequence[ClientExtension] = ()
+) -> AsyncGenerator[Client, None]:
     """A connected client of the SDK."""
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx2.AsyncClient(headers=headers, verify=False, trust_env=False) as http:
         transport = streamable_http_client(f"http://{kernel.host}/mcp", http_client=http)
-        async with Client(transport, mode=mode) as connected:
+        async with Client(transport, mode=mode, extensions=extensions) as connected:
             yield connected
 
 

@@ -10,6 +10,7 @@ from mcp.client import Client
 
 from kernel.api.http.routes import ROUTES
 from kernel.api.mcp.management import MANAGEMENT
+from kernel.store import workflows
 from tests.builders.api import TOKEN, ServedKernel
 from tests.kernel.api.mcp.rpc import call, post
 from tests.kernel.api.mcp.test_clients import MODES, client
@@ -151,6 +152,13 @@ async def test_people_only_holds_over_mcp_too(kernel: ServedKernel) -> None:
     ):
         answer = await call(kernel, name, arguments, TOKEN)
         assert answer["structuredContent"]["code"] == "forbidden", name
+
+
+async def test_a_run_that_is_led_waits_for_what_needs_a_person(kernel: ServedKernel) -> None:
+    """Its leader sees that in needs_list: it does not end because nobody is at a terminal."""
+    await call(kernel, "workflow_run", {"workflow": "task"}, TOKEN)
+    (run,) = kernel.services.store.reader.now(workflows.running_runs, kernel.services.store.now_ms())
+    assert run.options.attended
 
 
 async def test_the_end_of_a_run_is_waited_for(kernel: ServedKernel) -> None:

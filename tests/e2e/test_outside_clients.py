@@ -1,6 +1,5 @@
-"""Doors for outside programs with a real kernel: a token, MCP over standard input and output, and the next kernel."""
+"""Programs outside with a real kernel: a token, MCP over standard input and output, and the next kernel."""
 
-import json
 import re
 import shutil
 import subprocess
@@ -13,7 +12,9 @@ from typing import Any
 import pytest
 import trio
 from mcp.client import Client
+from mcp.client.extension import ClientExtension, NotificationBinding
 from mcp.client.stdio import StdioServerParameters, stdio_client
+from pydantic import BaseModel
 
 from tests.project import AWK, Project
 
@@ -26,12 +27,13 @@ kickoff: "@alice write it"
 
 
 @asynccontextmanager
-async def leader(project: Project, **more: str) -> AsyncGenerator[Client]:
-    """The SDK's client on ``awk mcp-serve``, as a coding agent starts it."""
+async def leader(project: Project, *extensions: ClientExtension, **more: str) -> AsyncGenerator[Client]:
+    """The SDK's client on ``awk mcp-serve``, as a coding agent starts it; one that hears what is pushed greets."""
     words = ["mcp-serve", "--project", str(project.root)]
     server = StdioServerParameters(command=str(AWK), args=words, env={**project.environ, **more})
     with trio.fail_after(SECONDS):
-        async with Client(stdio_client(server)) as connected:
+        mode = "legacy" if extensions else "auto"
+        async with Client(stdio_client(server), mode=mode, extensions=extensions) as connected:
             yield connected
 
 
@@ -42,20 +44,53 @@ async def ask(mcp: Client, name: str, arguments: Mapping[str, Any]) -> Any:
     return answer.structured_content
 
 
+class Params(BaseModel, extra="allow"):
+    """Whatever is in a notification."""
+
+
+class Ours(ClientExtension):
+    """Hears the mentions of the user that are pushed."""
+
+    identifier = "io.github.agent-worker/pushed"
+
+    def __init__(self) -> None:
+        self.heard = trio.Event()
+        self._authors: list[str] = []
+
+    def notifications(self) -> list[NotificationBinding[Any]]:
+        """That one, which the SDK does not know."""
+        return [NotificationBinding(method="notifications/mention", params_type=Params, handler=self._note)]
+
+    async def _note(self, params: Params) -> None:
+        self._authors.append(params.model_dump()["from"])
+        self.heard.set()
+        self.heard = trio.Event()
+
+    async def heard_from(self, name: str) -> None:
+        """Wait until ``name`` has mentioned the user."""
+        while name not in self._authors:
+            await self.heard.wait()
+
+
 @pytest.mark.promise("P57", "P58")
 async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) -> None:
-    """By the record of the project, whose token changes; and by a token that was made, which does not."""
-    project.agent("writer", "text: it is written")
+    """By the record of the project, whose token changes; and by a token that was made, which does not.
+
+    What an agent says to the user is pushed by either kernel.
+    """
+    project.agent("writer", 'text: "@user it is written"')
     project.write(".workflows/team.yaml", TEAM)
     assert project.awk("start", "--trust").code == 0
     made = project.awk("token", "create", "--scope", "operate", "--name", "ci", "--json").json()
     port = project.record()["port"]
     by_token = {"AGENT_WORKER_URL": project.record()["url"], "AGENT_WORKER_TOKEN": made["token"]}
-    async with leader(project) as own, leader(project, **by_token) as other:
+    ours = Ours()
+    async with leader(project, ours) as own, leader(project, **by_token) as other:
         begun = await ask(own, "workflow_run", {"workflow": "team"})
         report = await ask(other, "workflow_wait", {"run": begun["id"]})
         said = {message["from"]: message["text"] for message in report["messages"]}
-        assert (report["status"], said["alice"]) == ("done", "it is written")
+        assert (report["status"], said["alice"]) == ("done", "@user it is written")
+        await ours.heard_from("alice")
         refused = await ask(other, "approval_decide", {"id": "a1", "decision": "approve"})
         assert refused["code"] == "forbidden"
         assert project.awk("restart", "--kernel").code == 0
@@ -63,6 +98,8 @@ async def test_a_coding_agent_leads_a_team_over_two_kernels(project: Project) ->
         for mcp in (own, other):
             status = await ask(mcp, "workflow_status", {"run": begun["id"]})
             assert status["report"]["status"] == "done"
+        await ask(own, "send", {"to": "writer", "text": "once more"})
+        await ours.heard_from("writer")
     ls = project.awk("ls", env=by_token)
     assert (ls.code, "writer" in ls.out) == (0, True), ls.err
     stopped = project.awk("stop", "--yes", env=by_token)
@@ -106,43 +143,3 @@ def test_the_clients_of_the_page_do_what_it_says(shared_kernel: Project) -> None
             words, check=False, input=blocks[language], env=environ, capture_output=True, text=True, timeout=SECONDS
         )
         assert (ran.returncode, ran.stdout) == (0, "writer (done): it is written\n"), (language, ran.stderr)
-
-
-@pytest.mark.promise("P58")
-@pytest.mark.long("test_a_coding_agent_leads_a_team_over_two_kernels, which does it with the SDK for Python")
-def test_the_sdk_for_typescript_leads_a_team(project: Project) -> None:
-    """Over HTTP, in the revision that it speaks; installed from the registry the first time."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("npm is not installed")
-    installed = Path(".peers/node").absolute()
-    if not (installed / "node_modules/@modelcontextprotocol/sdk").exists():
-        words = [
-            npm,
-            "install",
-            "--no-audit",
-            "--no-fund",
-            "--prefix",
-            str(installed),
-            "@modelcontextprotocol/sdk@^1.20",
-        ]
-        subprocess.run(words, check=True, capture_output=True, timeout=240)
-    script = project.root / "lead.mjs"
-    script.write_bytes(Path("tests/e2e/lead.mjs").read_bytes())
-    (project.root / "node_modules").symlink_to(installed / "node_modules")
-    project.agent("writer", "text: it is written")
-    project.write(".workflows/team.yaml", TEAM)
-    assert project.awk("start", "--trust").code == 0
-    token = project.ask("POST", "/tokens", {"scope": "operate"})["token"]
-    ran = subprocess.run(
-        ["node", str(script), project.record()["url"], token],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
-    assert "approval_decide" not in found["tools"]
-    assert len(found["tools"]) == 17
-    assert (found["report"]["status"], found["refused"]) == ("done", "forbidden")

@@ -1,0 +1,54 @@
+"""Webhooks out: which there are and how they stand; one that has ended or keeps failing is tried again."""
+
+import apsw
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.webhooks import host_of, outgoing_unit
+from kernel.api.context import ProjectFiles, StoreAccess
+from kernel.api.http.route import Request, once
+from kernel.api.responses import Response
+from kernel.policy.webhooks import keeps_failing
+from kernel.store import webhooks
+from kernel.store.transaction import Transaction
+from protocol.api.webhooks import WebhookList, WebhookRow, WebhookState
+from protocol.errors import Refused
+from protocol.names import webhook_id
+from protocol.project import OutgoingHook
+
+
+async def list_webhooks(_call: Request[None], store: StoreAccess, files: ProjectFiles) -> WebhookList:
+    """GET /webhooks: those of the project file."""
+    return await store.reader.read(_listed, files.catalog, store.now_ms())
+
+
+async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /webhooks/:id/retry: what waits is told now, and what happened since a 410. Returns all of them."""
+    hooks = {webhook_id(outgoing_unit(hook).digest): hook for hook in files.catalog.kept_project().webhooks}
+    hook = hooks.get(call.args["id"])
+    if hook is None:
+        text = f"there is no webhook {call.args['id'][:40]!r}"
+        raise Refused("not_found", text, "awk webhook list shows them; ids look like w1a2b3c4d5e6f")
+
+    def change(tx: Transaction) -> WebhookList:
+        webhooks.retry(tx, outgoing_unit(hook).digest, host_of(hook.url))
+        return _listed(tx.conn, files.catalog, tx.now_ms)
+
+    return Response(200, await store.writer.commit(once, call.request_key, change, status=200))
+
+
+def _listed(conn: apsw.Connection, catalog: Catalog, now_ms: int) -> WebhookList:
+    return WebhookList(webhooks=tuple(_row(conn, hook, now_ms) for hook in catalog.kept_project().webhooks))
+
+
+def _row(conn: apsw.Connection, hook: OutgoingHook, now_ms: int) -> WebhookRow:
+    digest = outgoing_unit(hook).digest
+    standing = webhooks.standing(conn, digest, now_ms)
+    state: WebhookState = "told"
+    if standing is None:
+        state = "unused"
+    elif standing.disabled:
+        state = "ended"
+    elif keeps_failing(standing.most_tries):
+        state = "failing"
+    waiting = 0 if standing is None else standing.waiting
+    return WebhookRow(id=webhook_id(digest), host=host_of(hook.url), events=hook.events, state=state, waiting=waiting)

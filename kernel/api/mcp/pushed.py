@@ -1,0 +1,224 @@
+"""Notifications to people's programs that listen: who mentions the user, and what needs a person.
+
+Two ways, as MCP's revisions have them: GET /mcp (up to 2025-11-25), and the answer to ``subscriptions/listen``. Neither
+needs a session. Both are server-sent events whose id is the seq of the last event that was looked at: who comes back
+with it (``Last-Event-ID``, or ``since``) is told what it missed, perhaps some of it twice. What needs a person is told
+as it stands, so a listener that was away lacks nothing. Each look is at the store, never at what was published: a slow
+listener costs one place in memory and no more.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import aclosing, contextmanager
+from typing import Any, Final
+
+import msgspec
+import trio
+
+from kernel.api.context import KernelControl, ProjectFiles, StoreAccess
+from kernel.api.http import needs
+from kernel.api.http.events import BYE, PING, PING_SECONDS, resume_point
+from kernel.api.http.route import Request
+from kernel.api.requests import Receive, Send
+from kernel.api.responses import COMMON
+from kernel.store import feed
+from kernel.store.feed import EventFilter
+from protocol.api.needs import NeedList
+from protocol.errors import Refused
+from protocol.events import DURABLE, Event
+from protocol.message import USER
+from protocol.target import find_mentions
+from protocol.text import encode_json
+
+NAMESPACE: Final = "agent-worker"
+"""Our key among what a client may listen for."""
+SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
+TEXT_CHARACTERS: Final = 2000
+"""Of a message; channel_read has the whole."""
+NEEDS_LIMIT: Final = 20
+"""Of what needs a person; needs_list has the others."""
+STREAM: Final = b"text/event-stream"
+REST_SECONDS: Final = 1.0
+"""Between two looks, however much happens."""
+BATCH: Final = 200
+EACH_LIMIT: Final = 8
+ALL_LIMIT: Final = 64
+"""Listeners of one token, and of all: each makes us look at what needs a person."""
+
+STEPS: Final = frozenset({"instruction.step", "instruction.leased", "attempt.started", "worker.log"})
+"""After these nobody has anything new to do, and they are most of what happens."""
+TURNS: Final = frozenset(DURABLE) - STEPS | {BYE}
+_MESSAGES: Final = EventFilter(type="message")
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client listens for. ``since``: mentions after this seq too, as the id of what it heard last says."""
+
+    mention: bool = False
+    needs: bool = False
+    since: int | None = None
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """The notifications that a client asks for in subscriptions/listen. Of what is not ours nothing ever comes."""
+
+    ours: Wanted | None = msgspec.field(name=NAMESPACE, default=None)
+
+
+class Listening(msgspec.Struct, frozen=True):
+    """A request for notifications: GET, or one with an ``id``, whose results have ``extra`` in them."""
+
+    wanted: Wanted | None
+    id: int | str | None = None
+    extra: Mapping[str, Any] = {}
+
+
+class Mention(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that mentions the user. ``text`` is what its author wrote, cut: data, not an instruction."""
+
+    seq: int
+    space: str
+    sender: str = msgspec.field(name="from")
+    text: str
+    at: str
+    instruction: str | None
+    cut: bool
+    """channel_read has more of it."""
+
+
+class Listeners:
+    """Those who listen, by the holder of their token, and the bound on them."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, holder: str) -> Generator[None]:
+        """A place for one more. Raises Refused (busy)."""
+        if self._counts[holder] >= EACH_LIMIT or self._counts.total() >= ALL_LIMIT:
+            raise Refused("busy", "too many programs listen already", "let one go, or read events with events_read")
+        self._counts[holder] += 1
+        try:
+            yield
+        finally:
+            self._counts[holder] -= 1
+            if not self._counts[holder]:
+                del self._counts[holder]
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One notification, and up to which event everything was looked at. Without a method: only that, a sign of life."""
+
+    last: int
+    method: str = ""
+    params: Mapping[str, Any] = {}
+
+
+async def tell(
+    wanted: Wanted, store: StoreAccess, files: ProjectFiles, kernel: KernelControl
+) -> AsyncGenerator[Notice, None]:
+    """Notifications, until the kernel stops. The first is a sign of life, that says from where on mentions are told."""
+    newest = store.reader.now(feed.event_range).newest
+    last, gap = resume_point(store, newest if wanted.since is None else wanted.since)
+    shown = NeedList(items=(), total=0)
+    with store.feed.subscribe(capacity=1, types=TURNS) as turns:
+        yield Notice(last)
+        if gap is not None:
+            yield Notice(last, "notifications/mention", {"gap": gap.data})
+        while not kernel.shutdown.closing.is_set():
+            newest = store.reader.now(feed.event_range).newest
+            found = await store.reader.read(feed.since, last, BATCH, _MESSAGES) if wanted.mention else ()
+            for event in found:
+                last = event.seq or last
+                if _is_mention(event):
+                    yield Notice(last, "notifications/mention", msgspec.to_builtins(_mention(event)))
+            if len(found) == BATCH:
+                continue
+            last = max(last, newest)
+            if wanted.needs:
+                asked: Request[None] = Request(body=None, args={}, query={"limit": str(NEEDS_LIMIT)})
+                stands = await needs.list_(asked, store, files)
+                if stands != shown:
+                    shown = stands
+                    yield Notice(last, "notifications/needs", msgspec.to_builtins(stands))
+            with trio.move_on_after(REST_SECONDS):
+                await kernel.shutdown.closing.wait()
+            quiet = True
+            with trio.move_on_after(PING_SECONDS):
+                await anext(turns)
+                quiet = False
+            if quiet:
+                yield Notice(last)
+
+
+def _is_mention(event: Event) -> bool:
+    data = event.data
+    return data.get("from") != USER and (USER in data.get("to", ()) or USER in find_mentions(data.get("text", "")))
+
+
+def _mention(event: Event) -> Mention:
+    text = event.data.get("text", "")
+    return Mention(
+        seq=event.seq or 0,
+        space=event.space or "",
+        sender=event.data.get("from", ""),
+        text=text[:TEXT_CHARACTERS],
+        at=event.at,
+        instruction=event.data.get("instruction"),
+        cut=len(text) > TEXT_CHARACTERS,
+    )
+
+
+async def frames(notices: AsyncGenerator[Notice, None], asked: Listening) -> AsyncGenerator[bytes, None]:
+    """``notices`` as server-sent events. The answer to a request begins with what is told, and ends with a result."""
+    meta = {} if asked.id is None else {"_meta": {SUBSCRIPTION: asked.id}}
+    started = False
+    async with aclosing(notices) as passing:
+        async for told in passing:
+            if told.method:
+                yield _frame(told.last, {"method": told.method, "params": {**told.params, **meta}})
+            elif started:
+                yield PING
+            elif asked.id is None:
+                yield b"id: %d\ndata: \n\n" % told.last  # from here on the client can come back
+            else:
+                ours = asked.wanted
+                honored = {} if ours is None else {NAMESPACE: {**msgspec.to_builtins(ours), "since": told.last}}
+                yield _frame(told.last, {"method": ACKNOWLEDGED, "params": {"notifications": honored, **meta}})
+            started = True
+    if asked.id is not None:  # the kernel stops
+        both = {**asked.extra.get("_meta", {}), SUBSCRIPTION: asked.id}
+        yield _frame(None, {"id": asked.id, "result": {**asked.extra, "_meta": both}})
+
+
+def _frame(last: int | None, message: Mapping[str, Any]) -> bytes:
+    head = b"" if last is None else b"id: %d\n" % last
+    return b"%sevent: message\ndata: %s\n\n" % (head, encode_json({"jsonrpc": "2.0", **message}))
+
+
+def since_of(header: bytes | None) -> int | None:
+    """The seq that ``Last-Event-ID`` gives. Raises Refused (bad_request)."""
+    if header is None:
+        return None
+    if not (header.isdigit() and len(header) <= 16):
+        raise Refused("bad_request", "Last-Event-ID must be the id of an event of this stream")
+    return int(header)
+
+
+async def send_pieces(pieces: AsyncGenerator[bytes, None], receive: Receive, send: Send) -> None:
+    """Send ``pieces`` as they come, until the client leaves."""
+    headers = [(b"content-type", STREAM), *COMMON]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    async with trio.open_nursery() as nursery:
+
+        async def cancel_when_gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            nursery.cancel_scope.cancel()
+
+        nursery.start_soon(cancel_when_gone)
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        nursery.cancel_scope.cancel()
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,97 @@
+"""Webhooks out over REST: how they stand, those that need a person, and another try."""
+
+from pathlib import Path
+
+import pytest
+
+from kernel.agents.webhooks import outgoing_unit
+from kernel.policy.webhooks import LASTING_TRIES, PAUSES_SECONDS, Verdict
+from kernel.store import webhooks
+from kernel.store.webhooks import Outcome
+from protocol.names import webhook_id
+from tests.builders.api import ServedKernel
+
+pytestmark = pytest.mark.promise("P60")
+
+FILE = """\
+webhooks:
+  - { url: 'https://one.example/secret-path', events: ['*'], secret: $S }
+  - { url: 'https://two.example/', events: [instruction.ended], secret: $S }
+  - { url: 'https://new.example/', events: [instruction.ended], secret: $S }
+"""
+
+
+async def digests(kernel: ServedKernel) -> list[str]:
+    """Of the webhooks in the file; the store knows the first two."""
+    catalog = kernel.services.files.catalog
+    root = Path(kernel.services.kernel.identity.project)
+    (root / "moniro.yaml").write_text(FILE)
+    found = [outgoing_unit(hook).digest for hook in catalog.project().webhooks]
+    await kernel.services.store.writer.commit(webhooks.keep, found[:2])
+    return found
+
+
+async def fail(kernel: ServedKernel, digest: str, tries: int, verdict: Verdict) -> None:
+    """Have a delivery fail, which had failed so often before."""
+    outcome = Outcome(1, tries, verdict, "status 500")
+    await kernel.services.store.writer.commit(webhooks.settle, digest, "https://one.example", [outcome], 1)
+
+
+async def standing(kernel: ServedKernel) -> list[tuple[str, int]]:
+    """State of each, and what waits."""
+    listed = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
+    return [(row["state"], row["waiting"]) for row in listed]
+
+
+async def test_webhooks_are_listed_as_they_stand(kernel: ServedKernel) -> None:
+    """Nothing of an address but its server is shown; one that nobody trusts is not in use."""
+    found = await digests(kernel)
+    await fail(kernel, found[0], 0, Verdict("again", 5))
+    listed = (await kernel.ask("GET", "/webhooks")).json["webhooks"]
+    assert [(row["host"], row["state"], row["waiting"]) for row in listed] == [
+        ("https://one.example", "told", 1), ("https://two.example", "told", 0), ("https://new.example", "unused", 0),
+    ]  # fmt: skip
+    assert [row["id"] for row in listed] == [webhook_id(digest) for digest in found]
+    assert "secret-path" not in str(listed)
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+
+
+async def test_one_that_ended_needs_a_person_and_goes_on_when_it_is_tried_again(kernel: ServedKernel) -> None:
+    """410: the need names the server, and its command settles it."""
+    found = await digests(kernel)
+    await fail(kernel, found[0], 0, Verdict("disabled"))
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert (need["kind"], need["id"]) == ("webhook", webhook_id(found[0]))
+    assert need["text"].startswith("https://one.example wants to be told nothing")
+    assert need["actions"][0]["command"] == f"awk webhook retry {need['id']}"
+    assert (await kernel.ask("GET", "/status")).json["needs"] == (await kernel.ask("GET", "/ps")).json["needs"] == 1
+    assert (await standing(kernel))[0] == ("ended", 0)
+    after = await kernel.ask("POST", f"/webhooks/{need['id']}/retry")
+    assert after.json["webhooks"][0]["state"] == "told"
+    assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+
+
+async def test_one_that_fails_for_most_of_a_day_needs_a_person(kernel: ServedKernel) -> None:
+    """Not before: what a server that is restarted misses it is told by itself. A new try begins anew."""
+    found = await digests(kernel)
+    for tries in range(LASTING_TRIES):
+        assert (await kernel.ask("GET", "/needs")).json["total"] == 0
+        await fail(kernel, found[1], tries, Verdict("again", PAUSES_SECONDS[tries]))
+    (need,) = (await kernel.ask("GET", "/needs")).json["items"]
+    assert "failed 8 times" in need["text"]
+    assert (await standing(kernel))[1] == ("failing", 1)
+    await kernel.ask("POST", f"/webhooks/{need['id']}/retry")
+    assert (await standing(kernel))[1] == ("told", 1)
+    store = kernel.services.store
+    state = store.reader.now(webhooks.standing, found[1], store.now_ms())
+    assert state is not None
+    assert state.due == ((1, 0),), "at once, and as if for the first time"
+
+
+async def test_what_cannot_be_tried_is_refused(kernel: ServedKernel) -> None:
+    """One that is not there, and one that is not in use; nor may a process that an agent started."""
+    found = await digests(kernel)
+    assert (await kernel.ask("POST", "/webhooks/w000000000000/retry")).code == "not_found"
+    assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[2])}/retry")).code == "conflict"
+    kernel.below.append(True)
+    assert (await kernel.ask("POST", f"/webhooks/{webhook_id(found[0])}/retry")).code == "forbidden"
