@@ -306,6 +306,17 @@ def item_text(text: str) -> str:
     return line
 
 
+CUT: Final = " [cut]"
+"""Behind the beginning of an item that is shown in short."""
+
+
+def is_item(text: str, item: Item) -> bool:
+    """Return whether ``text`` names ``item``: as it is, or as it is shown in short."""
+    line, there = " ".join(text.split()), " ".join(item.text.split())
+    start = line.removesuffix(CUT)
+    return line == there or (bool(start) and start != line and there.startswith(start))
+
+
 def with_item(text: str, new: str) -> str:
     """The list with one more item, after the last one there is. Raises TodoRejected."""
     line = f"- [ ] {item_text(new)}"

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kernel.agents.prompt import FOLDED_CHARACTERS, Part, quoted
 from kernel.policy.prompt_budget import JOIN, tokens
 from protocol.agent import Memory
-from protocol.agent_memory import Item, Note, SourceClass, least
+from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
 from protocol.names import NAME
 
@@ -191,5 +191,5 @@ def _notes(notes: Sequence[Note]) -> list[_Piece]:
 def _line(source: str, text: str, characters: int) -> _Piece:
     """One line that its agent wrote, or a person: nobody knows which, so it is quoted."""
     line = " ".join(text.split())
-    whole = quoted(line if len(line) <= characters else f"{line[:characters]} [cut]")
+    whole = quoted(line if len(line) <= characters else f"{line[:characters]}{CUT}")
     return _Piece(source, "agent", whole, whole)

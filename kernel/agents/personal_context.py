@@ -268,9 +268,21 @@ class PersonalContexts:
             raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
         return self.todos(place)
 
-    def write_soul(self, place: ContextPlace, text: str) -> None:
-        """Have ``text`` in the file of its soul. Raises Refused."""
-        self._changing(place, "", lambda folder: put_here(folder, SOUL_FILE, text))
+    def write_soul(self, place: ContextPlace, text: str, known: str) -> str | None:
+        """Have ``text`` in the file of its soul, where that says ``known``, or nothing. Returns what else it says.
+
+        Raises Refused.
+        """
+
+        def write(folder: int) -> str | None:
+            with suppress(FileNotFoundError):
+                found = read_here(folder, SOUL_FILE)[0]
+                if found.strip() and found not in (known, text):
+                    return found
+            put_here(folder, SOUL_FILE, text)
+            return None
+
+        return self._changing(place, "", write)
 
     def add_todo(self, place: ContextPlace, text: str, only_if: int | None = None) -> Personal:
         """Add an item; ``only_if`` there are as many of this text as that, for it may have been added before."""

@@ -29,6 +29,7 @@ from protocol.agent_memory import (
     Source,
     SourceClass,
     check_entry,
+    is_item,
     items_of,
     with_done,
 )
@@ -270,10 +271,11 @@ class TodoAddArguments(ToolArguments, frozen=True, kw_only=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="On one line.")]
 
 
-class TodoDoneArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of todo_done."""
+class TodoDoneArguments(ToolArguments, frozen=True, kw_only=True, omit_defaults=True):
+    """Arguments of todo_done. ``text``: as it was listed; what stands there by now instead is left alone."""
 
     id: Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="n of todo_list.")]
+    text: Annotated[str, msgspec.Meta(max_length=TODO_TEXT_LIMIT, description="Its text, to be sure.")] | None = None
 
 
 class TodoChangedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,17 +318,29 @@ async def todo_done(
     """Tick an item off."""
     place = _place(caller, store, files)
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
-    before = _digest(listed[asked.id - 1] if asked.id <= len(listed) else None)
-    begun = await _begin(caller, store, ("todo_done", asked), before, "")
+    there = listed[asked.id - 1] if asked.id <= len(listed) else None
+    moved = Refused("conflict", f"item {asked.id} is not what you name any more", "see todo_list, and name its id")
+    begun = await _begin(caller, store, ("todo_done", asked), _digest(there), "")
+    named = there is None or asked.text is None or is_item(asked.text, there)
+    if not named and _digest(there) == begun.before:  # else it was done, and the list has changed since
+        raise moved
 
     def tick(text: str) -> str:
         items = items_of(text)[0]
         now = _digest(items[asked.id - 1] if asked.id <= len(items) else None)
-        return text if begun.again and now != begun.before else with_done(text, asked.id)
+        if now == begun.before:
+            return with_done(text, asked.id)
+        if begun.again:
+            return text
+        raise moved
 
-    after = await trio.to_thread.run_sync(files.contexts.change_todos, place, tick)
-    item = after.todos[asked.id - 1]
-    return TodoChangedResult(id=asked.id, text=item.text, done=item.done, written=begun.message_id)
+    after = (await trio.to_thread.run_sync(files.contexts.change_todos, place, tick)).todos
+    same = [number for number, one in enumerate(after, 1) if _digest(one) == begun.before]
+    if not same:
+        raise moved
+    number = min(same, key=lambda number: abs(number - asked.id))
+    item = after[number - 1]
+    return TodoChangedResult(id=number, text=item.text, done=item.done, written=begun.message_id)
 
 
 def counts_in(entry: Entry, space: str) -> bool:

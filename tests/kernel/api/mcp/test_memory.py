@@ -1,5 +1,6 @@
 """What agents keep for themselves: in files, with its source, once for each call, and only where it counts."""
 
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from kernel.agents.personal_context import PersonalContexts
+from kernel.agents.personal_context import ContextPlace, Personal, PersonalContexts
 from kernel.store.agents import AgentSpec, put_agents
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
@@ -221,6 +222,47 @@ async def test_notes_are_read_newest_first_and_todos_by_their_ids(kernel: Served
     assert (await call(kernel, "todo_done", {"id": 1}))["structuredContent"]["done"] is True
     assert (await call(kernel, "todo_done", {"id": 2}))["structuredContent"]["code"] == "not_found"
     assert (folder(kernel) / "todo/index.md").read_text() == "- [x] look at b\n"
+
+
+async def test_what_stands_in_the_place_of_an_item_by_now_is_not_ticked_off(kernel: ServedKernel) -> None:
+    """People insert lines above it: whoever says its text is told, and a repeat of what was done ticks nothing else."""
+    await kernel.attempt()
+    file = folder(kernel) / "todo/index.md"
+    long = "look at " + "b" * 300
+    await call(kernel, "todo_add", {"text": long})
+    file.write_text(f"- [ ] release\n{file.read_text()}")
+    for _ in range(2):
+        refused = await call(kernel, "todo_done", {"id": 1, "text": long}, **{CALL_KEY: "1.0:s"})
+        assert refused["structuredContent"]["code"] == "conflict"
+    assert "[x]" not in file.read_text()
+    meta = {CALL_KEY: "1.0:t"}
+    for text in (f"{long[:200]} [cut]", f"{long[:200]} [cut]"):
+        done = (await call(kernel, "todo_done", {"id": 2, "text": text}, **meta))["structuredContent"]
+        assert (done["text"], done["done"]) == (long, True)
+        file.write_text(f"- [ ] first of all\n{file.read_text()}")
+    assert file.read_text().count("[x]") == 1
+    assert done["id"] == 3
+    file.write_text("")
+    gone = await call(kernel, "todo_done", {"id": 2, "text": f"{long[:200]} [cut]"}, **meta)
+    assert gone["structuredContent"]["code"] == "conflict"
+
+
+async def test_an_item_that_changes_while_it_is_ticked_off_stays_as_it_is(
+    kernel: ServedKernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the look at the list to the change of it somebody may have written, without a text as with one."""
+    await kernel.attempt()
+    file = folder(kernel) / "todo/index.md"
+    await call(kernel, "todo_add", {"text": "look at b"})
+    change = PersonalContexts.change_todos
+
+    def edited(self: PersonalContexts, place: ContextPlace, how: Callable[[str], str]) -> Personal:
+        file.write_text("- [ ] release\n- [ ] look at b\n")
+        return change(self, place, how)
+
+    monkeypatch.setattr(PersonalContexts, "change_todos", edited)
+    assert (await call(kernel, "todo_done", {"id": 1}))["structuredContent"]["code"] == "conflict"
+    assert "[x]" not in file.read_text()
 
 
 async def test_what_is_kept_counts_against_the_quota_of_bytes(kernel: ServedKernel) -> None:
