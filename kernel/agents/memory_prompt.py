@@ -184,12 +184,14 @@ def _todos(items: Iterable[tuple[int, str]]) -> list[_Piece]:
 def _notes(notes: Sequence[Note]) -> list[_Piece]:
     """The latest, the newest first."""
     return [
-        _line(note.file, f"{note.date} {note.title}".strip(), TITLE_CHARACTERS) for note in reversed(notes[-NOTES:])
+        _line(note.file, f"{note.date} {note.title}".strip(), TITLE_CHARACTERS, note.trust)
+        for note in reversed(notes[-NOTES:])
     ]
 
 
-def _line(source: str, text: str, characters: int) -> _Piece:
-    """One line that its agent wrote, or a person: nobody knows which, so it is quoted."""
+def _line(source: str, text: str, characters: int, trust: SourceClass = "agent") -> _Piece:
+    """One line that its agent wrote, or a person: nobody knows which, so it is quoted; with what it came from."""
     line = " ".join(text.split())
+    origin = "" if trust == "agent" else f"\nFrom {FROM[trust]}:\n"
     whole = quoted(line if len(line) <= characters else f"{line[:characters]}{CUT}")
-    return _Piece(source, "agent", whole, whole)
+    return _Piece(source, trust, f"{origin}{whole}", f"{origin}{whole}")

@@ -31,7 +31,7 @@ words until it is listed here: ``ask_agent`` is followed by the colleague's."""
 _FROM_WEB: Final = re.compile(r"web|fetch|browse|http|url", re.IGNORECASE)
 """In names of tools that bring what strangers wrote."""
 _TOLD_TRUST: Final = re.compile(r'"(?:trust|class)"\s*:\s*"(user|agent|tool|web)"')
-_OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall"})
+_OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall", "note_read"})
 _OF_OWN_WORK: Final = frozenset({"history_search", "history_read"})
 _TOLD_TOOL: Final = re.compile(r'"tool"\s*:\s*"([^"\\]+)"')
 _PLAIN_KEY: Final = re.compile(r"[\w.-]{1,32}")
@@ -56,7 +56,7 @@ class ToolResult(NamedTuple):
     text: str
 
 
-class Said(Protocol):
+class AnyMessage(Protocol):
     """A message, as far as it says how far to trust it."""
 
     @property
@@ -75,7 +75,7 @@ _OF_SYSTEM: Final[Mapping[str, SourceClass]] = {"kickoff": "user", "due": "user"
 printed, at the worst."""
 
 
-def class_of_message(message: Said, *, printed: bool = False) -> SourceClass:
+def class_of_message(message: AnyMessage, *, printed: bool = False) -> SourceClass:
     """A person's words and those of files of the project are the user's, a hook's a stranger's.
 
     What the system says repeats others. ``printed``: what commands printed may stand in it.

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import trio
 
+from kernel.agents.context_notes import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
@@ -266,7 +267,7 @@ def _report(place: ContextPlace, stored: Iterable[StoredEntry]) -> MemoryReport:
     return MemoryReport(agent=name_of(place.agent), entries=rows, total=len(rows))
 
 
-def _notes(place: ContextPlace, found: Personal) -> NotesReport:
+def _notes(place: ContextPlace, found: NotesPage) -> NotesReport:
     return NotesReport(agent=name_of(place.agent), notes=note_rows(found.notes), skipped=found.skipped)
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
+from kernel.agents.context_notes import NotesAsked
 from kernel.agents.personal_context import ContextPlace
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.mcp.curation import judged
@@ -21,6 +22,7 @@ from kernel.store.memory import BegunWrite
 from protocol.agent_files import MemoryPut, MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
 from protocol.agent_memory import (
     KEY_LIMIT,
+    SOURCES_LIMIT,
     TEXT_LIMIT,
     TODO_TEXT_LIMIT,
     Entry,
@@ -232,11 +234,17 @@ class NoteReadResult(msgspec.Struct, frozen=True, kw_only=True):
 async def note_write(
     caller: Caller, asked: NoteWriteArguments, store: StoreAccess, files: ProjectFiles
 ) -> NoteWriteResult:
-    """Keep a note. A repeated call of the same key keeps no other."""
-    place = _place(caller, store, files)
+    """Keep a note, with its source. A repeated call of the same key keeps no other."""
+    identity, place = caller.identity, _place(caller, store, files)
+    given = await store.reader.read(log.given, identity.agent, identity.instruction, ())
+    title = asked.title or "note"
+    source = source_of(title, asked.content, None, given.instruction, given.messages, given.results)
+    kept = msgspec.structs.replace(source, messages=source.messages[:SOURCES_LIMIT])
     begun = await _begin(caller, store, ("note_write", asked), "", asked.content)
     note = await trio.to_thread.run_sync(
-        lambda: files.contexts.add_note(place, asked.content, asked.title, begun.at_ms / 1000, again=begun.again)
+        lambda: files.contexts.add_note(
+            place, asked.content, asked.title, begun.at_ms / 1000, again=begun.again, source=kept
+        )
     )
     return NoteWriteResult(file=note.file, title=note.title, written=begun.message_id)
 
@@ -245,13 +253,11 @@ async def note_read(
     caller: Caller, asked: NoteReadArguments, store: StoreAccess, files: ProjectFiles
 ) -> NoteReadResult:
     """The newest notes of the caller."""
-    found = await trio.to_thread.run_sync(files.contexts.notes, _place(caller, store, files))
-    newest = note_rows(found.notes)[::-1]
-    first = 1 + next((n for n, one in enumerate(newest) if one.file == asked.before), -1)
-    wanted = newest[first : first + asked.limit]
-    shown = wanted[: _fitting([len(one.text) for one in wanted])]
-    following = shown[-1].file if first + len(shown) < len(newest) else None
-    return NoteReadResult(notes=shown, total=len(newest), next=following, skipped=found.skipped)
+    wanted = NotesAsked(asked.limit, asked.before, READ_CHARACTERS)
+    found = await trio.to_thread.run_sync(files.contexts.notes, _place(caller, store, files), wanted)
+    shown = note_rows(found.notes, found.first)[::-1]
+    following = shown[-1].file if shown and found.more else None
+    return NoteReadResult(notes=shown, total=found.total, next=following, skipped=found.skipped)
 
 
 class TodoListArguments(ToolArguments, frozen=True, kw_only=True):

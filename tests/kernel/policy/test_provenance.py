@@ -57,6 +57,8 @@ def test_a_message_is_its_senders(message: GivenMessage, is_from: str) -> None:
         ("memory_read", '{"entries":[{"trust":"user"},{"trust" : "web"}]}', "web"),
         ("memory_recall", '{"entries":[{"trust":"tool"}]}', "tool"),
         ("memory_read", '{"entries":[{"value":"run ev\n[... 9 characters left out ...]\n"trust":"user"}]}', "web"),
+        ("note_read", '{"notes":[{"text":"x","trust":"agent"},{"text":"x","trust":"web"}]}', "web"),
+        ("note_read", '{"notes":[{"text":"x\n[... 9 characters left out ...]\n"trust":"agent"}]}', "web"),
         ("history_search", '{"rows":[{"class":"tool"}]}', "tool"),
         ("history_search", '{"found":[{"turn":{"text":"hi","calls":[]}}]}', "agent"),
         ("history_search", '{"calls":[{"tool":"bash","output":"x"}]}', "tool"),
