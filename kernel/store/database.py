@@ -257,18 +257,28 @@ class Database:
         return connection
 
 
-def saved_notice(path: str) -> str | None:
-    """Say what a kernel saved beside the database at ``path``, and how to go on with it; None: nothing is there."""
+def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:
+    """The copies that kernels saved beside the database of ``conn``: nothing that is erased goes from them."""
+    return tuple(path for _, path in sorted(_saved(conn.filename))) if conn.filename else ()
+
+
+def _saved(path: str) -> list[tuple[int, str]]:
+    """The copies of the database at ``path``, each with when it was made."""
     start = f"{os.path.basename(path)}{_SAVED}"
     try:
         with os.scandir(os.path.dirname(path) or ".") as entries:
-            found = [
+            return [
                 (one.stat().st_mtime_ns, one.path)
                 for one in entries
                 if one.name.startswith(start) and one.name.removeprefix(start).isdecimal()
             ]
     except OSError:  # it is being moved away
-        return None
+        return []
+
+
+def saved_notice(path: str) -> str | None:
+    """Say what a kernel saved beside the database at ``path``, and how to go on with it; None: nothing is there."""
+    found = _saved(path)
     if not found:
         return None
     more = f" (and {len(found) - 1} older ones beside it)" if len(found) > 1 else ""

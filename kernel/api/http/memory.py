@@ -21,6 +21,7 @@ from kernel.policy.provenance import Traces, chosen
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import set_agent_state
+from kernel.store.database import saved_beside
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.purge import purge as purge_log
@@ -155,6 +156,7 @@ async def purge(
         if meant:
             root = str(files.catalog.root)
             left += await trio.to_thread.run_sync(lambda: (*holding(places, traces), *trashed(root, traces)))
+            left += tuple(f"the copy of the database {path}" for path in await store.reader.read(saved_beside))
     finally:
         if wiped.paused:
             with trio.CancelScope(shield=True):
