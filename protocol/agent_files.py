@@ -12,6 +12,7 @@ from protocol.agent_memory import (
     Entry,
     Item,
     Note,
+    Source,
     SourceClass,
     Tier,
     Visibility,
@@ -53,20 +54,33 @@ def memory_rows(kept: Iterable[StoredEntry]) -> tuple[MemoryRow, ...]:
 
 
 class NoteRow(_Body, frozen=True, kw_only=True):
-    """One note. ``n`` counts from the oldest; ``date`` is None where the file's name says none."""
+    """One note. ``n`` counts from the oldest; ``date`` is None where the file's name says none.
+
+    ``source`` is None where its file says none; ``trust`` is an agent's at most.
+    """
 
     n: int
     file: str
     date: str | None
     title: str
     text: str
+    trust: SourceClass = "agent"
+    source: Source | None = None
 
 
-def note_rows(notes: Iterable[Note]) -> tuple[NoteRow, ...]:
-    """Notes as they are told, numbered."""
+def note_rows(notes: Iterable[Note], first: int = 1) -> tuple[NoteRow, ...]:
+    """Notes as they are told, numbered from ``first``."""
     return tuple(
-        NoteRow(n=n, file=note.file, date=note.date or None, title=note.title, text=note.text)
-        for n, note in enumerate(notes, 1)
+        NoteRow(
+            n=n,
+            file=note.file,
+            date=note.date or None,
+            title=note.title,
+            text=note.text,
+            trust=note.trust,
+            source=note.source,
+        )
+        for n, note in enumerate(notes, first)
     )
 
 

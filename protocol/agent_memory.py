@@ -219,12 +219,27 @@ _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:-(\d{6}))?(?:-(.*))?\.md", re.AS
 
 
 class Note(NamedTuple):
-    """One note. ``date`` is empty where the file's name says none."""
+    """One note. ``date`` is empty where the file's name says none, ``source`` None where the file says none: a person
+    wrote it, or an agent by its shell."""
 
     file: str
     date: str
     title: str
     text: str
+    source: Source | None = None
+
+    @property
+    def trust(self) -> SourceClass:
+        """Its class: an agent's words at most, since nobody knows who wrote one that says no source."""
+        return least(("agent", self.source.class_)) if self.source is not None else "agent"
+
+
+_HEAD: Final = re.compile(
+    r"---\nsource: \{(?:messages: \[(?P<messages>m[0-9]{1,18}(?:, m[0-9]{1,18})*)\], )?"
+    rf"class: (?P<class>{'|'.join(CLASSES)})(?:, by: (?P<by>[a-z][a-z0-9_-]*))?\}}\n---\n",
+    re.ASCII,
+)
+"""What an agent's note begins with; other front matter is its author's own text."""
 
 
 class NoteRejected(ValueError):
@@ -253,10 +268,24 @@ def content(text: str, title: str | None = None) -> str:
 
 def note(file: str, text: str) -> Note:
     """The note in ``file``. Raises NoteRejected where nothing is in it."""
-    if not text.strip():
+    named, head = _NAME.fullmatch(file), _HEAD.match(text)
+    said = text[head.end() :] if head else text
+    if not said.strip():
         raise NoteRejected("is empty")
-    named = _NAME.fullmatch(file)
-    return Note(file, named[1] if named else "", title_of(text), text)
+    source = None
+    if head:
+        messages = tuple(head["messages"].split(", ")) if head["messages"] else ()
+        source = Source(messages, cast("SourceClass", head["class"]), head["by"] or "")
+    return Note(file, named[1] if named else "", title_of(said), said, source)
+
+
+def with_source(text: str, source: Source | None) -> str:
+    """What the file of a note of ``text`` says, where it has a source: that comes first, as front matter."""
+    if source is None:
+        return text
+    messages = f"messages: [{', '.join(source.messages)}], " if source.messages else ""
+    by = f", by: {source.by}" if source.by else ""
+    return f"---\nsource: {{{messages}class: {source.class_}{by}}}\n---\n{text}"
 
 
 def order(file: str) -> tuple[str, str, str]:
@@ -304,6 +333,17 @@ def item_text(text: str) -> str:
     if len(line) > TODO_TEXT_LIMIT:
         raise TodoRejected(f"the text is longer than {TODO_TEXT_LIMIT} characters: write a note")
     return line
+
+
+CUT: Final = " [cut]"
+"""Behind the beginning of an item that is shown in short."""
+
+
+def is_item(text: str, item: Item) -> bool:
+    """Return whether ``text`` names ``item``: as it is, or as it is shown in short."""
+    line, there = " ".join(text.split()), " ".join(item.text.split())
+    start = line.removesuffix(CUT)
+    return line == there or (bool(start) and start != line and there.startswith(start))
 
 
 def with_item(text: str, new: str) -> str:

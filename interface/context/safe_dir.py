@@ -9,11 +9,14 @@ import fcntl
 import os
 import secrets
 import stat
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Final, Self
 
+PATIENCE_SECONDS: Final = 10.0
+"""As the kernel's: a write takes milliseconds, so whoever keeps the lock for so long keeps nobody waiting for good."""
 LIMIT_BYTES: Final = 1024 * 1024
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _TEMPORARY: Final = ".tmp-"
@@ -64,8 +67,20 @@ class SafeDir:
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """Keep other writers away, from reading to writing."""
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+        """Keep other writers away, from reading to writing.
+
+        Raises Unusable where another one keeps the lock for PATIENCE_SECONDS.
+        """
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    why = f"is as it was: another program has kept it locked for {PATIENCE_SECONDS:g} s"
+                    raise Unusable(self.shown, why) from None
+                time.sleep(0.01)  # noqa: TID251 - for the lock, as the kernel does
         try:
             yield
         finally:

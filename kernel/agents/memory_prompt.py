@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kernel.agents.prompt import FOLDED_CHARACTERS, Part, quoted
 from kernel.policy.prompt_budget import JOIN, tokens
 from protocol.agent import Memory
-from protocol.agent_memory import Item, Note, SourceClass, least
+from protocol.agent_memory import CUT, Item, Note, SourceClass, least
 from protocol.memory_files import StoredEntry
 from protocol.names import NAME
 
@@ -184,12 +184,14 @@ def _todos(items: Iterable[tuple[int, str]]) -> list[_Piece]:
 def _notes(notes: Sequence[Note]) -> list[_Piece]:
     """The latest, the newest first."""
     return [
-        _line(note.file, f"{note.date} {note.title}".strip(), TITLE_CHARACTERS) for note in reversed(notes[-NOTES:])
+        _line(note.file, f"{note.date} {note.title}".strip(), TITLE_CHARACTERS, note.trust)
+        for note in reversed(notes[-NOTES:])
     ]
 
 
-def _line(source: str, text: str, characters: int) -> _Piece:
-    """One line that its agent wrote, or a person: nobody knows which, so it is quoted."""
+def _line(source: str, text: str, characters: int, trust: SourceClass = "agent") -> _Piece:
+    """One line that its agent wrote, or a person: nobody knows which, so it is quoted; with what it came from."""
     line = " ".join(text.split())
-    whole = quoted(line if len(line) <= characters else f"{line[:characters]} [cut]")
-    return _Piece(source, "agent", whole, whole)
+    origin = "" if trust == "agent" else f"\nFrom {FROM[trust]}:\n"
+    whole = quoted(line if len(line) <= characters else f"{line[:characters]}{CUT}")
+    return _Piece(source, trust, f"{origin}{whole}", f"{origin}{whole}")

@@ -25,6 +25,7 @@ import msgspec
 
 from kernel.agents.catalog import Catalog, context_dir
 from kernel.agents.context_files import ContextFiles, names_in, put_all, why_not
+from kernel.agents.context_notes import ALL_NOTES, NotesAsked, NotesPage, newest_notes, put_note
 from kernel.policy.provenance import Traces
 from kernel.source.diagnostics import BadDefinition, fail
 from kernel.source.safe_paths import NotSynced, locked, open_folder, put_here, read_here
@@ -46,21 +47,20 @@ from protocol.agent_layout import (
     marked_for,
 )
 from protocol.agent_memory import (
-    NOTES_SUFFIX,
     SUFFIX,
     Entry,
     EntryRejected,
     Item,
     Note,
     NoteRejected,
+    Source,
     TodoRejected,
     content,
     file_name,
     items_of,
-    note,
     with_item,
+    with_source,
 )
-from protocol.agent_memory import order as note_order
 from protocol.discovery import LOG
 from protocol.errors import Refused
 from protocol.memory_files import (
@@ -74,7 +74,6 @@ from protocol.memory_files import (
     without_entries,
 )
 
-_TRIES: Final = 100
 _SAFE: Final = "@:-_."
 """Beside letters and digits, in names of folders in the state."""
 T = TypeVar("T")
@@ -140,7 +139,7 @@ class PersonalContexts:
 
         Raises Refused where the context as a whole cannot be looked at.
         """
-        memory, notes, todos = self.memory(place), self.notes(place, newest), self.todos(place)
+        memory, notes, todos = self.memory(place), self.notes(place, NotesAsked(newest)), self.todos(place)
         skipped = (*self.told(place, memory), *notes.skipped, *todos.skipped)
         return Personal(memory.kept, notes.notes, todos.todos, skipped)
 
@@ -184,26 +183,27 @@ class PersonalContexts:
         except Unchangeable as error:
             raise Refused("conflict", f"{place.shown}/{MEMORY}/{error}", "change it in an editor") from error
 
-    def notes(self, place: ContextPlace, newest: int | None = None) -> Personal:
-        """The notes, or the ``newest`` of them, the oldest first; files that are none are skipped."""
-        skipped: list[str] = []
+    def notes(self, place: ContextPlace, asked: NotesAsked = ALL_NOTES) -> NotesPage:
+        """The notes that are ``asked`` for, all of them, the oldest first; files that are none are skipped."""
 
-        def look(folder: int) -> tuple[Note, ...]:
-            found: list[Note] = []
-            for file in sorted(names_in(folder, NOTES_SUFFIX), key=note_order, reverse=True):
-                if len(found) == newest:
-                    break
-                try:
-                    found.append(
-                        note(file, self._files.read(f"{place.root}/{place.folder}/{NOTES}", folder, file).text)
-                    )
-                except (OSError, NoteRejected) as error:
-                    skipped.append(f"{place.shown}/{NOTES}/{file}: {why_not(error)}")
-            return tuple(reversed(found))
+        def look(folder: int) -> NotesPage:
+            path = f"{place.root}/{place.folder}/{NOTES}"
+            return newest_notes(
+                folder, f"{place.shown}/{NOTES}", lambda file: self._files.read(path, folder, file).text, asked
+            )
 
-        return Personal(notes=self._in(place, NOTES, look) or (), skipped=tuple(reversed(skipped)))
+        return self._in(place, NOTES, look) or NotesPage()
 
-    def add_note(self, place: ContextPlace, text: str, title: str | None, at: float, *, again: bool = False) -> Note:
+    def add_note(
+        self,
+        place: ContextPlace,
+        text: str,
+        title: str | None,
+        at: float,
+        *,
+        again: bool = False,
+        source: Source | None = None,
+    ) -> Note:
         """Write a note; its file is named by the time ``at`` (UTC) and its first words. Raises Refused.
 
         ``again``: the same may have been asked for before; if there is such a note of that time, that is it.
@@ -213,19 +213,11 @@ class PersonalContexts:
         except NoteRejected as error:
             raise Refused("bad_request", str(error)) from error
         name = file_name(time.strftime("%Y-%m-%d-%H%M%S", time.gmtime(at)), body)
-        return self._changing(place, NOTES, partial(self._put_note, place, name, body, again))
+        return self._put_note(place, name, with_source(body, source), again=again)
 
-    def _put_note(self, place: ContextPlace, name: str, body: str, again: bool, folder: int) -> Note:
-        stem = name.removesuffix(NOTES_SUFFIX)
-        for number in range(1, _TRIES):
-            free = name if number == 1 else f"{stem}-{number}{NOTES_SUFFIX}"
-            try:
-                put_here(folder, free, body, new=True)
-            except FileExistsError:
-                if not again or read_here(folder, free)[0] != body:
-                    continue
-            return note(free, body)
-        raise Refused("conflict", f"{place.shown}/{NOTES}/{name} and {_TRIES} more are there already")
+    def _put_note(self, place: ContextPlace, name: str, body: str, *, again: bool) -> Note:
+        put = partial(put_note, shown=f"{place.shown}/{NOTES}", name=name, body=body, again=again)
+        return self._changing(place, NOTES, put)
 
     def remove_note(self, place: ContextPlace, file: str) -> None:
         """Remove a note. Raises Refused (not_found)."""
@@ -262,9 +254,21 @@ class PersonalContexts:
             raise Refused("not_found" if "no item" in str(error) else "bad_request", str(error)) from error
         return self.todos(place)
 
-    def write_soul(self, place: ContextPlace, text: str) -> None:
-        """Have ``text`` in the file of its soul. Raises Refused."""
-        self._changing(place, "", lambda folder: put_here(folder, SOUL_FILE, text))
+    def write_soul(self, place: ContextPlace, text: str, known: str) -> str | None:
+        """Have ``text`` in the file of its soul, where that says ``known``, or nothing. Returns what else it says.
+
+        Raises Refused.
+        """
+
+        def write(folder: int) -> str | None:
+            with suppress(FileNotFoundError):
+                found = read_here(folder, SOUL_FILE)[0]
+                if found.strip() and found not in (known, text):
+                    return found
+            put_here(folder, SOUL_FILE, text)
+            return None
+
+        return self._changing(place, "", write)
 
     def add_todo(self, place: ContextPlace, text: str, only_if: int | None = None) -> Personal:
         """Add an item; ``only_if`` there are as many of this text as that, for it may have been added before."""
@@ -286,7 +290,7 @@ class PersonalContexts:
         if moved:
             self.change_memory(target, lambda _: moved)
         for one in kept.notes:
-            self._changing(target, NOTES, partial(self._put_note, target, one.file, one.text, True))
+            self._put_note(target, one.file, with_source(one.text, one.source), again=True)
         listed = {item.text for item in self.todos(target).todos}
         lines = [f"- [{'x' if item.done else ' '}] {item.text}" for item in kept.todos if item.text not in listed]
         if lines:

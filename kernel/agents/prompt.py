@@ -20,10 +20,11 @@ import msgspec
 from kernel.agents.project_rules import RulesFile
 from kernel.agents.workspace_prompt import PromptContext, claimed_tasks, unclaimed_tasks, workspace_sections
 from kernel.policy.prompt_budget import Foldable, fold, tokens
+from kernel.policy.provenance import class_of_message
 from protocol.agent import AgentDefinition
 from protocol.api.instructions import Kept, PromptPart, PromptTrust
 from protocol.ipc import Entry, ToolCall, Turn
-from protocol.message import HOOK, SYSTEM, USER, Message
+from protocol.message import SYSTEM, USER, Message
 from protocol.names import is_personal, message_id
 from protocol.text import encode_json
 
@@ -105,7 +106,7 @@ def assemble(
     asked = (message, *joined)
     shown = _messages(unanswered, asked, context)
     messages = [
-        Part("message", f"{message_id(one.seq)} from {one.sender}", trust_of(one), text)
+        Part("message", f"{message_id(one.seq)} from {one.sender}", _trust(one, context), text)
         for one, text in zip(asked, shown, strict=True)
     ]
     opening = ["Said since you last spoke:", *unanswered, "And now, for you:"] if unanswered else []
@@ -166,22 +167,17 @@ def _thread(
         # What the agent said itself cannot open a thread either, once what it answered is left out.
         shown = text if any(part.text for _, part in told) or said.sender != context.name else ""
         state: Kept = "whole" if shown == all_of_it else "folded" if shown else "left_out"
-        told.append((said, Part("thread", message_id(said.seq), trust_of(said), shown, state)))
+        told.append((said, Part("thread", message_id(said.seq), _trust(said, context), shown, state)))
     return told
+
+
+def _trust(said: Message, context: PromptContext) -> PromptTrust:
+    return class_of_message(said, printed=said.seq in context.printed)
 
 
 def _folded(text: str) -> str:
     line = " ".join(text[: 2 * FOLDED_CHARACTERS].split())
     return f"{line[:FOLDED_CHARACTERS]} [folded]"
-
-
-def trust_of(said: Message) -> PromptTrust:
-    """The class of whoever said it; a kickoff and a schedule are words of the user's files, a hook's a stranger's."""
-    if said.sender == USER or said.kind in ("kickoff", "due"):
-        return "user"
-    if said.sender.startswith(HOOK):
-        return "web"
-    return "system" if said.sender == SYSTEM else "agent"
 
 
 def joined_text(parts: Iterable[Part]) -> str:

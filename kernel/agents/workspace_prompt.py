@@ -48,6 +48,8 @@ class PromptContext(msgspec.Struct, frozen=True):
     verdict: str = ""
     electors: tuple[str, ...] = ()
     in_hand: Mapping[int, str] = msgspec.field(default_factory=dict[int, str])
+    printed: frozenset[int] = frozenset()
+    """Messages, by number, in which the output of commands may stand."""
     waiting: tuple[tuple[int, bool], ...] = ()
     """Other messages of its inbox there, by number, and whether they say that they press."""
     broken_attempts: int = 0

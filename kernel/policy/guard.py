@@ -6,18 +6,19 @@ takes or does not.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeVar
 
 import msgspec
 
+from kernel.policy.provenance import class_of_message
 from kernel.policy.recall import nearly_same, shape_of
 from protocol.agent import AgentDefinition, Context, Prompt
 from protocol.agent_memory import KEY_LIMIT, SourceClass, least
 from protocol.api.tray import TrayKind
 from protocol.budget import AgentBudget
 from protocol.guard import GuardSettings
-from protocol.message import HOOK, USER, Message
+from protocol.message import Message
 from protocol.names import AgentKey, message_id
 
 NAME: Final = "guard"
@@ -121,17 +122,11 @@ def guard_agent(settings: GuardSettings) -> AgentDefinition:
     )
 
 
-def class_of(message: Message) -> SourceClass:
-    """The trust in a message: what the kernel said may show what a command printed."""
-    if message.sender == USER:
-        return "user"
-    if message.sender.startswith(HOOK):
-        return "web"
-    return "tool" if message.kind in ("kickoff", "system", "status") else "agent"
+def shown(messages: Sequence[Message], printed: Collection[int] = ()) -> tuple[str, Mapping[str, SourceClass]]:
+    """The text of a run for its guard, the newest of it as far as there is room, and the messages that are in it.
 
-
-def shown(messages: Sequence[Message]) -> tuple[str, Mapping[str, SourceClass]]:
-    """The text of a run for its guard, the newest of it as far as there is room, and the messages that are in it."""
+    ``printed``: those in which the output of commands may stand, by number.
+    """
     parts: list[str] = []
     classes: dict[str, SourceClass] = {}
     room = TEXT_BYTES
@@ -144,7 +139,7 @@ def shown(messages: Sequence[Message]) -> tuple[str, Mapping[str, SourceClass]]:
             break
         if text.strip() and one.kind != "status":
             parts.append(part)
-            classes[message_id(one.seq)] = class_of(one)
+            classes[message_id(one.seq)] = class_of_message(one, printed=one.seq in printed)
     return "\n\n".join(reversed(parts)), classes
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 from protocol.agent_memory import CLASSES, Source, SourceClass, least
 from protocol.errors import Refused
@@ -31,7 +31,7 @@ words until it is listed here: ``ask_agent`` is followed by the colleague's."""
 _FROM_WEB: Final = re.compile(r"web|fetch|browse|http|url", re.IGNORECASE)
 """In names of tools that bring what strangers wrote."""
 _TOLD_TRUST: Final = re.compile(r'"(?:trust|class)"\s*:\s*"(user|agent|tool|web)"')
-_OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall"})
+_OF_OWN_MEMORY: Final = frozenset({"memory_read", "memory_recall", "note_read"})
 _OF_OWN_WORK: Final = frozenset({"history_search", "history_read"})
 _TOLD_TOOL: Final = re.compile(r'"tool"\s*:\s*"([^"\\]+)"')
 _PLAIN_KEY: Final = re.compile(r"[\w.-]{1,32}")
@@ -56,13 +56,37 @@ class ToolResult(NamedTuple):
     text: str
 
 
-def class_of_message(message: GivenMessage) -> SourceClass:
-    """A person's words and those of a workflow's file are the user's, a hook's a stranger's; all others are agents."""
-    if message.printed:
+class AnyMessage(Protocol):
+    """A message, as far as it says how far to trust it."""
+
+    @property
+    def sender(self) -> str:
+        """The name of whoever said it."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """Its kind (protocol.message)."""
+        ...
+
+
+_OF_SYSTEM: Final[Mapping[str, SourceClass]] = {"kickoff": "user", "due": "user", "resolved": "agent"}
+"""Words of workflows' files, and of agents' schedules; what agents voted about. Of other kinds it is what a command
+printed, at the worst."""
+
+
+def class_of_message(message: AnyMessage, *, printed: bool = False) -> SourceClass:
+    """A person's words and those of files of the project are the user's, a hook's a stranger's.
+
+    What the system says repeats others. ``printed``: what commands printed may stand in it.
+    """
+    if message.sender.startswith(HOOK):
+        return "web"
+    if printed:
         return "tool"
-    if message.sender == USER or (message.sender == SYSTEM and message.kind == "kickoff"):
-        return "user"
-    return "web" if message.sender.startswith(HOOK) else "agent"
+    if message.sender == SYSTEM:
+        return _OF_SYSTEM.get(message.kind, "tool")
+    return "user" if message.sender == USER else "agent"
 
 
 def class_of_result(result: ToolResult) -> SourceClass:
@@ -109,7 +133,8 @@ def source_of(
         read = least(class_of_result(one) for one in results)
     claim: SourceClass = "user" if claimed is None else claimed.class_
     return Source(
-        messages=tuple(one.id for one in messages), class_=least([claim, read, *map(class_of_message, messages)])
+        messages=tuple(one.id for one in messages),
+        class_=least([claim, read, *(class_of_message(one, printed=one.printed) for one in messages)]),
     )
 
 

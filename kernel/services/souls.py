@@ -26,6 +26,7 @@ from kernel.store.transaction import Transaction
 from kernel.store.writer import Writer
 from kernel.workflows.instruction_prompt import definition_of, settings_of
 from protocol.agent import AgentDefinition
+from protocol.agent_layout import SOUL_FILE
 from protocol.api.souls import SoulProposal, SoulReport
 from protocol.errors import Refused
 from protocol.guard import SoulEvolution
@@ -140,14 +141,20 @@ class Souls:
     async def _write(self, key: AgentKey) -> None:
         """Write what is not written yet. Where that cannot be done it is tried again before the next change.
 
-        What an agent without a file became is written once it gets one.
+        What an agent without a file became is written once it gets one. What people wrote since it was read becomes a
+        version first.
         """
-        body, record = self._reader.now(souls.unwritten, key), self._record(key)
-        if body is None or record.origin != "file":
+        record = self._record(key)
+        if record.origin != "file" or self._reader.now(souls.unwritten, key) is None:
             return
         try:
             place = self._contexts.place(key, record)
-            await trio.to_thread.run_sync(self._contexts.write_soul, place, body)
+            while (wanted := self._reader.now(souls.unwritten, key)) is not None:
+                edited = await trio.to_thread.run_sync(self._contexts.write_soul, place, *wanted)
+                if edited is None:
+                    break
+                traits_of(edited.encode(), f"{place.shown}/{SOUL_FILE}")  # half of an edit is waited for
+                await self._writer.commit(souls.keep_edit, key, edited)
         except (Refused, BadDefinition) as error:
             logger.warning("soul.unwritten %s: %s", key, error)
             return

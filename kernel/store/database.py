@@ -14,6 +14,7 @@ import itertools
 import logging
 import os
 import time
+from glob import escape, glob
 from importlib import resources
 from pathlib import Path
 from typing import Final
@@ -257,23 +258,27 @@ class Database:
         return connection
 
 
+def saved_beside(conn: apsw.Connection) -> tuple[str, ...]:
+    """The copies that kernels saved beside the database of ``conn``: nothing that is erased goes from them."""
+    return tuple(_saved(conn.filename)) if conn.filename else ()
+
+
+def _saved(path: str) -> list[str]:
+    """The copies of the database at ``path``, the newest last."""
+    try:
+        found = (name for name in glob(f"{escape(path)}{_SAVED}*") if name.rpartition(_SAVED)[2].isdecimal())
+        return sorted(found, key=os.path.getmtime)
+    except OSError:  # it is being moved away
+        return []
+
+
 def saved_notice(path: str) -> str | None:
     """Say what a kernel saved beside the database at ``path``, and how to go on with it; None: nothing is there."""
-    start = f"{os.path.basename(path)}{_SAVED}"
-    try:
-        with os.scandir(os.path.dirname(path) or ".") as entries:
-            found = [
-                (one.stat().st_mtime_ns, one.path)
-                for one in entries
-                if one.name.startswith(start) and one.name.removeprefix(start).isdecimal()
-            ]
-    except OSError:  # it is being moved away
-        return None
-    if not found:
+    if not (found := _saved(path)):
         return None
     more = f" (and {len(found) - 1} older ones beside it)" if len(found) > 1 else ""
     return (
-        f"{max(found)[1]}{more} has all that was accepted before the database was removed or replaced, and is not in "
+        f"{found[-1]}{more} has all that was accepted before the database was removed or replaced, and is not in "
         f"use: to go on with it, awk stop, move {path} away, move the copy to {path}, awk start; without use for it, "
         f"delete it"
     )

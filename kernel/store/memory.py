@@ -13,9 +13,10 @@ import msgspec
 
 from kernel.policy.provenance import GivenMessage, ToolResult
 from kernel.rule.draft import Author
-from kernel.store import entries, rows
+from kernel.store import entries
 from kernel.store.attempts import held
 from kernel.store.idempotency import Words, find, record
+from kernel.store.messages import message_of, printed
 from kernel.store.quotas import use
 from kernel.store.transaction import Transaction
 from protocol.ipc import ToolCall
@@ -59,9 +60,7 @@ UNION SELECT i.message FROM instructions AS i WHERE i.id = :id ORDER BY 1
 
 # What reached it, what it said, what stands in the channel of a space it is a member of, what it works on.
 GIVEN: Final = """
-SELECT m.seq AS id, m.kind, m.sender, m.text, m.kind = 'kickoff' AND EXISTS (
-    SELECT 1 FROM workflows AS w, json_each(CAST(w.definition AS TEXT), '$.setup') AS s
-    WHERE w.id = m.run AND s.value ->> '$.as' IS NOT NULL) AS printed
+SELECT m.seq, m.kind, m.space, m.sender, m.addressed, m.text, m.hops, m.cause, m.at_ms, m.cleared
 FROM json_each(:asked) AS a CROSS JOIN messages AS m ON m.seq = a.value
 WHERE m.seq IN (SELECT value FROM json_each(:own))
   OR EXISTS (SELECT 1 FROM deliveries AS d WHERE d.message = m.seq AND d.agent = :agent)
@@ -86,7 +85,9 @@ def given(conn: apsw.Connection, agent: str, instruction: str, asked: Iterable[s
     own = cast("list[int]", [seq for (seq,) in found])
     wanted = [seq for one in asked if (seq := number_of(one, "m")) is not None]
     values = {"asked": encode_json([*own, *wanted]).decode(), "own": encode_json(own).decode(), "agent": agent}
-    messages = rows.all_(conn.execute(GIVEN, values), GIVEN, GivenMessage, id=message_id)
+    said = [message_of(row) for row in conn.execute(GIVEN, values)]
+    shown = printed(conn, said)
+    messages = (GivenMessage(message_id(one.seq), one.kind, one.sender, one.text, one.seq in shown) for one in said)
     return Given(tuple(map(message_id, own)), {one.id: one for one in messages}, tuple(_results(conn, number)))
 
 

@@ -21,6 +21,7 @@ from protocol.instruction import Status, WaitReason
 from protocol.message import USER, Message, MessageKind
 from protocol.names import InstructionId, feedback_id, instruction_id, message_id, place_of
 from protocol.target import flag_of
+from protocol.text import encode_json
 
 LIMIT: Final = 1000
 """Messages in one answer at most."""
@@ -125,6 +126,21 @@ def these(conn: apsw.Connection, seqs: Iterable[int]) -> tuple[Message, ...]:
     """The messages with these numbers, in their order; one that is not there is left out."""
     found = (conn.execute(ONE, (seq,)).fetchone() for seq in seqs)
     return tuple(message_of(row) for row in found if row is not None)
+
+
+PRINTED: Final = """
+SELECT m.seq FROM json_each(?) AS asked CROSS JOIN messages AS m ON m.seq = asked.value
+WHERE EXISTS (SELECT 1 FROM workflows AS w, json_each(CAST(w.definition AS TEXT), '$.setup') AS s
+  WHERE w.id = m.run AND s.value ->> '$.as' IS NOT NULL)
+"""
+
+
+def printed(conn: apsw.Connection, said: Iterable[Message]) -> frozenset[int]:
+    """The kickoffs among ``said``, by number, in which the output of commands may stand."""
+    kickoffs = [one.seq for one in said if one.kind == "kickoff"]
+    if not kickoffs:
+        return frozenset()
+    return frozenset(int(seq) for (seq,) in conn.execute(PRINTED, (encode_json(kickoffs).decode(),)))
 
 
 RECEIPTS: Final = "SELECT name, state, instruction FROM deliveries WHERE message = ? ORDER BY name"

@@ -53,15 +53,37 @@ def newest(conn: apsw.Connection, agent: str) -> VersionRow | None:
 
 
 UNWRITTEN: Final = """
-SELECT body FROM soul_versions INDEXED BY soul_versions_unwritten WHERE agent = ? AND written = 0
-ORDER BY version DESC LIMIT 1
+SELECT version, body, reason, author, instruction, proposal
+FROM soul_versions INDEXED BY soul_versions_unwritten WHERE agent = ? AND written = 0 ORDER BY version DESC LIMIT 1
+"""
+LAST_WRITTEN: Final = """
+SELECT body FROM soul_versions WHERE agent = ? AND written = 1 ORDER BY version DESC LIMIT 1
 """
 
 
-def unwritten(conn: apsw.Connection, agent: str) -> str | None:
-    """The body that the file of a soul is to have, where that is not written yet."""
+class UnwrittenSoul(NamedTuple):
+    """What the file of a soul is to say. ``known``: what it may say now; anything else is somebody's edit."""
+
+    body: str
+    known: str
+
+
+def unwritten(conn: apsw.Connection, agent: str) -> UnwrittenSoul | None:
+    """The newest version of a soul, where that is not in its file yet."""
     row = conn.execute(UNWRITTEN, (agent,)).fetchone()
-    return None if row is None else str(row[0])
+    return None if row is None else UnwrittenSoul(str(row[1]), str(conn.execute(LAST_WRITTEN, (agent,)).get or ""))
+
+
+def keep_edit(tx: Transaction, agent: str, text: str) -> None:
+    """Make ``text``, which stands in the file, a version; what is to be written there follows it once more."""
+    row = tx.conn.execute(UNWRITTEN, (agent,)).fetchone()
+    if row is None:
+        return
+    number, body, reason, author, instruction, proposal = row
+    tx.write(WRITTEN, (agent,))
+    _insert(tx, agent, number + 1, body, text, "edited by hand", Changer(), written=True)
+    by = Changer(author, instruction, proposal)
+    _insert(tx, agent, number + 2, text, body, reason, by, written=False)
 
 
 WRITTEN: Final = "UPDATE soul_versions SET written = 1 WHERE agent = ? AND written = 0"

@@ -151,6 +151,7 @@ def instruction_prompt(
         )
     context = msgspec.structs.replace(
         context,
+        printed=reader.now(messages.printed, (*thread, message, *joined)),
         waiting=_waiting(source, reader),
         broken_attempts=reader.now(work_notes.broken_attempts, source.instruction),
         handover=reader.now(work_notes.handed_over, source.instruction),

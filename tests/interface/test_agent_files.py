@@ -1,5 +1,6 @@
 """agent memory, notes and todo: files that people and agents share, written whole and inside the project."""
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from interface.context import safe_dir
 from interface.context.safe_dir import SafeDir
 from tests.interface.conftest import Cli
 from tests.interface.hostile import HOSTILE, obeyed
@@ -269,6 +271,34 @@ def test_two_writers_lose_nothing(cli: Cli) -> None:
     running = [subprocess.Popen([*args, f"t{n}"], cwd=cli.root, env=cli.environ, stdout=-3) for n in range(6)]
     assert [process.wait(timeout=30) for process in running] == [0] * 6
     assert len(cli("agent", "todo", "alice", "--json").json()["items"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        ("memory", ("memory", "alice", "set", "k", "v")),
+        ("memory", ("memory", "alice", "rm", "a")),
+        ("todo", ("todo", "alice", "add", "t")),
+    ],
+)
+def test_who_keeps_the_lock_for_long_keeps_no_command_waiting_for_good(
+    part: str, words: tuple[str, ...], cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends, says which folder and why, and changes nothing; a moment later it is done."""
+    _write(cli, "memory/core.yaml", "a: one\n")
+    _write(cli, "todo/index.md", "- [ ] a\n")
+    monkeypatch.setattr(safe_dir, "PATIENCE_SECONDS", 0.05)
+    folder = os.open(cli.root / CONTEXT / part, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        ran = cli("agent", *words)
+    finally:
+        os.close(folder)
+    assert ran.code == 1
+    assert f"{CONTEXT}/{part} is as it was: another program has kept it locked for 0.05 s" in ran.err
+    assert (cli.root / CONTEXT / "memory/core.yaml").read_text() == "a: one\n"
+    assert (cli.root / CONTEXT / "todo/index.md").read_text() == "- [ ] a\n"
+    assert cli("agent", *words).code == 0
 
 
 @pytest.mark.promise("CF12")

@@ -525,3 +525,19 @@ def test_a_diff_of_an_agent_alone_is_told_how_to_name_its_tree(cli: Cli, kernel:
         "  hint: name a run (r1: awk runs lists them), or it in its workflow: bob@WORKFLOW\n"
     )
     assert not kernel.of("GET", "/runs")
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        ((), "nobody asked for anybody's memory\n"),
+        (("--agent", "alice"), "nothing of alice: it asked for nobody's memory, and nobody for its (awk ls lists the"),
+    ],
+)
+def test_an_audit_of_one_agent_that_finds_nothing_says_so_of_that_one(
+    flags: tuple[str, ...], told: str, cli: Cli, kernel: KernelDouble
+) -> None:
+    """Others may have asked."""
+    kernel.answers["GET /audit"] = {"rows": [], "total": 0, "next": None}
+    ran = cli("audit", *flags)
+    assert (ran.code, ran.out.startswith(told)) == (0, True)

@@ -25,12 +25,14 @@ from protocol.agent_memory import (
     file_name,
     file_of,
     items_of,
+    least,
     matches,
     note,
     order,
     title_of,
     with_done,
     with_item,
+    with_source,
     without,
     written,
 )
@@ -256,6 +258,32 @@ def test_a_note_keeps_its_words(text: str, title: str | None) -> None:
     assert read.date == "2026-11-21"
     if title and title.strip():
         assert read.title == title_of(f"# {' '.join(title.split())}")
+
+
+SOURCES = st.builds(
+    Source,
+    st.lists(st.integers(1, 10**17).map("m{}".format), max_size=3).map(tuple),
+    st.sampled_from(CLASSES),
+    st.sampled_from(["", "bob"]),
+)
+
+
+@given(ANY, SOURCES)
+def test_a_note_of_an_agent_keeps_its_source_and_is_trusted_no_more_than_an_agent(text: str, source: Source) -> None:
+    """Whatever it begins with, a head of its own among it."""
+    for words in (text, with_source(text or "x", Source())):
+        if words.strip("\n").strip():
+            body = content(words)
+            read = note("n.md", with_source(body, source))
+            assert (read.text, read.source) == (body, source)
+            assert read.trust == least(("agent", source.class_))
+
+
+@pytest.mark.parametrize("head", ["title: x", "source: https://x.org", "source: {class: nobody}", "source: web"])
+def test_front_matter_of_people_is_their_own_text(head: str) -> None:
+    """Nobody reads more into it."""
+    text = f"---\n{head}\n---\nwords\n"
+    assert note("n.md", text)[3:] == (text, None)
 
 
 def test_notes_are_in_the_order_of_their_names() -> None:

@@ -1,6 +1,7 @@
 """``awk audit``: who asked whose memory for what, and what was given."""
 
 import argparse
+from functools import partial
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
@@ -18,11 +19,12 @@ def configure_audit(parser: argparse.ArgumentParser) -> None:
 def run_audit(context: Context) -> int:
     """Print it, the newest first."""
     agent: str | None = context.args.agent
-    return show_list(context, "/audit", AUDIT, audit_lines, {} if agent is None else {"agent": agent})
+    query = {} if agent is None else {"agent": agent}
+    return show_list(context, "/audit", AUDIT, partial(audit_lines, agent=agent), query)
 
 
-def audit_lines(body: bytes, screen: Screen) -> list[str]:
-    """A line for each: who was given what of whose memory, and for which question."""
+def audit_lines(body: bytes, screen: Screen, agent: str | None = None) -> list[str]:
+    """A line for each: who was given what of whose memory, and for which question; of ``agent`` alone."""
     from protocol.api.audit import AuditList  # noqa: PLC0415  (JSON needs no types)
 
     rows: list[list[str]] = []
@@ -36,4 +38,8 @@ def audit_lines(body: bytes, screen: Screen) -> list[str]:
         table(["ID", "AT", "WHO", "OF WHOM", "SPACE", "ASKED", "WAS GIVEN"], rows, screen)
         if rows
         else ["nobody asked for anybody's memory"]
+        if agent is None
+        else [
+            f"nothing of {one_line(agent)}: it asked for nobody's memory, and nobody for its (awk ls lists the agents)"
+        ]
     )

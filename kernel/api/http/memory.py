@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import trio
 
+from kernel.agents.context_notes import NotesPage
 from kernel.agents.context_purge import all_of, holding, purge_copies, removal, trashed
 from kernel.agents.personal_context import ContextPlace, Personal
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
@@ -20,6 +21,7 @@ from kernel.policy.provenance import Traces, chosen
 from kernel.source.diagnostics import BadDefinition
 from kernel.store import agents
 from kernel.store.agents import set_agent_state
+from kernel.store.database import saved_beside
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.purge import purge as purge_log
@@ -154,6 +156,7 @@ async def purge(
         if meant:
             root = str(files.catalog.root)
             left += await trio.to_thread.run_sync(lambda: (*holding(places, traces), *trashed(root, traces)))
+            left += tuple(f"the copy of the database {path}" for path in await store.reader.read(saved_beside))
     finally:
         if wiped.paused:
             with trio.CancelScope(shield=True):
@@ -266,7 +269,7 @@ def _report(place: ContextPlace, stored: Iterable[StoredEntry]) -> MemoryReport:
     return MemoryReport(agent=name_of(place.agent), entries=rows, total=len(rows))
 
 
-def _notes(place: ContextPlace, found: Personal) -> NotesReport:
+def _notes(place: ContextPlace, found: NotesPage) -> NotesReport:
     return NotesReport(agent=name_of(place.agent), notes=note_rows(found.notes), skipped=found.skipped)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Final
 import msgspec
 import trio
 
+from kernel.agents.context_notes import NotesAsked
 from kernel.agents.personal_context import ContextPlace
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
 from kernel.api.mcp.curation import judged
@@ -22,6 +23,7 @@ from kernel.store.memory import BegunWrite
 from protocol.agent_files import MemoryPut, MemoryRow, NoteRow, TodoRow, memory_rows, note_rows, todo_rows
 from protocol.agent_memory import (
     KEY_LIMIT,
+    SOURCES_LIMIT,
     TEXT_LIMIT,
     TODO_TEXT_LIMIT,
     Entry,
@@ -30,6 +32,7 @@ from protocol.agent_memory import (
     Source,
     SourceClass,
     check_entry,
+    is_item,
     items_of,
     with_done,
 )
@@ -237,11 +240,17 @@ class NoteReadResult(msgspec.Struct, frozen=True, kw_only=True):
 async def note_write(
     caller: Caller, asked: NoteWriteArguments, store: StoreAccess, files: ProjectFiles
 ) -> NoteWriteResult:
-    """Keep a note. A repeated call of the same key keeps no other."""
-    place = _place(caller, store, files)
+    """Keep a note, with its source. A repeated call of the same key keeps no other."""
+    identity, place = caller.identity, _place(caller, store, files)
+    given = await store.reader.read(log.given, identity.agent, identity.instruction, ())
+    title = asked.title or "note"
+    source = source_of(title, asked.content, None, given.instruction, given.messages, given.results)
+    kept = msgspec.structs.replace(source, messages=source.messages[:SOURCES_LIMIT])
     begun = await _begin(caller, store, ("note_write", asked), "", asked.content)
     note = await trio.to_thread.run_sync(
-        lambda: files.contexts.add_note(place, asked.content, asked.title, begun.at_ms / 1000, again=begun.again)
+        lambda: files.contexts.add_note(
+            place, asked.content, asked.title, begun.at_ms / 1000, again=begun.again, source=kept
+        )
     )
     return NoteWriteResult(file=note.file, title=note.title, written=begun.message_id)
 
@@ -250,13 +259,11 @@ async def note_read(
     caller: Caller, asked: NoteReadArguments, store: StoreAccess, files: ProjectFiles
 ) -> NoteReadResult:
     """The newest notes of the caller."""
-    found = await trio.to_thread.run_sync(files.contexts.notes, _place(caller, store, files))
-    newest = note_rows(found.notes)[::-1]
-    first = 1 + next((n for n, one in enumerate(newest) if one.file == asked.before), -1)
-    wanted = newest[first : first + asked.limit]
-    shown = wanted[: _fitting([len(one.text) for one in wanted])]
-    following = shown[-1].file if first + len(shown) < len(newest) else None
-    return NoteReadResult(notes=shown, total=len(newest), next=following, skipped=found.skipped)
+    wanted = NotesAsked(asked.limit, asked.before, READ_CHARACTERS)
+    found = await trio.to_thread.run_sync(files.contexts.notes, _place(caller, store, files), wanted)
+    shown = note_rows(found.notes, found.first)[::-1]
+    following = shown[-1].file if shown and found.more else None
+    return NoteReadResult(notes=shown, total=found.total, next=following, skipped=found.skipped)
 
 
 class TodoListArguments(ToolArguments, frozen=True, kw_only=True):
@@ -276,10 +283,11 @@ class TodoAddArguments(ToolArguments, frozen=True, kw_only=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=TODO_TEXT_LIMIT, description="On one line.")]
 
 
-class TodoDoneArguments(ToolArguments, frozen=True, kw_only=True):
-    """Arguments of todo_done."""
+class TodoDoneArguments(ToolArguments, frozen=True, kw_only=True, omit_defaults=True):
+    """Arguments of todo_done. ``text``: as it was listed; what stands there by now instead is left alone."""
 
     id: Annotated[int, msgspec.Meta(ge=1, le=LARGEST, description="n of todo_list.")]
+    text: Annotated[str, msgspec.Meta(max_length=TODO_TEXT_LIMIT, description="Its text, to be sure.")] | None = None
 
 
 class TodoChangedResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,17 +330,29 @@ async def todo_done(
     """Tick an item off."""
     place = _place(caller, store, files)
     listed = (await trio.to_thread.run_sync(files.contexts.todos, place)).todos
-    before = _digest(listed[asked.id - 1] if asked.id <= len(listed) else None)
-    begun = await _begin(caller, store, ("todo_done", asked), before, "")
+    there = listed[asked.id - 1] if asked.id <= len(listed) else None
+    moved = Refused("conflict", f"item {asked.id} is not what you name any more", "see todo_list, and name its id")
+    begun = await _begin(caller, store, ("todo_done", asked), _digest(there), "")
+    named = there is None or asked.text is None or is_item(asked.text, there)
+    if not named and _digest(there) == begun.before:  # else it was done, and the list has changed since
+        raise moved
 
     def tick(text: str) -> str:
         items = items_of(text)[0]
         now = _digest(items[asked.id - 1] if asked.id <= len(items) else None)
-        return text if begun.again and now != begun.before else with_done(text, asked.id)
+        if now == begun.before:
+            return with_done(text, asked.id)
+        if begun.again:
+            return text
+        raise moved
 
-    after = await trio.to_thread.run_sync(files.contexts.change_todos, place, tick)
-    item = after.todos[asked.id - 1]
-    return TodoChangedResult(id=asked.id, text=item.text, done=item.done, written=begun.message_id)
+    after = (await trio.to_thread.run_sync(files.contexts.change_todos, place, tick)).todos
+    same = [number for number, one in enumerate(after, 1) if _digest(one) == begun.before]
+    if not same:
+        raise moved
+    number = min(same, key=lambda number: abs(number - asked.id))
+    item = after[number - 1]
+    return TodoChangedResult(id=number, text=item.text, done=item.done, written=begun.message_id)
 
 
 def counts_in(entry: Entry, space: str) -> bool:

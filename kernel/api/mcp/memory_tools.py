@@ -87,7 +87,7 @@ KEEPING: Final = (
     ),
     Tool(
         name="todo_done",
-        description="Tick off something that you had to do.",
+        description="Tick off something that you had to do. Name its text, too: people change the list.",
         asks=memory.TodoDoneArguments,
         gives=memory.TodoChangedResult,
         handler=memory.todo_done,

@@ -13,7 +13,7 @@ from kernel.policy.guard import EXTRACT, MOST_OPEN, NAME, Extracted, Purpose, gu
 from kernel.rule.draft import Author, Draft, GuardAsked
 from kernel.store.agents import AgentSpec, put_agent
 from kernel.store.attempts import held
-from kernel.store.messages import channel
+from kernel.store.messages import channel, printed
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.append import append
 from kernel.store.transitions.close import close_cancelled
@@ -64,7 +64,8 @@ def ask_guard(tx: Transaction, space: str) -> None:
     if row is None or settings is None or settings.model is None or not settings.auto_store:
         return
     agents = {str(name): AgentKey(str(key)) for name, key in tx.conn.execute(MEMBERS, (space,))}
-    text, classes = shown(channel(tx.conn, space, SHOWN_MESSAGES))
+    said = channel(tx.conn, space, SHOWN_MESSAGES)
+    text, classes = shown(said, printed(tx.conn, said))
     if not agents or not classes:
         return
     question = f"{EXTRACT}\n\nThe agents of {place_of(space)} are {', '.join(agents)}. What was said:\n\n{text}"

@@ -11,8 +11,10 @@ import pytest
 
 from kernel.agents import context_files
 from kernel.agents.catalog import Catalog
+from kernel.agents.context_notes import NotesAsked, newest_notes
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.source import safe_paths
+from kernel.source.safe_paths import read_here
 from kernel.store.agents import AgentRecord
 from protocol.agent_memory import Entry, Source, with_done, with_item
 from protocol.errors import Refused
@@ -292,6 +294,35 @@ def test_a_note_that_is_asked_for_again_is_there_once(contexts: PersonalContexts
     assert contexts.add_note(alice, "same", "other", 7.0, again=True) != first
     contexts.add_note(alice, "same", None, 7.0)
     assert len(contexts.notes(alice).notes) == 3
+
+
+def test_no_note_is_read_that_is_not_given(contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path) -> None:
+    """By number, by place, and by characters: of these the one that is too much, too."""
+    for number in range(9):
+        contexts.add_note(alice, f"{number}" * 10, None, float(number))
+    files = sorted(path.name for path in (tmp_path / "p/.agents/alice/notes").iterdir())
+    (tmp_path / "p/.agents/alice/notes" / files[6]).write_text("")
+    folder = os.open(tmp_path / "p/.agents/alice/notes", os.O_RDONLY)
+    read: list[str] = []
+
+    def of(file: str) -> str:
+        read.append(file)
+        return read_here(folder, file)[0]
+
+    try:
+        for asked, given, looked in (
+            (NotesAsked(limit=2), files[7:], files[7:]),
+            (NotesAsked(limit=2, before=files[7]), files[4:6], files[4:7]),
+            (NotesAsked(limit=9, before=files[5], characters=25), files[3:5], files[2:5]),
+            (NotesAsked(before=files[2]), files[:2], files[:2]),
+        ):
+            read.clear()
+            page = newest_notes(folder, "notes", of, asked)
+            assert ([one.file for one in page.notes], sorted(read)) == (given, looked)
+            assert (page.total, page.more) == (9, given[0] != files[0])
+            assert files[page.first - 1] in (given[0], files[6])
+    finally:
+        os.close(folder)
 
 
 def test_much_is_kept_in_several_files(contexts: PersonalContexts, alice: ContextPlace, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -129,7 +130,9 @@ def test_what_is_the_same_for_the_agents_next_work_comes_first() -> None:
         ("bob", "said", "agent"),
         ("system", "due", "user"),
         ("system", "kickoff", "user"),
-        ("system", "system", "system"),
+        ("system", "system", "tool"),
+        ("system", "resolved", "agent"),
+        ("hook:ci", "said", "web"),
     ],
 )
 def test_a_part_says_how_far_its_source_is_trusted(sender: str, kind: MessageKind, trust: str) -> None:
@@ -141,7 +144,16 @@ def test_a_part_says_how_far_its_source_is_trusted(sender: str, kind: MessageKin
         ("message", trust),
     ]
     (row,) = (part for part in made.parts if part.name == "thread")
-    assert row.trust == ("agent" if trust == "agent" else "user")
+    assert row.trust == trust
+
+
+def test_a_kickoff_in_which_a_command_printed_is_a_tools() -> None:
+    """Whoever wrote the last commit is not the user; in the thread as in the message."""
+    scene = msgspec.structs.replace(WORKSPACE, printed=frozenset({2, 3}))
+    kickoffs = [said(number, "system", "begin", "kickoff") for number in (1, 2, 3)]
+    for before, message, trusts in ((kickoffs[:2], kickoffs[2], ["tool", "tool"]), ([], kickoffs[0], ["user"])):
+        made = prompt(scene, *before, message=message)
+        assert [part.trust for part in made.parts if part.name in {"thread", "message"}] == trusts
 
 
 def test_no_thread_is_a_thread() -> None:

@@ -188,6 +188,23 @@ async def test_after_a_purge_no_byte_of_it_is_in_database_files_or_log(kernel: S
     assert codes[0]["detail"].replace("rule", "never") == codes[1]["detail"]
 
 
+@pytest.mark.parametrize("on_disk", [True])
+async def test_a_purge_tells_of_the_copies_of_the_database_that_a_kernel_saved(
+    kernel: ServedKernel, tmp_path: Path
+) -> None:
+    """Nothing goes from these: whoever puts one in the place of the database has the words again."""
+    database = Path(kernel.services.store.reader.now(lambda conn: conn.filename))
+    for name in (f"{database.name}.saved-1", f"{database.name}.saved-x", "other.saved-1"):
+        database.with_name(name).write_bytes(b"")
+    await kernel.attempt(text="we use port 7001")
+    await call(kernel, "memory_write", {"key": "port", "value": "we use port 7001"})
+    await kernel.end("i1")
+    purge = "/agents/alice/memory/purge"
+    assert (await kernel.ask("POST", purge, {"source": "web"})).json["left"] == []
+    left = (await kernel.ask("POST", purge, {"source": "m1"})).json["left"]
+    assert left == [f"the copy of the database {database}.saved-1"]
+
+
 @pytest.mark.promise("P46")
 async def test_a_purge_by_message_takes_what_names_it_and_no_more(kernel: ServedKernel) -> None:
     """What others made of it on purpose is told, not taken."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.agents.registration import register
 from tests.builders.api import ServedKernel
 from tests.kernel.api.mcp.rpc import call
@@ -80,6 +81,35 @@ async def test_what_people_wrote_into_the_soul_meanwhile_is_a_version_of_its_own
     taken = await kernel.ask("POST", f"{SOUL}/{second['id']}/approve")
     assert taken.json["soul"] == {"role": "critic", "principles": ["Test first", "Be brief"]}
     assert [row["reason"] for row in taken.json["versions"]][:2] == ["Be brief", "edited by hand"]
+
+
+@pytest.mark.promise("P52")
+async def test_what_people_write_between_the_kernels_look_and_its_write_is_a_version_too(
+    kernel: ServedKernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was taken stands behind it, and counts; half of an edit is waited for."""
+    write, edits = PersonalContexts.write_soul, ["role: critic\n", "role: 'torn"]
+
+    def edited(self: PersonalContexts, place: ContextPlace, text: str, known: str) -> str | None:
+        if edits:
+            soul_file(tmp_path).write_text(edits.pop(0))
+        return write(self, place, text, known)
+
+    soul_file(tmp_path).parent.mkdir(exist_ok=True)
+    monkeypatch.setattr(PersonalContexts, "write_soul", edited)
+    first = await suggested(kernel, observation="Test first")
+    approved = await kernel.ask("POST", f"{SOUL}/{first['id']}/approve", {"reason": "true"})
+    assert approved.json["soul"] == {"principles": ["Test first"]}
+    told = [(row["version"], row["reason"], row["proposal"]) for row in approved.json["versions"]]
+    assert told == [
+        (4, "true", "p1"), (3, "edited by hand", None), (2, "true", "p1"), (1, "as in the file of the agent", None),
+    ]  # fmt: skip
+    assert "+role: critic" in approved.json["versions"][1]["diff"]
+    assert soul_file(tmp_path).read_text() == "role: 'torn"
+    soul_file(tmp_path).write_text("role: judge\n")
+    now = await kernel.ask("GET", SOUL)
+    assert [row["reason"] for row in now.json["versions"]][:3] == ["true", "edited by hand", "true"]
+    assert soul_file(tmp_path).read_text() == "principles: [Test first]\n"
 
 
 async def test_a_suggestion_is_rejected_once_and_said_again_while_it_is_open_it_is_the_same(

@@ -99,3 +99,5 @@ def test_what_it_is_shown_is_quoted_bounded_and_the_newest() -> None:
     assert "[m2999] bob:\n> 2999\n> # you" in text
     assert len(text.encode()) <= 14_000
     assert ("m1" in classes, classes["m2999"]) == (False, "agent")
+    begun = [Message(seq=n, kind="kickoff", space="review:main", sender="system", text="begin") for n in (1, 2)]
+    assert shown(begun, {2})[1] == {"m1": "user", "m2": "tool"}

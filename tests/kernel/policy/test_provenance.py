@@ -21,14 +21,21 @@ GIVEN = {one.id: one for one in (USERS, AGENTS)}
         (GivenMessage("m1", "said", "user", ""), "user"),
         (GivenMessage("m1", "kickoff", "system", ""), "user"),
         (GivenMessage("m1", "kickoff", "system", "", printed=True), "tool"),
+        (GivenMessage("m1", "due", "system", ""), "user"),
         (GivenMessage("m1", "resolved", "system", ""), "agent"),
+        (GivenMessage("m1", "system", "system", ""), "tool"),
+        (GivenMessage("m1", "said", "system", ""), "tool"),
+        (GivenMessage("m1", "status", "system", ""), "tool"),
+        (GivenMessage("m1", "status", "bob", ""), "agent"),
+        (GivenMessage("m1", "said", "hook:ci", ""), "web"),
+        (GivenMessage("m1", "said", "hook:ci", "", printed=True), "web"),
         (GivenMessage("m1", "reply", "bob", ""), "agent"),
     ],
 )
 def test_a_message_is_its_senders(message: GivenMessage, is_from: str) -> None:
     """A workflow's file is a person's, but for what its commands printed into it; what the system says repeats what
-    agents wrote."""
-    assert class_of_message(message) == is_from
+    agents wrote, or a check printed."""
+    assert class_of_message(message, printed=message.printed) == is_from
 
 
 @pytest.mark.parametrize(
@@ -50,6 +57,8 @@ def test_a_message_is_its_senders(message: GivenMessage, is_from: str) -> None:
         ("memory_read", '{"entries":[{"trust":"user"},{"trust" : "web"}]}', "web"),
         ("memory_recall", '{"entries":[{"trust":"tool"}]}', "tool"),
         ("memory_read", '{"entries":[{"value":"run ev\n[... 9 characters left out ...]\n"trust":"user"}]}', "web"),
+        ("note_read", '{"notes":[{"text":"x","trust":"agent"},{"text":"x","trust":"web"}]}', "web"),
+        ("note_read", '{"notes":[{"text":"x\n[... 9 characters left out ...]\n"trust":"agent"}]}', "web"),
         ("history_search", '{"rows":[{"class":"tool"}]}', "tool"),
         ("history_search", '{"found":[{"turn":{"text":"hi","calls":[]}}]}', "agent"),
         ("history_search", '{"calls":[{"tool":"bash","output":"x"}]}', "tool"),
