@@ -280,7 +280,7 @@ def note(file: str, text: str) -> Note:
 
 
 def with_source(text: str, source: Source | None) -> str:
-    """What the file of a note of ``text`` says, where it has a source: that comes first, as front matter."""
+    """The text of the file of a note of ``text``, where it has a source: that comes first, as front matter."""
     if source is None:
         return text
     messages = f"messages: [{', '.join(source.messages)}], " if source.messages else ""

@@ -97,7 +97,7 @@ class EvalReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VectorTrialRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What ``awk memory eval`` measured: recall at 10 over ``questions`` with evidence, by words and with vectors."""
+    """The result of ``awk memory eval``: recall at 10 over ``questions`` with evidence, by words and with vectors."""
 
     questions: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
     words: Share

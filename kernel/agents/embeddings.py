@@ -22,7 +22,7 @@ class EmbeddingEndpoint(NamedTuple):
 
     @property
     def id(self) -> str:
-        """What its vectors are known by: those of another endpoint, or another model, are not comparable."""
+        """The name that its vectors are known by: those of another endpoint, or another model, are not comparable."""
         known = f"{self.provider.name}\0{self.provider.base_url}\0{self.model}"
         return sha256(known.encode()).hexdigest()[:16]
 

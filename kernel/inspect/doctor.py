@@ -69,7 +69,7 @@ class Program(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look found. ``state`` is the project's directory of state; ``runs``: a kernel of it is up."""
+    """The findings of one look. ``state`` is the project's directory of state; ``runs``: a kernel of it is up."""
 
     root: Path
     state: Path

@@ -153,7 +153,7 @@ def extracted(answer: str, evidence: Evidence, known: Mapping[AgentKey, Iterable
 
 
 def read_answer(decoder: msgspec.json.Decoder[_Read], answer: str) -> _Read | None:
-    """What a guard's model says, by itself or in a fence; None where it has another shape, or no end."""
+    """The answer of a guard's model, by itself or in a fence; None where it has another shape, or no end."""
     if len(answer) > ANSWER_CHARACTERS:
         return None
     fenced = _FENCE.search(answer)

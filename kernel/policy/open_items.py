@@ -1,4 +1,4 @@
-"""What stands still until a person does something, as the store finds it: needs are judged from these alone."""
+"""The things that stand still until a person does something, as the store finds them: needs are judged from these."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What can be a rule: all that is wrong with one is told before it is kept. Pure."""
+"""The check of rules: all that is wrong with one is told before it is kept. Pure."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -23,7 +23,7 @@ class Refusal(NamedTuple):
 
 
 class RunSpaces(NamedTuple):
-    """What is known of a run when a space is opened in it: who works in it, and the spaces that it has."""
+    """The facts of a run that are known when a space is opened in it: who works in it, and the spaces that it has."""
 
     colleagues: Collection[str]
     open_names: Collection[str]

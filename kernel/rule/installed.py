@@ -120,7 +120,7 @@ class InstalledRules:
 
 
 def _taken(rule: Rule, fact: Fact, view: View) -> tuple[Sequence[Draft], Refuse | None]:
-    """What ``rule`` answers, as far as an installed one may. Raises whatever it raises, TypeError for what else."""
+    """The answer of ``rule``, as far as an installed one may. Raises whatever it raises, TypeError for what else."""
     drafts: list[Draft] = []
     refused: Refuse | None = None
     for effect in rule.decide(fact, view):

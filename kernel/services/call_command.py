@@ -32,7 +32,7 @@ exec {python} -I -m interface agent-worker '' "$@"
 
 
 class CallCommand(msgspec.Struct, frozen=True):
-    """Where it is, and where it asks."""
+    """The folder it is in, and the address it asks."""
 
     folder: str
     url: str

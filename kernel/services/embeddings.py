@@ -84,7 +84,7 @@ class NoEndpoint(NoVectors):
 
 
 class _KeptTrial(msgspec.Struct, frozen=True):
-    """What was measured for an agent, at which endpoint."""
+    """The measurement made for an agent, at which endpoint."""
 
     endpoint: str
     trial: VectorTrialRequest
@@ -238,7 +238,7 @@ def said_in(turn: HistoryTurn) -> str:
 
 
 def closeness_to(asked: Vector, known: Mapping[int, bytes]) -> dict[int, float]:
-    """How close each vector is to ``asked``; one of another length is not comparable. 200 of them take 20 ms."""
+    """The closeness of each vector to ``asked``; one of another length is not comparable. 200 of them take 20 ms."""
     return {
         turn: sum(map(mul, asked, memoryview(vector).cast("f")))
         for turn, vector in known.items()
@@ -310,7 +310,7 @@ class EmbeddingProcess:
 
 
 async def _answered(handle: Handle, question: _Question, tail: bytearray) -> bool:
-    """Whether the process answered in time; told to who asked, either way."""
+    """Return whether the process answered in time; told to who asked, either way."""
     line = bytearray()
     with trio.move_on_after(question.patience_seconds):
         try:

@@ -62,7 +62,7 @@ SELECT body FROM soul_versions WHERE agent = ? AND written = 1 ORDER BY version 
 
 
 class UnwrittenSoul(NamedTuple):
-    """What the file of a soul is to say. ``known``: what it may say now; anything else is somebody's edit."""
+    """The text that the file of a soul is to have. ``known``: what it may say now; anything else is somebody's edit."""
 
     body: str
     known: str

@@ -205,7 +205,7 @@ ORDER BY seq DESC LIMIT 1
 
 
 def last_words(conn: apsw.Connection, space: str) -> tuple[str, str] | None:
-    """What was said last in ``space``, and who said it."""
+    """The last words said in ``space``, and their sender."""
     return cast("tuple[str, str] | None", conn.execute(LAST_WORDS, (space,)).fetchone())
 
 

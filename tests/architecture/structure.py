@@ -60,8 +60,8 @@ class Limit(NamedTuple):
 
 
 LIMITS: Final[dict[str, Limit]] = {
-    "files": Limit(at_most=400, for_now=540),
-    "lines": Limit(at_most=57_700, for_now=96_000),
+    "files": Limit(at_most=400, for_now=560),
+    "lines": Limit(at_most=57_700, for_now=99_000),
     "file-median": Limit(80, 250),
     "file-in-range": Limit(at_least=60),
     "file-over-400": Limit(at_most=3),
@@ -74,7 +74,7 @@ LIMITS: Final[dict[str, Limit]] = {
     "import-circles": Limit(at_most=0),
     "used-once": Limit(at_most=12),
     "docstring-clause": Limit(at_most=1),
-    "twin-types": Limit(at_most=25, for_now=28),
+    "twin-types": Limit(at_most=25, for_now=29),
     "unused-rules": Limit(at_most=0),
     "module-names": Limit(at_most=0),
     "class-names": Limit(at_most=0),

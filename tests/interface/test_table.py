@@ -15,7 +15,7 @@ from tests.interface.kernel_double import KernelDouble
 
 STARTERS = {"start", "run", "send", "ask", "serve", "new"}
 STREAMS = {"attach", "logs", "events"}
-WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help", "mcp-serve"}
+WITHOUT_DOCUMENT = {"start", "stop", "init", "schema", "completion", "help", "mcp-serve", "call"}
 FILES_ONLY = {
     "help",
     "agent",
@@ -75,6 +75,8 @@ ARGUMENTS = {
     "space": ["list"],
     "rule": ["list", "@review"],
     "token": ["list"],
+    "webhook": ["list"],
+    "call": ["channel_read", "{}"],
     "wait": ["i7", "--for", "done"],
     "schema": ["agent"],
     "completion": ["bash"],
@@ -114,7 +116,7 @@ def test_an_unknown_flag_is_a_usage_error(command: Command, cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    [c for c in COMMANDS if c.word not in STARTERS | FILES_ONLY | {"init", "version", "stop", "backends"}],
+    [c for c in COMMANDS if c.word not in STARTERS | FILES_ONLY | {"init", "version", "stop", "backends", "call"}],
     ids=lambda c: c.word,
 )
 def test_what_only_looks_starts_nothing(command: Command, cli: Cli) -> None:

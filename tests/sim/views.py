@@ -25,6 +25,7 @@ from kernel.api.context import KernelIdentity, ProjectTrust
 from kernel.api.http import agents, needs, system
 from kernel.api.http.route import Request
 from protocol.api.processes import Ps
+from protocol.project import ProjectDefinition
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -86,6 +87,7 @@ class Views:
             ),
             "files": SimpleNamespace(
                 definitions=_nothing,
+                catalog=SimpleNamespace(kept_project=ProjectDefinition),
                 trust=ProjectTrust(everything=trusts, kept=lambda: ()),
                 worktrees=SimpleNamespace(diffs=SimpleNamespace(stat=_no_diff)),
             ),

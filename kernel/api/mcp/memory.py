@@ -143,11 +143,8 @@ async def memory_write(
     before = await trio.to_thread.run_sync(files.contexts.memory, place)
     if len(before.kept) >= MOST_ENTRIES:
         raise Refused("too_large", f"you know {len(before.kept):,} things, and that is all you can", "forget some")
-    begun = await _begin(
-        caller, store, ("memory_write", asked), _digest(_known(before, asked.key, caller)), asked.value
-    )
-
     old = _known(before, asked.key, caller)
+    begun = await _begin(caller, store, ("memory_write", asked), _digest(old), asked.value)
     done = begun.again and _digest(old) != begun.before
     entry = _wanted(asked, old, source, begun, identity.space)
     change = None if done else await judged(caller, entry, begun.call, before, store, memory)

@@ -53,7 +53,7 @@ _MESSAGES: Final = EventFilter(type="message")
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client listens for. ``since``: mentions after this seq too, as the id of what it heard last says."""
+    """The events that a client listens for. ``since``: mentions after this seq too, as the last id it heard says."""
 
     mention: bool = False
     needs: bool = False

@@ -191,7 +191,7 @@ def _say(
 
 
 def _gate(fact: Fact, step: Step, would: Sequence[Step]) -> ProposalOpened:
-    """What those are asked who have to agree: whether the rule may do what it would do now."""
+    """The question to those who have to agree: whether the rule may do what it would do now."""
     rule, requires = step.rule, step.rule.spec.requires
     assert requires is not None, rule.spec.name
     electors = tuple(dict.fromkeys(requires.from_))

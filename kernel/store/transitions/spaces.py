@@ -23,7 +23,7 @@ from protocol.spaces import SpaceInfo
 
 
 class Opened(NamedTuple):
-    """What an agent wants to open."""
+    """The space that an agent wants to open."""
 
     name: str
     members: tuple[str, ...]

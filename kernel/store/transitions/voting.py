@@ -24,7 +24,7 @@ from kernel.rule.view import ProposalView
 from kernel.store import documents, run_outcomes, voting
 from kernel.store.rule_view import TransactionView
 from kernel.store.transaction import Transaction
-from kernel.store.transitions import apply_effects, tasks, tray_votes
+from kernel.store.transitions import apply_effects, tasks, tray_decisions
 from kernel.store.transitions.append import Speaker, append, speaker
 from kernel.store.transitions.apply_effects import EffectWriter
 from kernel.store.transitions.documents import accept_by_vote
@@ -95,7 +95,7 @@ def create(
         opened = with_defaults(asked, name, members, tx.now_ms, salt)
     text = announced(opened)
     if asked.binds is not None and asked.binds.tray is not None:
-        text = f"{text}\n{tray_votes.at_stake(tx, space, asked.binds.tray)}"
+        text = f"{text}\n{tray_decisions.at_stake(tx, space, asked.binds.tray)}"
     recorder = _record(tx, who, space, "proposal", text, opened)
     result = Proposed(
         ballot=_info(tx, space, name),
@@ -253,7 +253,7 @@ def _settle(tx: Transaction, space: str, name: str, *, quietly: bool = False) ->
     elif ended.binds.suggestion is not None:
         accept_by_vote(tx, space, ended.binds.suggestion, ended.winner, name)
     elif ended.binds.tray is not None:
-        tray_votes.decide_by_vote(tx, space, ended.binds.tray, ended.winner, name)
+        tray_decisions.decide_by_vote(tx, space, ended.binds.tray, ended.winner, name)
     elif ended.type == "assignment" and not quietly:
         ballot = _info(tx, space, name)
         if ballot.state == "resolved":  # each task goes to who chose it first

@@ -328,7 +328,7 @@ agents: key name home_space origin file backend model state reason last_exit hol
 approval_rules: agent tool created_by
 approvals: agent name space call_key tool blob digest state decided_by
 attempts: token_hash outcome exit scopes
-audit: kind owner owner_name receiver receiver_name space note asked_by
+audit: kind owner owner_name receiver receiver_name space note
 ballots: space name type rule tie_breaker creator creator_key state winner why ended_by salt binds
 blobs: hash part
 boots: version machine
@@ -364,6 +364,7 @@ statuses: agent space
 tasks: space key for_name files on_failure state creator holder ended_by
 timers: agent home
 tokens: name scope agents digest
+subspaces: space base name opener opener_key
 tray: agent kind messages trust space state decided_by voted
 votes: voter choice
 webhook_retries: digest

@@ -94,6 +94,8 @@ class Plain:
     grant: str | None = None
     """By which carol defines rules, who may not by her file; None: she has none now."""
     tasks: int = 0
+    limited: bool = False
+    """It was told that nobody is woken beyond the hops: once in a run."""
     tasked: set[str] = field(default_factory=set)
     """Members that were given one."""
 
@@ -115,6 +117,9 @@ class Plain:
         for message in log:  # it grows on the way
             if message.kind == "done" and message.text.strip():
                 log.append(Message("reply", message.sender, message.text, message.hops))
+            if message.kind == "said" and message.to and message.hops > HOPS and not self.limited:
+                self.limited = True
+                log.append(Message("note", "limit", "", message.hops))
             if message.kind in ("said", "reply", "done"):
                 log += self.answers(message)
             elif message.kind == "gate" and self.open >= MOST_OPEN:
