@@ -260,7 +260,7 @@ def test_a_note_keeps_its_words(text: str, title: str | None) -> None:
         assert read.title == title_of(f"# {' '.join(title.split())}")
 
 
-SOURCES = st.builds(
+NOTE_SOURCES = st.builds(
     Source,
     st.lists(st.integers(1, 10**17).map("m{}".format), max_size=3).map(tuple),
     st.sampled_from(CLASSES),
@@ -268,7 +268,7 @@ SOURCES = st.builds(
 )
 
 
-@given(ANY, SOURCES)
+@given(ANY, NOTE_SOURCES)
 def test_a_note_of_an_agent_keeps_its_source_and_is_trusted_no_more_than_an_agent(text: str, source: Source) -> None:
     """Whatever it begins with, a head of its own among it."""
     for words in (text, with_source(text or "x", Source())):

@@ -18,12 +18,15 @@ from protocol.text import encode_json
 from protocol.tools import SERVER_PREFIX
 from worker.backends.backend import (
     ActivityChanged,
+    Ask,
     BackingOff,
     DaemonConnected,
     Event,
     GiveUp,
     LastEvent,
+    Parting,
     ReplyText,
+    Say,
     SessionStarted,
     Spent,
     ToolEnded,
@@ -153,6 +156,8 @@ class EntryRecorder:
                     self.pauses = event
                 case GiveUp(why=why):
                     raise why
+                case Say() | Ask() | Parting():
+                    raise AssertionError("what goes to the program is taken before anything is told")
             return None
 
     async def alive(self) -> None:
