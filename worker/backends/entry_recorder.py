@@ -125,7 +125,7 @@ class EntryRecorder:
         """Return the usage to book with a reply: as metered on the way; else as the program says itself."""
         return self.meter.take() if self.meter is not None and self.meter.used else usage
 
-    async def tell(self, event: Event) -> Result | None:
+    async def tell(self, event: Event) -> Result | None:  # noqa: C901  (a case for each event)
         """Tell ``event``; how the work ends where it has to stop now. Raises Failed, LinkLost, fit.TooLarge."""
         async with self._telling:
             match event:
