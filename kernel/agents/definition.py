@@ -33,7 +33,7 @@ from kernel.source.convert import Converter, TypeRules
 from kernel.source.diagnostics import Diagnostics, Location
 from kernel.source.scalars import show_duration
 from kernel.source.struct_model import model_of
-from kernel.source.yaml_tree import MapNode, Node, ScalarNode
+from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault
 from protocol.backends import BACKENDS, CLIS, COMMANDED, EXEC
@@ -318,14 +318,20 @@ class _Check:
 
 
 def place_at(node: Node, path: str) -> Location:
-    """The place of the key at the end of ``path`` (``prompt.system_file``), or of the nearest key above it."""
-    place = node.place
-    current: Node | None = node
-    for key in path.split("."):
-        if not isinstance(current, MapNode) or current.get(key) is None:
-            break
-        place = current.place_of(key)
-        current = current.get(key)
+    """The place of what ``path`` ends with (``prompt.system_file``, ``rules[0].then``), or of the nearest above it."""
+    place, current = node.place, node
+    for step in path.replace("[", ".[").split("."):
+        if step.startswith("["):
+            index = int(step[1:-1])
+            if not isinstance(current, ListNode) or index >= len(current.items):
+                break
+            current = current.items[index]
+            place = current.place
+        else:
+            below = current.get(step) if isinstance(current, MapNode) else None
+            if not isinstance(current, MapNode) or below is None:
+                break
+            place, current = current.place_of(step), below
     return place
 
 

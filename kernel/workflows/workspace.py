@@ -16,7 +16,7 @@ from kernel.policy.rules import normal
 from kernel.policy.tasks import find_cycle, plan_fault
 from kernel.source.diagnostics import Diagnostics
 from kernel.source.safe_paths import folder_fault, plain_path
-from kernel.source.yaml_tree import Node
+from kernel.source.yaml_tree import MapNode, Node
 from kernel.workflows.templates import expand, variables
 from protocol.documents import ENTRY
 from protocol.errors import Refused
@@ -109,9 +109,12 @@ def check_rules(definition: WorkflowDefinition, node: Node, problems: Diagnostic
     """Add what is wrong with the ``rules`` of ``definition``."""
     specs = tuple(map(normal, definition.rules))
     names = [one.name for one in specs]
+    agents = node.get("agents") if isinstance(node, MapNode) else None
+    # Those with mistakes of their own too: these are told, and not that nobody is called so.
+    members = {key.text for key, _ in agents.entries} if isinstance(agents, MapNode) else set(definition.agents)
     for index, one in enumerate(specs):
         where = f"rules[{index}]"
-        fault = rule_fault(one, tuple(definition.agents))
+        fault = rule_fault(one, members)
         if definition.workspace is False:
             fault = "with workspace: false its agents have no rules together", "remove workspace: false, or rules:"
         elif fault is None and names.index(one.name) < index:

@@ -70,3 +70,22 @@ def test_documents_and_their_owner_are_checked_where_they_stand(
     with pytest.raises(BadDefinition) as bad:
         load_workflow(Catalog(tmp_path), "team")
     assert [error.where for error in bad.value.errors] == [where]
+
+
+def test_what_is_wrong_with_a_rule_is_told_at_that_rule(tmp_path: Path) -> None:
+    """At its own line, not at the file's beginning; a member with a mistake of its own is a member all the same."""
+    (tmp_path / ".workflows").mkdir()
+    text = """agents:
+  alice: { backend: mock, mock: [{ do: [{ text: x }] }] }
+  bob: { backend: mock, colour: red }
+rules:
+  - { on: done, from: bob, assign: alice }
+  - { name: two, then: [] }
+  - { on: done, from: alice, assign: carol }
+"""
+    (tmp_path / ".workflows/review.yaml").write_text(text)
+    with pytest.raises(BadDefinition) as wrong:
+        load_workflow(Catalog(tmp_path), "review")
+    told = {(error.where, error.line) for error in wrong.value.errors}
+    assert {place for place in told if place[0].startswith("rules")} == {("rules[1]", 6), ("rules[2]", 7)}
+    assert any(where.startswith("agents.bob") for where, _ in told)
