@@ -178,7 +178,9 @@ class Starter:
         try:
             proof = prove(self._endpoint, _PROOF_SECONDS)
         except NotOurKernel as error:
-            if not self._warned:
+            if (
+                not self._warned and recorded_endpoint(self._project) == self._endpoint
+            ):  # else the next one took its port
                 self._say(f"{error}; starting a kernel")
                 self._warned = True
             return None

@@ -64,11 +64,11 @@ def main() -> int:
         early_signals=early_signals,
     )
     responder = HealthResponder(boot.listener, boot.token, boot.version)
-    responder.open()
     try:
-        publish(boot)
+        publish(boot)  # before anybody is answered: on the port of a kernel that died, its record would be disproved
     except OSError as error:
         return _refuse(remedy(error, arguments.state))
+    responder.open()
     start_logging(os.path.join(arguments.state, LOG))
     try:
         return _open_and_run(boot, responder, early_signals)

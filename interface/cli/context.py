@@ -95,7 +95,13 @@ class Context:
         if endpoint is None:
             reason = reject_reason(self.project)
             raise (Unverified(reason) if reason else Unreachable(f"no kernel runs for {self.project.root}"))
-        proof = prove(endpoint)
+        try:
+            proof = prove(endpoint)
+        except NotOurKernel:
+            newer = None if given_endpoint(self.environ) else recorded_endpoint(self.project)
+            if newer in (None, endpoint):
+                raise
+            endpoint, proof = newer, prove(newer)  # the next kernel took the port between our two looks
         if proof.status == "starting":
             proof.connection.close()
             return self._await_kernel(may_spawn=False)

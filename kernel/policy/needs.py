@@ -35,7 +35,7 @@ from kernel.policy.open_items import (
 from kernel.policy.voting import Decided, Undecided, tally
 from protocol.api.needs import Need, NeedAction, NeedKind
 from protocol.message import USER
-from protocol.names import instruction_id, run_id, split_space
+from protocol.names import base_space, instruction_id, run_id, split_space
 from protocol.target import Target
 
 V = TypeVar("V")
@@ -258,12 +258,11 @@ def _limit(_kind: NeedKind, _key: str, group: Sequence[BlockedWork]) -> Need:
 
 
 def _limited_run(one: LimitedRun) -> Need:
-    workflow, tag = split_space(one.space)
-    named = str(Target(None, workflow, tag))
+    named = str(Target(None, *split_space(base_space(one.space))))  # what a run may is the run's, in all its spaces
     return Need(
         kind="limit",
         id=run_id(one.run),
-        space=one.space,
+        space=base_space(one.space),
         run=run_id(one.run),
         text=_line(f"{named} has reached a limit: {one.by}"),
         actions=(_action("grant it once more", f"continue {named}"), _action("stop it", f"stop {named}")),

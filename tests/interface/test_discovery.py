@@ -2,6 +2,7 @@
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from interface.clock import Clock
 from interface.discovery import find_project, nearest_root
 from protocol.api.processes import Ps
 from tests.interface.conftest import Cli, Terminal
-from tests.interface.kernel_double import KernelDouble
+from tests.interface.kernel_double import Asked, KernelDouble
 
 
 def test_the_token_is_shown_after_the_proof_and_on_the_same_connection(cli: Cli, kernel: KernelDouble) -> None:
@@ -44,6 +45,31 @@ def test_a_squatter_never_sees_the_token(cli: Cli, kernel: KernelDouble, squatte
     assert "is not the kernel" in ran.err
     assert "not shown the token" in ran.err
     assert kernel.tokens_seen == []
+
+
+class Succession(list[Asked]):
+    """A kernel that died is followed by one on its port, whose record is written as the first is asked there."""
+
+    def __init__(self, publish: Callable[[], object]) -> None:
+        super().__init__()
+        self._publish = publish
+
+    def append(self, asked: Asked) -> None:
+        """Note it; the new record is there before the answer is."""
+        super().append(asked)
+        self._publish()
+
+
+@pytest.mark.parametrize("word", ["ps", "start"])
+def test_the_next_kernel_on_the_port_of_one_that_died_is_found_and_not_called_another(
+    word: str, cli: Cli, kernel: KernelDouble
+) -> None:
+    """Between our look at the record and at the port it took that port, as kernels do."""
+    kernel.publish(cli.home, cli.root, token="of-the-dead")
+    kernel.asked = Succession(lambda: kernel.publish(cli.home, cli.root))
+    kernel.answers["GET /ps"] = Ps(agents=())
+    ran = cli(word)
+    assert (ran.code, "is not the kernel" in ran.err + ran.out) == (0, False)
 
 
 @pytest.mark.promise("HF27")

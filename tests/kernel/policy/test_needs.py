@@ -237,4 +237,8 @@ def test_a_limited_run_is_one_need_with_what_waits_there_and_without() -> None:
     (idle,) = needs(Snapshot(limited=limited))
     (held,) = waiting(changed(WAITING, waits_for="hops", limited_by="hops"), limited=limited)
     assert (idle.id, held.id, held.blocks) == ("r3", "r3", ("i7",))
-    assert idle.actions[0].command == held.actions[0].command == "awk continue @review"
+    below = changed(WAITING, waits_for="hops", limited_by="hops", space="review:main~design")
+    (in_space,) = waiting(below)
+    assert (in_space.id, in_space.space) == ("r3", "review:main"), "what limits a run is the run's, in all its spaces"
+    told = {need.actions[0].command for need in (idle, held, in_space)}
+    assert told == {"awk continue @review"}
