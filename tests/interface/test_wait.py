@@ -28,8 +28,9 @@ def turns(kernel: KernelDouble, route: str, *answers: dict[str, Any]) -> None:
     kernel.answers["GET /events"] = Stream([sse("agent.changed", {"type": "agent.changed"}, n) for n in range(1, 9)])
 
 
-def row(name: str, state: str, queued: int = 0, space: str | None = None) -> dict[str, Any]:
-    return {"name": name, "space": space, "state": state, "queue": {"immediate": 0, "normal": queued, "background": 0}}
+def queue(total: int) -> dict[str, Any]:
+    """Work of an agent that has not ended, what it does just now included."""
+    return {"total": total}
 
 
 def need(**changes: object) -> dict[str, Any]:
@@ -66,12 +67,11 @@ def test_a_run_is_done_when_it_says_so_and_needs_what_names_it(cli: Cli, kernel:
 
 
 def test_an_agent_is_idle_once_it_neither_works_nor_has_work(cli: Cli, kernel: KernelDouble) -> None:
-    """What waits in its queue counts."""
+    """What it does just now counts, wherever it does it, and what waits in its queue."""
     kernel.answers["GET /status"] = {"state": "up"}
-    steps = [row("alice", "running"), row("alice", "idle", queued=1), row("alice", "idle")]
-    turns(kernel, "/ps", *({"agents": [row("bob", "running"), step]} for step in steps))
+    turns(kernel, "/agents/alice/queue", queue(2), queue(1), queue(0))
     assert cli("wait", "alice", "--for", "idle").out == "alice: idle\n"
-    assert len(kernel.of("GET", "/ps")) == 3
+    assert len(kernel.of("GET", "/agents/alice/queue")) == 3
 
 
 def test_a_workflow_is_idle_with_all_its_members_and_done_when_it_stopped(cli: Cli, kernel: KernelDouble) -> None:
@@ -79,14 +79,10 @@ def test_a_workflow_is_idle_with_all_its_members_and_done_when_it_stopped(cli: C
     kernel.answers["GET /status"] = {"state": "up"}
     members = [{"name": "lead", "agent": "alice"}, {"name": "own", "agent": "own@review:main"}]
     kernel.answers["GET /spaces/review:main/members"] = {"members": members}
-    others = [row("bob", "running"), row("own", "running", space="other:main")]
-    turns(
-        kernel, "/ps",
-        {"agents": [*others, row("alice", "running"), row("own", "idle", space="review:main")]},
-        {"agents": [*others, row("alice", "idle"), row("own", "idle", space="review:main")]},
-    )  # fmt: skip
+    kernel.answers["GET /agents/own@review:main/queue"] = queue(0)
+    turns(kernel, "/agents/alice/queue", queue(1), queue(0))
     assert cli("wait", "@review", "--for", "idle").code == Exit.OK
-    assert len(kernel.of("GET", "/ps")) == 2
+    assert len(kernel.of("GET", "/agents/alice/queue")) == 2
     kernel.answers["GET /status"] = {"state": "down"}
     ran = cli("wait", "@review", "--for", "done")
     assert (ran.code, ran.out, ran.err) == (Exit.OK, "@review: stopped\n", "")

@@ -131,19 +131,14 @@ class OfAgent(NamedTuple):
         query = {key: value for key, value in (("space", space), ("agent", name)) if value is not None}
         if json.loads(client.get("/status", query))["state"] == "down":
             return Standing(idle=True, done=name is None, needs=False, note="stopped")
-        keys = {name}
+        keys = [str(name)]
         if space is not None:
             members = json.loads(client.get(f"/spaces/{quoted(space)}/members"))["members"]
-            keys = {row["agent"] or row["name"] for row in members if name in (None, row["name"])}
-        rows = [row for row in json.loads(client.get("/ps", {"all": "true"}))["agents"] if key_of(row) in keys]
-        busy = [row["name"] for row in rows if row["state"] == "running" or sum(row["queue"].values())]
+            keys = [str(row["agent"] or row["name"]) for row in members if name in (None, row["name"])]
+        # Not by ps: a row there is called by where its agent works just now.
+        busy = [key for key in keys if json.loads(client.get(f"/agents/{quoted(key)}/queue", {"limit": "1"}))["total"]]
         waits = any(space in (None, item["space"]) and name in (None, item["agent"]) for item in needs(client))
         return Standing(not busy, False, waits, f"{', '.join(busy)} at work" if busy else "idle")
-
-
-def key_of(row: Mapping[str, Any]) -> str:
-    """The name of the queue of a row of ps."""
-    return str(row["name"]) if row["space"] is None else f"{row['name']}@{row['space']}"
 
 
 def subject(text: str) -> OfInstruction | OfRun | OfAgent:
