@@ -13,7 +13,7 @@ from protocol.agent import AgentDefinition
 VARIABLE: Final = "AGENT_WORKER_BWRAP"
 """In the kernel's environment: the program, where it is not on PATH."""
 _HINT: Final = "install bubblewrap 0.8 or newer, or write sandbox: off"
-RUN_OUTSIDE: Final = (".git", ".vscode", ".idea", ".claude", ".cursor", ".envrc")
+RUN_OUTSIDE: Final = (".git", ".vscode", ".idea", ".claude", ".codex", ".cursor", ".gemini", ".opencode", ".envrc")
 """Of the project: what programs of the user run by themselves when they come into it. It can be read, and nothing else:
 not written, moved away, or made where it is not there."""
 

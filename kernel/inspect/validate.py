@@ -115,7 +115,12 @@ def workflow_warnings(loaded: LoadedWorkflow, root: Path, environ: Mapping[str, 
         yield "workspace.git", "this project is in no git repository: a start will be refused"
     if loaded.definition.kickoff and loaded.definition.workspace is not False and not kickoff_names(loaded.definition):
         yield "kickoff", "mentions none of the agents, so nobody begins: a run will be refused"
+    names = [member.name for member in loaded.members]
     for member in loaded.members:
+        to = member.definition.timeouts.escalate
+        if to is not None and to not in names:
+            message = f"escalates to {to}, who is no member: what is not answered in time ends as incomplete"
+            yield f"agents.{member.name}" + (".timeouts.escalate" if member.ref is None else ""), message
         if member.ref is None:
             yield from agent_warnings(member.definition, loaded.project, root, environ, f"agents.{member.name}")
         elif member.ref.prompt is not None:

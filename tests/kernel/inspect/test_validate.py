@@ -290,6 +290,26 @@ def test_what_would_lead_nowhere_is_warned_of(tmp_path: Path) -> None:
     }
 
 
+def test_an_escalation_to_somebody_who_is_no_member_is_warned_of(tmp_path: Path) -> None:
+    """Nobody would be asked after the deadline; in the workflow where the other one is a member, all is well."""
+    person = "backend: human\ntimeouts: {answer: 1h, escalate: dave}\n"
+    agents = "  carol: {ref: carol}\n  eve: {backend: human, timeouts: {answer: 1h, escalate: nobody}}\n"
+    write(
+        tmp_path,
+        {
+            ".agents/carol.yaml": person,
+            ".agents/dave.yaml": "backend: human\n",
+            ".workflows/alone.yaml": f"agents:\n{agents}kickoff: '@carol begin'\n",
+            ".workflows/both.yaml": "agents: {carol: {ref: carol}, dave: {ref: dave}}\nkickoff: '@carol begin'\n",
+        },
+    )
+    found = validate(tmp_path, tmp_path, (), {"PATH": "/bin"}).files
+    assert all(file.ok for file in found)
+    assert {file.path: [(one.line, one.where) for one in file.warnings] for file in found if file.warnings} == {
+        ".workflows/alone.yaml": [(2, "agents.carol"), (3, "agents.eve.timeouts.escalate")]
+    }
+
+
 def test_a_variable_in_a_prompt_is_warned_of(tmp_path: Path) -> None:
     """contracts 1: variables are replaced in setup and kickoff; a prompt reaches the model as it is written."""
     write(
