@@ -30,7 +30,7 @@ from kernel.store.rows import Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.waits import PERSONS
 from protocol.instruction import WaitReason
-from protocol.names import approval_id, instruction_id, place_of, webhook_id
+from protocol.names import approval_id, base_space, instruction_id, place_of, webhook_id
 
 
 def snapshot(
@@ -220,10 +220,12 @@ def _work_in(conn: apsw.Connection, space: str, now_ms: int) -> Iterable[tuple[s
 def _tasks(conn: apsw.Connection, now_ms: int) -> Iterable[StuckTask]:
     """Look whether those that nobody claims may still be claimed by somebody at work."""
     working: dict[str, bool] = {}
-    for space, one in task_views.stuck(conn, now_ms):
+    for space, task in task_views.stuck(conn, now_ms):
         if space not in working:
-            working[space] = any(kind != "person" for _, kind in _work_in(conn, space, now_ms))
-        yield msgspec.structs.replace(one, working=working[space])
+            # of a run's space and those below it: its members come and go
+            places = {space, base_space(space)}
+            working[space] = any(kind != "person" for one in places for _, kind in _work_in(conn, one, now_ms))
+        yield msgspec.structs.replace(task, working=working[space])
 
 
 def _numbers(joined: str | None) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from kernel.store.rows import Page
 from kernel.store.tasks import MADE, ROWS, TaskRow, task_id, those
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from protocol.api.processes import PsTask
-from protocol.names import instruction_id, place_of
+from protocol.names import base_space, instruction_id, place_of
 from protocol.tasks import TaskInfo, TaskList, TaskState
 
 LISTED: Final = f"{ROWS} WHERE t.space = :space AND t.n > :after ORDER BY t.n LIMIT :limit"
@@ -121,7 +121,10 @@ WITH found (id, space) AS (
     SELECT 1 FROM instructions AS i WHERE i.id = s.instruction AND i.ended_ms IS NULL)
 )
 SELECT found.id FROM found
-CROSS JOIN workflows AS w ON w.space = found.space AND w.state = 'running' ORDER BY found.id
+-- those of a space that an agent opened are of the run that it opened it in
+LEFT JOIN subspaces AS b ON b.space = found.space
+CROSS JOIN workflows AS w ON w.space = coalesce(b.base, found.space) AND w.state = 'running'
+WHERE b.closed_ms IS NULL ORDER BY found.id
 """
 CANCELLED: Final = "SELECT 1 FROM instructions WHERE id = ? AND state = 'cancelled'"
 RUN_OF: Final = "SELECT id FROM workflows WHERE space = ? ORDER BY id DESC LIMIT 1"
@@ -137,7 +140,7 @@ def stuck(conn: apsw.Connection, now_ms: int) -> Iterable[tuple[str, StuckTask]]
         )
         late = row.state == "ready" and (row.ready_ms or 0) <= now_ms - UNCLAIMED_MS
         if held or left or late:
-            run = int(conn.execute(RUN_OF, (row.space,)).get)
+            run = int(conn.execute(RUN_OF, (base_space(row.space),)).get)
             one = StuckTask(task=info(row), run=run, held_by=held, left=left)
             yield row.space, one
 

@@ -6,10 +6,13 @@ import msgspec
 import pytest
 
 from kernel.api.http.events import passes
+from kernel.policy.needs import needs
+from kernel.policy.tasks import UNCLAIMED_MS
 from kernel.rule.draft import Author, Draft
 from kernel.store import feed, run_outcomes, spaces, voting, workflows
 from kernel.store.database import MEMORY
-from kernel.store.transitions import limits, retention
+from kernel.store.needs import snapshot
+from kernel.store.transitions import limits, retention, task_plans
 from kernel.store.transitions.append import Appended, append
 from kernel.store.transitions.clear import clear
 from kernel.store.transitions.close import close
@@ -23,6 +26,7 @@ from kernel.store.transitions.voting import create, vote
 from kernel.store.workflows import running_runs
 from protocol.ipc import Entry, ToolCall
 from protocol.names import SpaceId, instruction_id
+from protocol.tasks import TaskSpec
 from tests.kernel.store.busy_workspace import MEMBERS, SPACE, BusyWorkspace, asked
 from tests.kernel.store.migrated import open_migrated
 from tests.kernel.store.space_histories import trial
@@ -142,6 +146,35 @@ def test_a_name_that_is_used_again_begins_an_empty_space(workspace: BusyWorkspac
     assert below(workspace) != old
     assert workflows.space_at(workspace.database.writer(), "review:main~design") == below(workspace)
     assert int(workspace.database.writer().execute(TEXTS, (below(workspace),)).get) == 1
+
+
+def test_a_task_in_a_space_that_nobody_can_claim_needs_a_person_until_the_space_is_closed(
+    workspace: BusyWorkspace,
+) -> None:
+    """Whoever may still come to it from the run's work is waited for; the command that is told names the space."""
+    conn, space = workspace.database.writer(), below(workspace)
+    workspace.commit(task_plans.plan, space, (TaskSpec(title="Draw"),), author=None)
+
+    def found() -> list[tuple[str, str | None, str | None, str]]:
+        tasks = (one for one in needs(snapshot(conn, workspace.now_ms)) if one.kind == "task")
+        return [(one.id, one.space, one.run, one.actions[0].command) for one in tasks]
+
+    workspace.now_ms += UNCLAIMED_MS
+    assert found() == [], "all are at work, and one of them may claim it"
+    for name in MEMBERS:
+        author = author_of(workspace, name)
+        refused = Requeue(
+            status="waiting",
+            outcome="auth",
+            cause="auth",
+            waits_for="credentials",
+            wait_key=f"agent:{name}",
+            holds=True,
+        )
+        workspace.commit(requeue, author.instruction, author.epoch, refused)
+    assert found() == [("t1", "review:main~design", "r1", "awk task done @review~design t1")]
+    workspace.commit(close_by_person, space)
+    assert found() == []
 
 
 def test_who_asks_in_a_space_from_its_other_work_waits_for_the_answer_and_the_space_stays_open(
