@@ -34,7 +34,8 @@ from protocol.ndjson import FrameReader, Noise, encode
 from worker.main import serve
 
 Answer = Callable[[Entry], Go | Yield | Stop | None]
-SECONDS = 10
+SECONDS = 60
+"""Until an attempt must have ended: the first one imports an SDK, on a machine that may be busy."""
 
 
 def go(entry: Entry) -> Go:
@@ -184,7 +185,7 @@ async def attempt(start: Start, answer: Answer = go) -> Attempt:
 
 async def attempt_process(start: Start, answer: Answer = go, before: Iterable[KernelFrame] = ()) -> Attempt:
     """One whole attempt in a process of its own, started as the exec launcher does."""
-    with trio.fail_after(30):
+    with trio.fail_after(SECONDS):
         process = await trio.lowlevel.open_process(
             [sys.executable, "-I", "-u", "-m", "worker"], stdin=-1, stdout=-1, env={"PATH": os.defpath}
         )

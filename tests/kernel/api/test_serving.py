@@ -15,19 +15,20 @@ from tests.kernel.api.test_events import say, say_much, watching
 pytestmark = pytest.mark.promise("P8", "P9", "HF09", "HF11")
 
 
-async def test_streams_say_goodbye_and_the_server_ends(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A clean end with streams and idle connections open, without a word in the log."""
+async def test_streams_say_goodbye_and_the_server_ends(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clean end with streams and idle connections open, without a word in the log. Nobody has to be cut off."""
+    monkeypatch.setattr(server, "GRACE_SECONDS", 300)
     caplog.set_level(logging.WARNING)
     async with serve_kernel(tmp_path) as kernel, connected(kernel.port) as idle, watching(kernel) as (_, events):
         await idle.send("GET", "/health", kernel.headers().items(), b"")
         await idle.answer()
-        started = trio.current_time()
         kernel.services.kernel.shutdown.closing.set()
-        with trio.fail_after(5):
+        with trio.fail_after(30):
             assert [event.event async for event in events] == ["bye"]
             assert await idle.stream.receive_some(1) == b""
             await kernel.served.wait()
-        assert trio.current_time() - started < server.GRACE_SECONDS / 2, "nobody had to be cut off"
     assert caplog.text == ""
 
 

@@ -35,9 +35,9 @@ def test_a_pattern_fits_the_whole_input_and_a_star_any_text(pattern: str, text: 
 
 def test_an_input_that_an_agent_chooses_cannot_make_it_slow() -> None:
     """XF: a pattern with many stars is answered in the time it takes to read it."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     assert not matches("*a" * 2000 + "*b*c", "a" * 1_000_000)
-    assert time.perf_counter() - begun < 1
+    assert time.process_time() - begun < 1
 
 
 def test_the_first_rule_that_fits_counts() -> None:

@@ -18,7 +18,7 @@ from tests.worker.fake_daemon import FakeDaemon, fake_daemon
 from tests.worker.fake_kernel import Answer, Attempt, go, make_start, worker
 from tests.worker.scripted_api import Fail, Request, ScriptedApi, Silence
 
-SECONDS = 20
+SECONDS = 60
 REAL_SECONDS = 120
 """For a real program on a busy machine: opencode starts for half a minute there."""
 RECORD = bool(os.environ.get("AGENT_WORKER_TEST_RECORD"))
