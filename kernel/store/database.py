@@ -16,6 +16,7 @@ import os
 import time
 from glob import escape, glob
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Final
 
@@ -363,7 +364,7 @@ def migrate(connection: apsw.Connection, path: str) -> None:
         raise cannot_open(path, error) from error
 
 
-def _apply_next(connection: apsw.Connection, scripts: dict[int, str], path: str) -> int:
+def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], path: str) -> int:
     """Apply the script that follows the schema's version, inside BEGIN IMMEDIATE, where the version cannot change.
     Returns the version that it has then.
     """
@@ -378,7 +379,8 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, str], path: str)
             )
         if found < max(scripts):
             empty = found == 0 and connection.execute(_ANYTHING).get is None
-            connection.execute(newest_schema() if empty else scripts[found + 1]).fetchall()
+            script = newest_schema() if empty else scripts[found + 1].read_text("utf-8")
+            connection.execute(script).fetchall()
         fault_point("migrate.commit")
         connection.execute("COMMIT")
     except BaseException:
@@ -388,11 +390,11 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, str], path: str)
     return int(connection.execute(_VERSION).fetchone()[0])  # type: ignore[index]
 
 
-def migrations() -> dict[int, str]:
-    """The numbered scripts of this program, in order."""
+def migrations() -> dict[int, Traversable]:
+    """The numbered scripts of this program, in order. A start reads none of them unless the database is behind."""
     files = resources.files("kernel.store.schema").iterdir()
     named = {int(file.name.split("_")[0]): file for file in files if file.name[0].isdigit()}
-    return {number: named[number].read_text("utf-8") for number in sorted(named)}
+    return dict(sorted(named.items()))
 
 
 def newest_schema() -> str:

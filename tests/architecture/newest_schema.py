@@ -20,7 +20,7 @@ def migrated() -> apsw.Connection:
     """A database of its own, in memory, to which each migration was applied."""
     connection = apsw.Connection(":memory:")
     for script in migrations().values():
-        connection.execute(script).fetchall()
+        connection.execute(script.read_text("utf-8")).fetchall()
     return connection
 
 

@@ -24,13 +24,13 @@ from protocol.message import FACT_KINDS, MESSAGE_KINDS
 def test_each_migration_sets_its_own_number() -> None:
     """The schema and its version change in one transaction."""
     for number, script in migrations().items():
-        assert script.rstrip().endswith(f"PRAGMA user_version = {number};")
+        assert script.read_text().rstrip().endswith(f"PRAGMA user_version = {number};")
     assert list(migrations()) == list(range(1, len(migrations()) + 1))
 
 
 def test_lists_in_the_schema_are_those_of_the_protocol() -> None:
     """A CHECK list of the schema is the enum of the protocol."""
-    script = "\n".join(migrations().values())
+    script = "\n".join(one.read_text() for one in migrations().values())
     found = {
         (name, tuple(re.findall(r"'(\w+)'", values)))
         for name, values in re.findall(r"CHECK \((\w+) IN \(([^)]*)\)\)", script)
@@ -80,7 +80,7 @@ def test_what_is_older_is_migrated_and_what_is_not_empty_is_not_begun_anew(tmp_p
         other = apsw.Connection(path)
         other.execute("CREATE TABLE theirs (word TEXT); INSERT INTO theirs VALUES ('kept')").fetchall()
         if found:
-            other.execute(migrations()[1]).fetchall()
+            other.execute(migrations()[1].read_text()).fetchall()
             other.execute("INSERT INTO boots (pid, version, at_ms, requeued) VALUES (7, '', 0, 0)").fetchall()
         other.close()
         older, newest = open_database(path), open_database(":memory:")

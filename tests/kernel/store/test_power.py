@@ -207,7 +207,7 @@ def test_a_kernel_killed_in_a_migration_leaves_the_old_schema_or_the_new(
         older = apsw.Connection(str(path))
         older.execute("PRAGMA journal_mode = WAL").fetchall()
         for number in range(1, found + 1):
-            older.execute(f"BEGIN;{scripts[number]};COMMIT").fetchall()
+            older.execute(f"BEGIN;{scripts[number].read_text()};COMMIT").fetchall()
         older.close()
         monkeypatch.setattr("kernel.store.database.migrations", lambda: {n: scripts[n] for n in range(1, found + 2)})
     disk = FaultyDisk()
