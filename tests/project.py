@@ -19,7 +19,7 @@ from protocol.discovery import LOCK, RECORD, project_state
 from tests.e2e.processes import survivors, wait_until
 
 AWK: Final = Path(sys.executable).parent / "awk"
-SECONDS: Final = 30.0
+SECONDS: Final = 60.0
 
 
 @dataclass(frozen=True)

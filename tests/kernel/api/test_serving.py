@@ -41,8 +41,8 @@ async def test_a_client_that_does_not_read_cannot_keep_the_server_open(
     caplog.set_level(logging.WARNING)
     async with serve_kernel(tmp_path) as kernel:
         await say(kernel, "x" * 250_000)
+        await say_much(kernel)  # before there is a connection: one that asks nothing for long is closed
         async with connected(kernel.port) as wire:
-            await say_much(kernel)
             await wire.send("GET", "/events?since=0", kernel.headers().items(), b"")
             await wire.event()
             kernel.services.kernel.shutdown.closing.set()

@@ -49,7 +49,7 @@ async def a_kernel(kind: str, run_dir: Path, count: int) -> AsyncGenerator[Kerne
     assert process.stdout is not None
     try:
         line = b""
-        with trio.fail_after(PATIENCE * 2):
+        with trio.fail_after(PATIENCE):
             while not line.endswith(b"\n"):
                 chunk = await process.stdout.receive_some()
                 assert chunk, "the stand-in died"
