@@ -38,7 +38,7 @@ def test_every_folder_of_tests_is_run() -> None:
     options = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["pytest"]["ini_options"]
     run = {path.removeprefix("tests/") for path in options["testpaths"]}
     assert run | {"architecture"} == folders
-    assert "pytest -q -n 2 tests/architecture\n" in (ROOT / "scripts/check").read_text("utf-8")
+    assert "pytest -q -n 2 tests/architecture ||" in (ROOT / "scripts/check").read_text("utf-8")
 
 
 def test_every_module_says_what_it_knows() -> None:
