@@ -15,6 +15,7 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from interface.cli.act import NOTHING, Row, act
+from interface.cli.bulk import bulk_flags, change_many, chosen
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -143,17 +144,28 @@ def configure_instructions(parser: argparse.ArgumentParser) -> None:
     json_flag(parser)
 
 
-configure_cancel = configure_promote = configure_instructions
+configure_promote = configure_instructions
+
+
+def configure_cancel(parser: argparse.ArgumentParser) -> None:
+    """ID..., or which of what has not ended."""
+    bulk_flags(parser)
+    parser.add_argument("--queued", action="store_true", help="only what no worker is at: what runs goes on")
+    parser.add_argument("--yes", action="store_true", help="do not ask about many")
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
-    """ID... and how much of it again."""
-    configure_instructions(parser)
+    """ID..., or which of what failed for good, and how much of it again."""
+    bulk_flags(parser)
+    parser.add_argument("--all", action="store_true", help="all that dead lists")
     parser.add_argument("--fresh", action="store_true", help="from the beginning; what its calls did may happen twice")
 
 
 def run_cancel(context: Context) -> int:
-    """End instructions, also those that run."""
+    """End instructions, also those that run: by their ids, or all that are meant, in one commit."""
+    many = chosen(context)
+    if many is not None:
+        return change_many(context, "cancel", many)
     return act(context, "/instructions/{}/cancel", instruction_ids(context), instructions_lines)
 
 
@@ -187,7 +199,10 @@ def run_reassign(context: Context) -> int:
 
 def run_retry(context: Context) -> int:
     """Put instructions that failed or are dead back into their lanes, to go on after the last finished entry."""
+    many = chosen(context)
     body: Mapping[str, object] = {"fresh": context.args.fresh}
+    if many is not None:
+        return change_many(context, "retry", {**many, **body})
     return act(context, "/instructions/{}/retry", instruction_ids(context), instructions_lines, body)
 
 
