@@ -93,6 +93,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("events", "show the kernel's events", "Look"),
     Command("doctor", "say what keeps agents from working here, and the way out", "Look"),
     Command("wait", "wait until an agent, a run or an instruction is idle, done, or needs you", "Look"),
+    Command("watch", "follow a run to its end; --exit-status ends as the run does", "Look"),
     Command("new", "make an agent that lives until the kernel stops", "Set up", file="ls"),
     Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),
     Command("memory", "measure how well agents find again what was said", "Set up"),

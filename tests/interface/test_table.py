@@ -78,6 +78,7 @@ ARGUMENTS = {
     "webhook": ["list"],
     "call": ["channel_read", "{}"],
     "wait": ["i7", "--for", "done"],
+    "watch": ["r12"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
