@@ -58,6 +58,8 @@ CALL_URL: Final = "AGENT_WORKER_CALL"
 """The variable in which programs of an attempt find the kernel. No secret: who asks there is told by the system."""
 
 RECORD: Final = "daemon.json"
+PROJECT: Final = "project.json"
+"""A note of the project's root, which stays when the record goes: by it all projects of a user are found."""
 PORT: Final = "port"
 """A file with the port that the last kernel had: the next takes it if it is free."""
 LOCK: Final = "daemon.lock"

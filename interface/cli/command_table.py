@@ -69,6 +69,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("merge", "merge what the agents of a run did into a branch: all of it, or nothing", "Steer"),
     Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
     Command("ps", "list agents as processes", "Look"),
+    Command("projects", "list all your projects in which a kernel ran, and how each is", "Look"),
     Command("top", "watch agents live (q quits)", "Look", file="ps"),
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),

@@ -20,8 +20,8 @@ from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import json_flag, target_argument, trust_flag
-from interface.cli.prompts import can_ask
+from interface.cli.parsing import all_projects_flag, json_flag, target_argument, trust_flag
+from interface.cli.prompts import agrees, can_ask
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
 from interface.clock import Clock
@@ -250,10 +250,20 @@ def configure_stop(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--now", action="store_true", help="no grace")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    all_projects_flag(parser, "the kernels of all your projects")
 
 
 def run_stop(context: Context) -> int:
     """Stop workflows and agents; without a target everything and the kernel. Returns once its processes are gone."""
+    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
+    if context.args.all_projects:
+        if context.args.targets:
+            raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
+        from interface.cli.user_projects import stop_all  # noqa: PLC0415  (most stop one kernel)
+
+        return stop_all(
+            context, lambda asked: agrees(context, asked), ExitWait, 0.0 if context.args.now else grace, LADDER_SECONDS
+        )
     if context.args.targets:
         return stop_targets(context, [target(text) for text in context.args.targets])
     try:
@@ -267,7 +277,6 @@ def run_stop(context: Context) -> int:
             context.out.ask(f"{', '.join(busy)} running; stop anyway? [y/N] ")
             if context.stdin.readline().strip().lower() not in {"y", "yes"}:
                 raise Failure("failed", "nothing was stopped")
-    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
     if context.args.no_wait:
         client.post("/shutdown", {"grace": 0.0 if context.args.now else grace}, key=new_key())
     else:
