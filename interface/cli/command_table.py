@@ -48,6 +48,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("start", "start the kernel, or a workflow that stays", "Kernel", takes_params=True),
     Command("stop", "stop workflows or agents, or everything", "Kernel", file="steer"),
     Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
+    Command("service", "have the system keep the kernel, and start it again when it died", "Kernel"),
     Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="steer"),
     Command("reset", "give an agent work again, whatever kept it from it", "Steer", file="steer"),
     Command("pause", "hold back the work of an agent or a workflow", "Steer", file="steer"),

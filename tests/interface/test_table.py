@@ -31,6 +31,7 @@ FILES_ONLY = {
     "worker",
     "doctor",
     "projects",
+    "service",
 }
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
@@ -80,6 +81,7 @@ ARGUMENTS = {
     "call": ["channel_read", "{}"],
     "wait": ["i7", "--for", "done"],
     "watch": ["r12"],
+    "service": ["print"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
