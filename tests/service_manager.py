@@ -25,7 +25,7 @@ def settings(unit: str) -> dict[str, list[str]]:
 
 def words(line: str, *, variables: bool) -> list[str]:
     """The words of a line: quotes and escapes are taken off, then specifiers and variables have their turn."""
-    found = []
+    found: list[str] = []
     for bare, inner in re.findall(r'\s*(?:([^\s"]\S*)|"((?:[^"\\]|\\.)*)")', line):
         text = bare or re.sub(r"\\(x[0-9a-f]{2}|.)", lambda one: _unescaped(one[1]), inner)
         assert not re.search(r"%(?!%)", text.replace("%%", "")), f"a specifier: {text}"

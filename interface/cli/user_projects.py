@@ -3,19 +3,16 @@
 import json
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import closing
+from typing import Any, Final
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import one_line, read_fields
-from interface.client import new_key
+from interface.client import Client
 from interface.discovery import URL, Project
-from interface.failure import Failure, Unreachable
+from interface.failure import Failure
 from interface.projects import Answer, ask_all, client_of, is_down, projects_of_user
-
-if TYPE_CHECKING:
-    from interface.cli.commands.steer import ExitWait
 
 Table = dict[str, Any]
 """A protocol.api.Ps as JSON."""
@@ -92,10 +89,11 @@ def ps_of_all(context: Context, chosen: Callable[[bytes], bytes], lines: Callabl
     return Exit.NO_KERNEL if unreachable else Exit.OK
 
 
-def stop_all(
-    context: Context, agrees: Callable[[str], bool], exit_wait: "type[ExitWait]", grace: float, ladder: float
-) -> int:
-    """Stop the kernels of all projects, side by side. Returns 69 if one cannot be asked, 124 if one has not ended."""
+def stop_all(context: Context, agrees: Callable[[str], bool], end: Callable[[Client], bool], end_seconds: float) -> int:
+    """Stop the kernels of all projects, side by side. Returns 69 if one cannot be asked, 124 if one has not ended.
+
+    ``end`` stops one, and returns whether it is gone, or is not waited for; it takes ``end_seconds`` at most.
+    """
     refuse_named_kernel(context)
     projects = projects_of_user(context.environ, context.cwd, running=True)
 
@@ -115,12 +113,9 @@ def stop_all(
 
     def stop(project: Project) -> bool:
         with closing(client_of(project)) as client:
-            gone = exit_wait(client.endpoint, context.clock)
-            with suppress(Unreachable):  # it may be going already
-                client.post("/shutdown", {"grace": grace}, key=new_key())
-        return context.args.no_wait or gone.wait(grace + ladder)
+            return end(client)
 
-    ends = ask_all([project for project, _ in there], stop, grace + ladder + MARGIN_SECONDS)
+    ends = ask_all([project for project, _ in there], stop, end_seconds + MARGIN_SECONDS)
     for project, ended, _failure in ends:
         word = ("stopping" if context.args.no_wait else "stopped") if ended else "has not ended:"
         if ended is not None:

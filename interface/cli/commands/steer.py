@@ -261,9 +261,15 @@ def run_stop(context: Context) -> int:
             raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
         from interface.cli.user_projects import stop_all  # noqa: PLC0415  (most stop one kernel)
 
-        return stop_all(
-            context, lambda asked: agrees(context, asked), ExitWait, 0.0 if context.args.now else grace, LADDER_SECONDS
-        )
+        seconds = 0.0 if context.args.now else grace
+
+        def end(client: Client) -> bool:
+            gone = ExitWait(client.endpoint, context.clock)
+            with suppress(Unreachable):  # it may be going already
+                client.post("/shutdown", {"grace": seconds}, key=new_key())
+            return context.args.no_wait or gone.wait(seconds + LADDER_SECONDS)
+
+        return stop_all(context, lambda asked: agrees(context, asked), end, seconds + LADDER_SECONDS)
     if context.args.targets:
         return stop_targets(context, [target(text) for text in context.args.targets])
     try:
