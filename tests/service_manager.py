@@ -5,7 +5,7 @@ import re
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -65,7 +65,7 @@ class Manager:
             )
 
     @contextmanager
-    def started(self) -> Iterator["subprocess.Popen[bytes]"]:
+    def started(self) -> Generator["subprocess.Popen[bytes]"]:
         """Start it, wait for READY=1, and kill what is left of it in the end."""
         address = self._folder / "notify"
         address.unlink(missing_ok=True)

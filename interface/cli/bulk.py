@@ -13,7 +13,7 @@ from interface.cli.exits import Exit, of_failure
 from interface.cli.output import Screen, decode, one_line
 from interface.cli.parsing import json_flag
 from interface.cli.prompts import can_ask
-from interface.cli.targets import target
+from interface.cli.targets import agent_target, target
 from interface.client import new_key
 from interface.failure import Failure
 from protocol.target import Target
@@ -59,9 +59,7 @@ def _example(context: Context) -> str:
 
 def _place(context: Context, where: Target | None) -> dict[str, object]:
     """The agent and the space that are meant. Raises Failure."""
-    agent = None if context.args.agent is None else target(context.args.agent)
-    if agent is not None and agent.agent is None:
-        raise Failure("bad_target", f"--agent {one_line(context.args.agent)} names no agent")
+    agent = None if context.args.agent is None else agent_target(context.args.agent)
     if agent is not None and where is not None and (where.agent is not None or agent.workflow is not None):
         raise Failure("usage", "the agent is named twice, or two workflows are", _example(context))
     name = agent.agent if agent is not None else None if where is None else where.agent

@@ -61,7 +61,7 @@ def test_the_shell_behind_it_notes_how_the_kernel_ended(words_: tuple[str, str, 
     state = tmp_path / "it's $HOME %h"
     state.mkdir()
     argv = words(settings(unit_text(_service("/p", str(state))))["ExecStopPost"][0].removeprefix("-"), variables=True)
-    told = dict(zip(("SERVICE_RESULT", "EXIT_CODE", "EXIT_STATUS"), words_, strict=True))
+    told: dict[str, str] = dict(zip(("SERVICE_RESULT", "EXIT_CODE", "EXIT_STATUS"), words_, strict=True))
     subprocess.run(argv, env=told, check=True, timeout=30)
     assert (state / "ended").read_text() == " ".join(words_) + "\n"
     assert stat.S_IMODE((state / "ended").stat().st_mode) == 0o600
