@@ -80,22 +80,6 @@ def find_project(environ: Mapping[str, str], cwd: str, asked: str | None) -> Pro
     return Project(root=root, state=project_state(os.path.abspath(home), root))
 
 
-def known_projects(environ: Mapping[str, str], cwd: str) -> list[Project]:
-    """The projects of this user that a kernel serves, as far as their records say, by their roots."""
-    home = os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
-    folder = os.path.join(home, "projects")
-    found: list[Project] = []
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        state = os.path.join(folder, name)
-        try:
-            root = str(json.loads(_read_private(os.path.join(state, RECORD)))["project"])
-        except (OSError, ValueError, KeyError, TypeError):
-            continue  # none, or one that is not believed
-        if project_state(home, root) == state:  # a record that was copied here tells of another kernel
-            found.append(Project(root, state))
-    return sorted(found)
-
-
 def nearest_root(directory: str) -> str:
     """The nearest of ``directory`` and its parents that holds a mark of a project; else ``directory`` itself."""
     place = directory
@@ -125,7 +109,7 @@ def recorded_endpoint(project: Project) -> Endpoint | None:
     """The kernel that the project's record names; None where there is no record, or one we may not believe."""
     path = os.path.join(project.state, RECORD)
     try:
-        record = json.loads(_read_private(path))
+        record = json.loads(read_private(path))
         address = parse_address(str(record["url"]))
         started = int(record.get("start_time", 0))
         return Endpoint(address, str(record["token"]), int(record["pid"]), path, started) if address else None
@@ -137,7 +121,7 @@ def reject_reason(project: Project) -> str | None:
     """The reason not to believe the record that is there; None where there is none, or it is a private file of ours."""
     path = os.path.join(project.state, RECORD)
     try:
-        _read_private(path)
+        read_private(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -170,7 +154,7 @@ def prove(endpoint: Endpoint, timeout_seconds: float = PROOF_SECONDS) -> Proof:
     return Proof(connection, status, version, idle)
 
 
-def _read_private(path: str) -> bytes:
+def read_private(path: str) -> bytes:
     """The content of a file that is ours and closed to others. Raises OSError for any other."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     try:

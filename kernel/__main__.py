@@ -17,16 +17,19 @@ from kernel.boot.container_init import serve_as_init
 from kernel.boot.discovery_record import listen, publish, withdraw
 from kernel.boot.health_responder import HealthResponder
 from kernel.boot.log_file import start_logging
+from kernel.boot.service_end import kept_by
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
-from protocol.discovery import DATABASE, LOCK, LOG, RECORD
+from protocol.discovery import DATABASE, LOCK, LOG, RECORD, SERVICE
 from protocol.version import VERSION
 
 logger = logging.getLogger("kernel.app")
 
 BACKLOG = 1024
 EX_CONFIG = 78
+EX_TEMPFAIL = 75
+"""sysexits.h. To a service manager 0 would say that the kernel was started, and ended as it was asked to."""
 SETTINGS: Final = (".agents.yaml", "moniro.yaml")
 """The project files: a mistake in their settings keeps the kernel from starting."""
 LAUNCHER: Final = "AGENT_WORKER_LAUNCHER"
@@ -51,7 +54,10 @@ def main() -> int:
         return _refuse(remedy(error, arguments.state))
     if lock is None:
         print(f"a kernel already runs for {arguments.project}", file=sys.stderr)
-        return 0
+        return EX_TEMPFAIL if SERVICE in os.environ else 0
+    service = kept_by(os.environ, arguments.state)
+    if service is not None:
+        os.chdir(arguments.project)
     early_signals: list[int] = []
     listener = listen(arguments.state, BACKLOG)
     boot = Boot(
@@ -61,6 +67,7 @@ def main() -> int:
         version=VERSION,
         started_at=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         after_death=os.path.exists(os.path.join(arguments.state, RECORD)),
+        kept_by=service,
         early_signals=early_signals,
     )
     responder = HealthResponder(boot.listener, boot.token, boot.version)

@@ -108,7 +108,10 @@ async def _run_kernel(kernel: Kernel, boot: Boot, responder: HealthResponder) ->
             version=services.kernel.identity.version,
             machine=kernel.host_clock,
             in_flight=kernel.in_flight.left,
+            kept_by=None if boot.kept_by is None else boot.kept_by._asdict(),
         )
+        if recovered.died and boot.kept_by is not None:
+            logger.warning("kernel.restarted %s", boot.kept_by.notice)
         kernel.in_flight.begin()
         if recovered.safe_mode:
             kernel.safe_mode.set()

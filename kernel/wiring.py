@@ -199,6 +199,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 ready=lambda: dispatcher.running,
                 safe_mode=safe_mode.is_set,
                 saved_notice=database.saved_notice,
+                restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
                 rules=base.rules,
                 shutdown=shutdown,
             ),

@@ -51,7 +51,7 @@ until then; is_error, refused where it failed.""",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
             "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "
-            "was not asked to end, and what it was at."
+            "was not asked to end, and what it was at; with service, how and at, where its service started this one."
         ),
         "kernel.service_failed": (
             "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."

@@ -86,6 +86,11 @@ def json_flag(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON document")
 
 
+def all_projects_flag(parser: "argparse.ArgumentParser", what: str) -> None:
+    """``-A``, for what can be asked of all projects of the user."""
+    parser.add_argument("-A", "--all-projects", action="store_true", help=what)
+
+
 def jsonl_flag(parser: "argparse.ArgumentParser") -> None:
     """``--jsonl``, which every command that streams has."""
     parser.add_argument("--jsonl", action="store_true", help="print one JSON object a line, as they come")

@@ -1,7 +1,7 @@
 """A run as a stream of events that ends with its report, even where the kernel dies in the middle."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -19,10 +19,14 @@ _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
 
 
 class Run:
-    """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it."""
+    """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it.
 
-    def __init__(self, context: Context) -> None:
+    ``connect`` finds the kernel again once it was lost; None: as for one who began the run.
+    """
+
+    def __init__(self, context: Context, connect: Callable[[], Client] | None = None) -> None:
         self._context = context
+        self._connect = connect or context.returning_kernel
         self.name: str | None = None
         self.id: str | None = None
         self._last_id = ""
@@ -55,7 +59,7 @@ class Run:
         """The events after the last one seen, and ``result``. Raises Expired after ``deadline`` (monotonic seconds)."""
         assert self.name is not None
         follower = Follower(
-            connect=self._context.returning_kernel,
+            connect=self._connect,
             query={"space": self.name},
             clock=self._context.clock,
             say=self._context.out.note,

@@ -382,6 +382,8 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     rules: InstalledRules
     """Those of installed packages."""
     shutdown: ShutdownControl
+    restart_notice: str | None = None
+    """Of the service that keeps this kernel: for people, where the kernel before had died."""
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from kernel.boot.service_end import KeptBy
 from protocol.discovery import project_state, state_home
 
 
@@ -31,6 +32,8 @@ class Boot(NamedTuple):
     started_at: str
     after_death: bool = False
     """The kernel before did not take its record away: it was killed."""
+    kept_by: KeptBy | None = None
+    """The service that starts it again when it died."""
     early_signals: Sequence[int] = ()
     """Those that asked it to stop while it was being imported; may grow until its services start."""
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from kernel.boot.arguments import Boot
 from kernel.fault_injection import fault_point
-from protocol.discovery import PORT, RECORD
+from protocol.discovery import PORT, PROJECT, RECORD
 
 _PORTS: Final = range(1024, 65536)
 
@@ -61,23 +61,30 @@ def publish(boot: Boot) -> None:
         }
     ).encode()
     for directory in (boot.arguments.state, boot.arguments.home):
-        # Readers see the old record or the new one, and nobody else's eyes either (0600).
-        path = os.path.join(directory, RECORD)
-        temporary = f"{path}.{os.getpid()}"
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            fault_point("record.written")
-            os.replace(temporary, path)
-            fault_point("record.published")
-        except OSError:
-            os.unlink(temporary)
-            raise
+        _write_private(os.path.join(directory, RECORD), text)
+    note = os.path.join(boot.arguments.state, PROJECT)
+    if not os.path.exists(note):
+        with contextlib.suppress(OSError):  # without it awk projects does not know the project once it is stopped
+            _write_private(note, json.dumps({"project": boot.arguments.project}).encode())
+
+
+def _write_private(path: str, text: bytes) -> None:
+    """Write a file of which readers see the old one or the new one, and nobody else's eyes either (0600)."""
+    temporary = f"{path}.{os.getpid()}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(temporary)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        fault_point("record.written")
+        os.replace(temporary, path)
+        fault_point("record.published")
+    except OSError:
+        os.unlink(temporary)
+        raise
 
 
 def withdraw(boot: Boot) -> None:

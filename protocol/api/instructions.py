@@ -15,6 +15,31 @@ class RetryRequest(Ask, frozen=True, kw_only=True):
     fresh: bool = False
 
 
+class BulkRetryRequest(Ask, frozen=True, kw_only=True):
+    """POST /instructions/retry: which of what failed or is dead; null: of all agents, in all spaces."""
+
+    agent: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    """What it is called in ``space``; without that as ``GET /agents`` names it."""
+    space: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    """Of a workflow that of its newest run, with the spaces below it."""
+    fresh: bool = False
+    dry_run: bool = False
+    """Change nothing, and say what would be."""
+
+
+class BulkRequest(Ask, frozen=True, kw_only=True):
+    """POST /instructions/cancel: which of what has not ended. One of ``agent``, ``space`` and ``queued`` has to be."""
+
+    agent: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    """What it is called in ``space``; without that as ``GET /agents`` names it."""
+    space: Annotated[str, msgspec.Meta(min_length=1, max_length=200)] | None = None
+    """Of a workflow that of its newest run, with the spaces below it."""
+    queued: bool = False
+    """Only what no worker is at: what runs goes on."""
+    dry_run: bool = False
+    """Change nothing, and say what would be."""
+
+
 class AnswerRequest(Ask, frozen=True, kw_only=True):
     """POST /instructions/:id/answer: what the person whom it asks says. It is the instruction's reply."""
 
@@ -219,6 +244,35 @@ class InstructionsChanged(Document, frozen=True, kw_only=True):
 
     instructions: tuple[InstructionInfo, ...]
     schema: str = "awk/instructions/1"
+
+
+class Unchanged(Body, frozen=True, kw_only=True):
+    """An instruction that was meant and is as it was, with the refusal that it would meet alone."""
+
+    id: str
+    code: str
+    detail: str
+
+
+class BulkReport(Document, frozen=True, kw_only=True):
+    """POST /instructions/cancel and /instructions/retry, ``awk cancel @review``, ``awk retry --all``.
+
+    ``matched`` were meant; of these ``changed`` were changed in this one commit, and those that ``kept_by`` counts by
+    the code of their refusal were not. ``left`` more run, which was asked to be left alone. Lists are cut at 1000.
+    """
+
+    action: Literal["cancel", "retry"]
+    dry_run: bool
+    matched: int
+    changed: int
+    rest: int = 0
+    """So many more are meant than are changed at once: the same request, with another key, takes the next of them."""
+    left: int = 0
+    kept_by: dict[str, int]
+    kept: tuple[Unchanged, ...]
+    instructions: tuple[InstructionSummary, ...]
+    """Those that were changed, or would be, the oldest first."""
+    schema: str = "awk/bulk/1"
 
 
 class QueueRow(Body, frozen=True, kw_only=True):

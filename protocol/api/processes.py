@@ -46,6 +46,8 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     """Of its own working tree, where it has one and has done a step since the kernel began."""
     tasks: tuple[PsTask, ...] = ()
     """Of its workspace: those that it has claimed, and those that are for it and not over."""
+    project: str | None = None
+    """The root of its project, with ``awk ps -A``; else null."""
 
 
 class Ps(Document, frozen=True, kw_only=True):

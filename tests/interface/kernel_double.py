@@ -81,7 +81,13 @@ class KernelDouble:
         """Leave the discovery record for ``root``, as a kernel does."""
         state = Path(project_state(str(home), str(root)))
         state.mkdir(parents=True, exist_ok=True)
-        record = {"pid": 0, "url": self.url, "token": self.token, "project": str(root), **changes}
+        record = {
+            "pid": 0,
+            "url": self.url if self.server else "",
+            "token": self.token,
+            "project": str(root),
+            **changes,
+        }
         path = state / "daemon.json"
         path.unlink(missing_ok=True)
         path.touch(0o600)

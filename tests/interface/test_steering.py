@@ -178,3 +178,65 @@ def test_waiting_ends_where_only_a_person_can_help(cli: Cli, kernel: KernelDoubl
     assert ran.code == 1
     (result,) = ran.json()["results"]
     assert (result["status"], result["waits_for"]) == ("waiting", "error")
+
+
+MANY: dict[str, Any] = {
+    "schema": "awk/bulk/1", "action": "cancel", "dry_run": False, "matched": 2, "changed": 2, "left": 1, "kept_by": {},
+    "kept": [],
+    "instructions": [{"id": n, "agent": "alice", "space": "dm:alice", "status": "cancelled"} for n in ("i7", "i8")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "body"),
+    [
+        (["--queued"], {"queued": True}),
+        (["--agent", "alice"], {"agent": "alice"}),
+        (["@review:pr-1", "--agent", "bob", "--queued"], {"agent": "bob", "space": "review:pr-1", "queued": True}),
+        (["bob@review"], {"agent": "bob", "space": "review:main"}),
+    ],
+)
+def test_many_are_cancelled_by_one_request(
+    words: list[str], body: dict[str, object], cli: Cli, kernel: KernelDouble
+) -> None:
+    """awk cancel --agent A|--queued|@wf: off a terminal only --yes does it; a look asks the kernel for one."""
+    kernel.answers["POST /instructions/cancel"] = MANY
+    assert (cli("cancel", *words).code, kernel.of("POST", "/instructions/cancel")) == (2, [])
+    ran = cli("cancel", *words, "--yes")
+    head = "2 instructions cancelled; 1 that runs left alone"
+    assert (ran.code, ran.out.splitlines()) == (0, [head, "  i7 cancelled (alice)", "  i8 cancelled (alice)"])
+    assert cli("cancel", *words, "--dry-run", "--json").json()["schema"] == "awk/bulk/1"
+    asked = [one.body for one in kernel.of("POST", "/instructions/cancel")]
+    assert asked == [{**body, "dry_run": False}, {**body, "dry_run": True}]
+
+
+def test_on_a_terminal_it_is_shown_what_would_end_before_it_does(cli: Cli, kernel: KernelDouble) -> None:
+    """A no ends nothing; a yes asks for what was asked before, and nothing to do is no question."""
+    kernel.answers["POST /instructions/cancel"] = lambda asked: {**MANY, "dry_run": asked.body["dry_run"]}
+    no = cli("cancel", "--queued", stdin="n\n", terminal=True)
+    assert (no.code, "2 instructions would be cancelled" in no.err, "cancel 2? [y/N]" in no.err) == (1, True, True)
+    assert cli("cancel", "--queued", stdin="y\n", terminal=True).code == 0
+    assert [one.body["dry_run"] for one in kernel.of("POST", "/instructions/cancel")] == [True, True, False]
+    kernel.answers["POST /instructions/cancel"] = {**MANY, "dry_run": True, "matched": 0, "instructions": []}
+    assert cli("cancel", "--queued", terminal=True).code == 0
+
+
+def test_all_that_is_dead_is_tried_again(cli: Cli, kernel: KernelDouble) -> None:
+    """awk retry --all: those that could not be are told, and the exit code says it."""
+    kept = [{"id": "i8", "code": "workflow_not_running", "detail": "bob is in no workflow review now"}]
+    report = {**MANY, "action": "retry", "changed": 1, "left": 0, "kept": kept, "kept_by": {"workflow_not_running": 1}}
+    kernel.answers["POST /instructions/retry"] = {**report, "instructions": MANY["instructions"][:1]}
+    ran = cli("retry", "--all", "--fresh")
+    assert ran.code == 5
+    assert ran.out.splitlines()[-1] == "  i8 was not: bob is in no workflow review now"
+    assert [one.body for one in kernel.of("POST", "/instructions/retry")] == [{"fresh": True, "dry_run": False}]
+
+
+@pytest.mark.parametrize(
+    "words", [["cancel"], ["retry"],
+              ["cancel", "i7", "--queued"], ["cancel", "@a", "@b"], ["retry", "i7", "--dry-run"],
+              ["retry", "--all", "i7"], ["cancel", "@a", "--agent", "b@c"], ["cancel", "--agent", "@a"]]
+)  # fmt: skip
+def test_ids_and_a_choice_of_many_are_not_mixed(words: list[str], cli: Cli, kernel: KernelDouble) -> None:
+    """Exit 2, and nothing is asked of the kernel."""
+    assert (cli(*words, "--yes" if words[0] == "cancel" else "--fresh").code, kernel.asked) == (2, [])

@@ -17,11 +17,13 @@ from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, one_line, read_fields
 from interface.cli.paging import NEEDS, Document, count_flag, fetch_list, tell_rest
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import all_projects_flag, json_flag
+from interface.cli.user_projects import refuse_named_kernel, tell_missing
 from interface.client import PING, Client
-from interface.discovery import URL, Project, known_projects, prove, recorded_endpoint
+from interface.discovery import Project
 from interface.event_follow import CONNECTED, Follower
 from interface.failure import Failure, Unreachable
+from interface.projects import Answer, ask_all, client_of, projects_of_user
 
 MOVING: Final = frozenset({"delta", "progress", "message", "instruction.step", "worker.log", "attempt.started"})
 """Events that neither make nor settle a need."""
@@ -33,28 +35,28 @@ _STYLES: Final = {"approval": "yellow", "vote": "yellow", "dead": "dim"}
 def configure_needs(parser: argparse.ArgumentParser) -> None:
     """[-f] [-A] [-n N]."""
     parser.add_argument("-f", "--follow", action="store_true", help="go on: say what comes, and what is settled")
-    parser.add_argument(
-        "-A",
-        "--all-projects",
-        action="store_true",
-        help="of all your projects whose kernel runs, not of this one alone",
-    )
+    all_projects_flag(parser, "of all your projects whose kernel runs, not of this one alone")
     count_flag(parser)
     json_flag(parser)
 
 
 def run_needs(context: Context) -> int:
-    """Print what needs a person. Returns 7 if something does, 0 if nothing."""
-    if context.args.all_projects and context.environ.get(URL):
-        raise Failure("usage", f"-A asks the kernels of this user's projects, and {URL} names one", f"unset {URL}")
+    """Print what needs a person. Returns 7 if something does, 0 if nothing; 69 if nothing does of those that answer."""
+    if context.args.all_projects:
+        refuse_named_kernel(context)
     if context.args.follow:
         return follow(context)
     count = context.args.n
-    document = of_all_projects(context, count)[0] if context.args.all_projects else needs_of(context.kernel(), count)
+    unreachable = 0
+    if not context.args.all_projects:
+        document = needs_of(context.kernel(), count)
+    else:
+        document, answers = of_all_projects(context, count)
+        unreachable = tell_missing(context, answers)
     body = json.dumps(document, ensure_ascii=False).encode()
     context.answer(body, needs_lines, context.clock.wall())
     tell_rest(context, document, NEEDS)
-    return Exit.UNTRUSTED if document["total"] else Exit.OK
+    return Exit.UNTRUSTED if document["total"] else Exit.NO_KERNEL if unreachable else Exit.OK
 
 
 def needs_of(client: Client, count: int) -> Document:
@@ -62,37 +64,30 @@ def needs_of(client: Client, count: int) -> Document:
     return fetch_list(client, "/needs", NEEDS, count, {})
 
 
-def of_all_projects(context: Context, count: int) -> tuple[Document, set[str]]:
+def of_all_projects(context: Context, count: int) -> tuple[Document, list[Answer[Document]]]:
     """The needs of every project whose kernel runs, each with its project, for which its commands are meant.
 
-    Returns the projects that answered, too.
+    Returns what each project answered, too.
     """
+
+    def ask(project: Project) -> Document:
+        with closing(client_of(project)) as client:
+            return needs_of(client, count)
+
+    answers = ask_all(projects_of_user(context.environ, context.cwd, running=True), ask)
     items: list[Any] = []
     total = 0
     left_out: str | None = None
-    answered: set[str] = set()
-    for project in known_projects(context.environ, context.cwd):
-        try:
-            with closing(_client_of(project)) as client:
-                found = needs_of(client, count)
-        except Unreachable:
-            continue  # it was killed, or goes just now
-        answered.add(project.root)
+    for project, found, _failure in answers:
+        if found is None:
+            continue
         total += found["total"]
         left_out = left_out or found["next"]
         where = f" --project {shlex.quote(project.root)}"
         for item in found["items"]:
             actions = [{**action, "command": action["command"] + where} for action in item["actions"]]
             items.append({**item, "project": project.root, "actions": actions})
-    return {"schema": "awk/needs/1", "total": total, "next": left_out, "items": items}, answered
-
-
-def _client_of(project: Project) -> Client:
-    """A client of the kernel that a project has. Raises Unreachable."""
-    endpoint = recorded_endpoint(project)
-    if endpoint is None:
-        raise Unreachable(f"no kernel runs for {project.root}")
-    return Client(endpoint, prove(endpoint).connection)
+    return {"schema": "awk/needs/1", "total": total, "next": left_out, "items": items}, answers
 
 
 def needs_lines(body: bytes, screen: Screen, now: float) -> list[str]:
@@ -169,7 +164,7 @@ def of_many_as_they_change(context: Context) -> Iterator[tuple[Document, set[str
     followed: set[str] = set()
 
     def listen(project: Project) -> None:
-        connect = functools.partial(_client_of, project)
+        connect = functools.partial(client_of, project)
         follower = Follower(connect=connect, query={}, clock=context.clock, say=lambda _: None)
         with suppress(Failure, Unreachable):
             for event in follower:
@@ -177,9 +172,13 @@ def of_many_as_they_change(context: Context) -> Iterator[tuple[Document, set[str
                     changed.put(project.root)
         followed.discard(project.root)
 
-    yield of_all_projects(context, 0)
+    def now() -> tuple[Document, set[str]]:
+        document, answers = of_all_projects(context, 0)
+        return document, {answer.project.root for answer in answers if answer.value is not None}
+
+    yield now()
     while True:
-        for project in known_projects(context.environ, context.cwd):
+        for project in projects_of_user(context.environ, context.cwd, running=True):
             if project.root not in followed:
                 followed.add(project.root)
                 threading.Thread(target=listen, args=(project,), name="needs", daemon=True).start()
@@ -187,7 +186,7 @@ def of_many_as_they_change(context: Context) -> Iterator[tuple[Document, set[str
             changed.get(timeout=LOOK_SECONDS)
             while not changed.empty():
                 changed.get()
-            yield of_all_projects(context, 0)
+            yield now()
 
 
 def _changes(context: Context, before: dict[Key, Any] | None, now: dict[Key, Any], body: bytes) -> list[str]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, read_fields, table
-from interface.cli.parsing import json_flag
+from interface.cli.parsing import all_projects_flag, json_flag
 from interface.failure import Failure
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def configure_ps(parser: "argparse.ArgumentParser") -> None:
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review[:tag] (default: all)"
     )
     parser.add_argument("-a", "--all", action="store_true", help="agents of workflows that have ended, too")
+    all_projects_flag(parser, "of all your projects whose kernel runs")
     parser.add_argument("-q", "--quiet", action="store_true", help="only names, as other commands take them")
     parser.add_argument(
         "--sort", metavar="COLUMN", help="by a column: the largest number first; -COLUMN: the last first"
@@ -34,10 +35,16 @@ def run_ps(context: Context) -> int:
     if args.json and (args.quiet or args.columns is not None):
         raise Failure("usage", "-q and -o are for text: --json has all of it")
     shown = _columns(args.columns) if args.columns is not None else None
+    if args.all_projects:
+        from interface.cli.user_projects import ps_of_all  # noqa: PLC0415  (most ask one kernel)
+
+        now, screen = context.clock.wall(), context.out.screen
+        return ps_of_all(
+            context, lambda body: _chosen(body, args.target, args.sort), lambda body: ps_lines(body, screen, now, shown)
+        )
     document = context.kernel().get("/ps", {"all": "true"} if args.all else {})
     notice = json.loads(document).get("notice")
-    if args.target is not None or args.sort is not None:
-        document = _selected(document, args.target, args.sort)
+    document = _chosen(document, args.target, args.sort)
     if args.quiet:
         from interface.cli.process_table import target_of  # noqa: PLC0415  (as above)
 
@@ -60,8 +67,10 @@ def _columns(text: str) -> list[str]:
     return [BY_WORD[word].title for word in words]
 
 
-def _selected(document: bytes, target: str | None, sort: str | None) -> bytes:
+def _chosen(document: bytes, target: str | None, sort: str | None) -> bytes:
     """The rows of a target, in the order that was asked for. Raises Failure where there is none."""
+    if target is None and sort is None:
+        return document
     from interface.cli.process_table import sort_key  # noqa: PLC0415  (as above)
 
     table: dict[str, Any] = json.loads(document)

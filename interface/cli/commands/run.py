@@ -104,7 +104,7 @@ def run_run(context: Context) -> int:
         return Exit.OK
     with interruptible():
         try:
-            return _follow(context, running.begin(request))
+            return follow(context, running.begin(request))
         except Interrupted as interrupted:
             return _cancel(context, running, interrupted.exit_code)
         except (BrokenPipeError, OutputLost):
@@ -118,7 +118,8 @@ def _can_be_approved(context: Context) -> bool:
     return bool(context.args.detach) or can_ask(context)
 
 
-def _follow(context: Context, events: Iterator[ServerEvent]) -> int:
+def follow(context: Context, events: Iterator[ServerEvent]) -> int:
+    """Show the events of a run up to its report. Returns the exit code that this says."""
     from interface.cli.run_progress import RunProgress  # noqa: PLC0415  (threads, which nothing else here needs)
 
     with RunProgress(context.out, context.clock) as progress:
@@ -207,7 +208,7 @@ def _cancel(context: Context, running: Run, exit_code: Exit) -> int:
     if not running.cancel(f"{name}:{context.args.tag}", exit_code):
         return exit_code
     try:
-        _follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
+        follow(context, running.resume(context.clock.now() + CANCEL_SECONDS))
     except Expired:
         context.out.note(f"note: {running.name} has not ended after {CANCEL_SECONDS:.0f} s")
     except (Failure, Unreachable) as error:

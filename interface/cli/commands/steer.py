@@ -15,12 +15,13 @@ from contextlib import suppress
 from typing import Any, Final, Literal
 
 from interface.cli.act import NOTHING, Row, act
+from interface.cli.bulk import bulk_flags, change_many, chosen
 from interface.cli.command_parser import duration
 from interface.cli.context import Context
 from interface.cli.exits import Exit
 from interface.cli.output import Screen, decode, one_line
-from interface.cli.parsing import json_flag, target_argument, trust_flag
-from interface.cli.prompts import can_ask
+from interface.cli.parsing import all_projects_flag, json_flag, target_argument, trust_flag
+from interface.cli.prompts import agrees, can_ask
 from interface.cli.targets import agent_path, agent_target, target
 from interface.client import Client, new_key, quoted
 from interface.clock import Clock
@@ -143,17 +144,28 @@ def configure_instructions(parser: argparse.ArgumentParser) -> None:
     json_flag(parser)
 
 
-configure_cancel = configure_promote = configure_instructions
+configure_promote = configure_instructions
+
+
+def configure_cancel(parser: argparse.ArgumentParser) -> None:
+    """ID..., or which of what has not ended."""
+    bulk_flags(parser)
+    parser.add_argument("--queued", action="store_true", help="only what no worker is at: what runs goes on")
+    parser.add_argument("--yes", action="store_true", help="do not ask about many")
 
 
 def configure_retry(parser: argparse.ArgumentParser) -> None:
-    """ID... and how much of it again."""
-    configure_instructions(parser)
+    """ID..., or which of what failed for good, and how much of it again."""
+    bulk_flags(parser)
+    parser.add_argument("--all", action="store_true", help="all that dead lists")
     parser.add_argument("--fresh", action="store_true", help="from the beginning; what its calls did may happen twice")
 
 
 def run_cancel(context: Context) -> int:
-    """End instructions, also those that run."""
+    """End instructions, also those that run: by their ids, or all that are meant, in one commit."""
+    many = chosen(context)
+    if many is not None:
+        return change_many(context, "cancel", many)
     return act(context, "/instructions/{}/cancel", instruction_ids(context), instructions_lines)
 
 
@@ -187,7 +199,10 @@ def run_reassign(context: Context) -> int:
 
 def run_retry(context: Context) -> int:
     """Put instructions that failed or are dead back into their lanes, to go on after the last finished entry."""
+    many = chosen(context)
     body: Mapping[str, object] = {"fresh": context.args.fresh}
+    if many is not None:
+        return change_many(context, "retry", {**many, **body})
     return act(context, "/instructions/{}/retry", instruction_ids(context), instructions_lines, body)
 
 
@@ -235,10 +250,26 @@ def configure_stop(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--now", action="store_true", help="no grace")
     parser.add_argument("--no-wait", action="store_true", help="do not wait until their processes have ended")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    all_projects_flag(parser, "the kernels of all your projects")
 
 
 def run_stop(context: Context) -> int:
     """Stop workflows and agents; without a target everything and the kernel. Returns once its processes are gone."""
+    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
+    if context.args.all_projects:
+        if context.args.targets:
+            raise Failure("usage", "-A stops whole kernels, and no single target", "name the project with --project")
+        from interface.cli.user_projects import stop_all  # noqa: PLC0415  (most stop one kernel)
+
+        seconds = 0.0 if context.args.now else grace
+
+        def end(client: Client) -> bool:
+            gone = ExitWait(client.endpoint, context.clock)
+            with suppress(Unreachable):  # it may be going already
+                client.post("/shutdown", {"grace": seconds}, key=new_key())
+            return context.args.no_wait or gone.wait(seconds + LADDER_SECONDS)
+
+        return stop_all(context, lambda asked: agrees(context, asked), end, seconds + LADDER_SECONDS)
     if context.args.targets:
         return stop_targets(context, [target(text) for text in context.args.targets])
     try:
@@ -252,7 +283,6 @@ def run_stop(context: Context) -> int:
             context.out.ask(f"{', '.join(busy)} running; stop anyway? [y/N] ")
             if context.stdin.readline().strip().lower() not in {"y", "yes"}:
                 raise Failure("failed", "nothing was stopped")
-    grace = DEFAULT_GRACE_SECONDS if context.args.grace is None else context.args.grace
     if context.args.no_wait:
         client.post("/shutdown", {"grace": 0.0 if context.args.now else grace}, key=new_key())
     else:

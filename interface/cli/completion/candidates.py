@@ -166,6 +166,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "workflow": _files(".workflows"),
     "named": _files(".agents", ".workflows"),
     "instruction": _instructions,
+    "steered": _all(_instructions, _channels),
     "approval": _approvals,
     "deniable": _all(_approvals, _ids("/approvals/rules", "rules")),
     "proposal": _proposals("/proposals?state=open"),

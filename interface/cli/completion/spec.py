@@ -49,6 +49,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "TARGET": Values(live="target"),
         "@WORKFLOW[:TAG]": Values(live="channel"),
         "ID": Values(live="instruction"),
+        "ID|@WORKFLOW[:TAG]": Values(live="steered"),
         "APPROVAL": Values(live="approval"),
         "GRANT": Values(live="grant"),
         "SPACE": Values(live="space"),

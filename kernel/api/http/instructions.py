@@ -1,22 +1,26 @@
 """Instructions: their course and prompts, lists of the open and the failed ones; cancel, retry, promote."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from kernel.agents.project_rules import rules_of
 from kernel.agents.prompt import Prompt
 from kernel.api.context import MemoryAccess, ProjectFiles, StoreAccess
+from kernel.api.http.agents import check_known
 from kernel.api.http.route import Request, once, page_of
-from kernel.api.http.spaces import space_of
+from kernel.api.http.spaces import known_space, space_of
 from kernel.api.responses import Response
-from kernel.store import entries, instruction_views, instructions
+from kernel.store import agents, entries, instruction_views, instructions
 from kernel.store.entries import FrozenPrompt
 from kernel.store.rows import LONGEST
 from kernel.store.transaction import Transaction, optional_rfc3339
-from kernel.store.transitions import close, people, steering
+from kernel.store.transitions import bulk, close, people, steering
 from kernel.workflows.instruction_prompt import definition_for, instruction_prompt, known_for
 from protocol.api.instructions import (
     AnswerRequest,
+    BulkRequest,
+    BulkRetryRequest,
     Dead,
     DeadCleared,
     EntryList,
@@ -29,7 +33,7 @@ from protocol.api.instructions import (
     RetryRequest,
 )
 from protocol.errors import Refused
-from protocol.names import name_of, place_of
+from protocol.names import SpaceId, name_of, place_of
 
 DEFAULT_ENTRIES: Final = 100
 
@@ -132,6 +136,37 @@ async def retry(call: Request[RetryRequest], store: StoreAccess) -> Response:
         steering.retry(tx, instruction, fresh=fresh)
 
     return await _change(store, call, change)
+
+
+async def cancel_many(call: Request[BulkRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /instructions/cancel {agent, space, queued, dry_run}: all that is meant, in one commit."""
+    body = call.body
+    if body.agent is None and body.space is None and not body.queued:
+        raise Refused("bad_request", "say which: agent, space or queued", hint="awk stop stops everything")
+    space = _place_of_many(store, files, body.agent, body.space)
+    make = partial(bulk.cancel_many, asked=body, agent=body.agent, space=space)
+    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+
+
+async def retry_many(call: Request[BulkRetryRequest], store: StoreAccess, files: ProjectFiles) -> Response:
+    """POST /instructions/retry {agent, space, fresh, dry_run}: what failed for good and is meant, in one commit."""
+    body = call.body
+    space = _place_of_many(store, files, body.agent, body.space)
+    make = partial(bulk.retry_many, asked=body, agent=body.agent, space=space)
+    return Response(200, await store.writer.commit(once, call.request_key, make, status=200))
+
+
+def _place_of_many(store: StoreAccess, files: ProjectFiles, agent: str | None, space: str | None) -> SpaceId | None:
+    """The space that is meant. A name that nobody has is a mistake, and not nothing to do. Raises Refused."""
+    if space is None:
+        if agent is not None:
+            check_known(store, files, agent)
+        return None
+    place = known_space(store, files, space)
+    names = [one.name for one in store.reader.now(agents.members, place)]
+    if agent is not None and agent not in names:
+        raise Refused("not_a_participant", f"{agent[:60]} is not in {space[:100]}", f"there are: {', '.join(names)}")
+    return place
 
 
 async def answer(call: Request[AnswerRequest], store: StoreAccess) -> Response:

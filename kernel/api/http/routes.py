@@ -53,6 +53,9 @@ from protocol.api.audit import AuditList
 from protocol.api.history import HistoryFound, HistoryPage, Reindexed
 from protocol.api.instructions import (
     AnswerRequest,
+    BulkReport,
+    BulkRequest,
+    BulkRetryRequest,
     Dead,
     DeadCleared,
     EntryList,
@@ -254,6 +257,8 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/instructions/<id>", instructions.show, InstructionInfo),
     Route("GET", "/instructions/<id>/prompt", instructions.prompt, PromptReport),
     Route("GET", "/instructions/<id>/entries", instructions.entries_, EntryList),
+    Route("POST", "/instructions/cancel", instructions.cancel_many, BulkReport, asks=BulkRequest, people_only=True),
+    Route("POST", "/instructions/retry", instructions.retry_many, BulkReport, asks=BulkRetryRequest, people_only=True),
     Route("POST", "/instructions/<id>/cancel", instructions.cancel, InstructionInfo, people_only=True),
     Route(
         "POST",

@@ -23,6 +23,7 @@ from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
 from kernel.store import agents, spending, tokens
 from kernel.store.transaction import rfc3339
+from kernel.store.transitions.recovery import predecessor_died
 from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
     BackendList,
@@ -128,7 +129,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     else:
         files_notice = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
         unread = UNREAD if definitions is None else None
-        notices = (unread, files_notice if wrong else None, saved, needs.untrusted_notice(waiting))
+        again = kernel.restart_notice if store.reader.now(predecessor_died) else None
+        notices = (unread, files_notice if wrong else None, saved, needs.untrusted_notice(waiting), again)
         notice = "; ".join(part for part in notices if part) or None
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",

@@ -6,9 +6,10 @@ kernels that keep dying are noticed. What only the last kernel knew, or a new on
 credential or an empty account is tried once more, for whoever starts a kernel may have changed its environment.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
+import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
@@ -35,6 +36,15 @@ def died(tx: Transaction) -> bool:
     """Return whether the kernel before us ended without being asked to."""
     row = tx.conn.execute(LAST, (1,)).fetchone()
     return row is not None and not row[1]
+
+
+PREDECESSOR: Final = "SELECT stopped_ms IS NULL FROM boots ORDER BY id DESC LIMIT 1 OFFSET 1"
+
+
+def predecessor_died(conn: apsw.Connection) -> bool:
+    """Return whether the kernel before the one that runs ended without being asked to."""
+    row = conn.execute(PREDECESSOR).fetchone()
+    return row is not None and bool(row[0])
 
 
 def in_a_loop(tx: Transaction) -> bool:
@@ -64,16 +74,17 @@ def took_over(
     machine: HostClock | None = None,
     skipped_ms: int = 0,
     working: Sequence[str] | None = None,
+    kept_by: Mapping[str, str | None] | None = None,
 ) -> None:
     """Write down that this kernel runs. What it has done so far counts for those before it.
 
     ``working`` is what the one before was at when it died, if it did: who killed a kernel is among them, or nobody
-    of ours (fault PF24).
+    of ours (fault PF24). ``kept_by`` is the service that started this one, and what it saw of that end.
     """
     data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
     if working is not None:
         (last,) = cast("tuple[int]", tx.conn.execute(LAST_PID).fetchone())
-        data["died"] = {"pid": last, "working": list(working)}
+        data["died"] = {"pid": last, "working": list(working), **(kept_by or {})}
     tx.emit("kernel.started", data=data)
     boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
     tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms))
@@ -163,6 +174,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     closed: tuple[InstructionId, ...] = ()
     given_up: tuple[InstructionId, ...] = ()
     safe_mode: bool = False
+    died: bool = False
+    """The kernel before had not been asked to end."""
 
 
 def recover(
@@ -172,6 +185,7 @@ def recover(
     version: str = "",
     machine: HostClock | None = None,
     in_flight: Collection[InstructionId] | None = None,
+    kept_by: Mapping[str, str | None] | None = None,
 ) -> Recovered:
     """Take over from a kernel that is gone. No attempt is charged for its death.
 
@@ -200,8 +214,10 @@ def recover(
         machine=machine,
         skipped_ms=skipped_ms,
         working=working,
+        kept_by=kept_by,
     )
     return Recovered(
+        died=left.counts,
         requeued=tuple(left.requeued),
         closed=tuple(left.closed),
         given_up=tuple(left.given_up),

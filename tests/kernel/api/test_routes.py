@@ -44,6 +44,7 @@ CONTRACT = {
     "POST /workflows/<name>/<tag>/continue", "GET /instructions/<id>/prompt", "POST /instructions/<id>/cancel",
     "GET /instructions/<id>/entries",
     "POST /instructions/<id>/retry", "POST /instructions/<id>/promote",
+    "POST /instructions/cancel", "POST /instructions/retry",
     "POST /instructions/<id>/answer", "POST /instructions/<id>/reassign", "POST /spaces/<space>/clear",
     "GET /worktrees", "POST /worktrees/remove", "GET /runs/<run>/export", "GET /spaces/<space>/export",
     "GET /spaces/<space>/rules", "POST /spaces/<space>/rules", "GET /spaces/<space>/rules/<name>",

@@ -1,0 +1,238 @@
+"""``awk service``: the project's kernel as a service of its user, which starts it again when it died. Never needs root.
+
+``print`` shows the unit, ``install`` writes it and starts it by ``systemctl --user`` where that works, or says what to
+type; ``uninstall`` takes both back.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from shlex import quote
+from typing import Any, Final
+
+from interface.autostart import command, make_private
+from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.context import Context
+from interface.cli.exits import Exit
+from interface.cli.output import Screen, one_line
+from interface.discovery import HOME, URL
+from interface.failure import Failure, Unreachable
+from interface.service import MARK, Service, plist_text, unit_text
+
+VERBS: Final = Subcommands(
+    "service",
+    (
+        Subcommand("print", "print the systemd user unit, or the launchd property list"),
+        Subcommand("install", "write it, and start it where the service manager can be reached"),
+        Subcommand("uninstall", "stop it and remove it"),
+    ),
+)
+SYSTEMCTL_SECONDS: Final = 150.0
+"""Longer than a unit of ours may take to start."""
+_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+
+
+def configure_service(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes."""
+    VERBS.configure(parser)
+
+
+def run_service(context: Context) -> int:
+    """Do it. Raises Failure (usage) where the environment names a kernel, which is another's to keep."""
+    if context.environ.get(URL):
+        raise Failure("usage", f"a service keeps the project's own kernel, and {URL} names one", f"unset {URL}")
+    return VERBS.run(context)
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    """--launchd or --systemd."""
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--systemd", action="store_true", help="a systemd user unit (default, but on macOS)")
+    kinds.add_argument("--launchd", action="store_true", help="a launchd property list (default on macOS)")
+
+
+configure_print = configure_install = configure_uninstall = _configure
+
+
+def run_print(context: Context) -> int:
+    """Print the text, and change nothing."""
+    service, launchd = described(context), _is_launchd(context)
+    text = plist_text(service) if launchd else unit_text(service)
+    if context.args.json:
+        context.out.document(json.dumps({**_facts(context, service), "text": text}, ensure_ascii=False).encode())
+    else:
+        context.out.text(text)
+    return Exit.OK
+
+
+def run_install(context: Context) -> int:
+    """Write it, and start it, or say what does. A file that is not ours is left alone."""
+    service, launchd = described(context), _is_launchd(context)
+    text, facts = plist_text(service) if launchd else unit_text(service), _facts(context, service)
+    path = facts["path"]
+    _check_ours(path)
+    make_private(service.state)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{os.getpid()}"
+    with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
+        file.write(text)
+    os.replace(temporary, path)
+    running = _kernel_runs(context)
+    where = f"--project {quote(context.project.root)}"
+    if launchd:
+        todo = [f"launchctl bootstrap gui/{os.getuid()} {quote(path)}"]
+    else:
+        start = ["systemctl", "--user", "start", facts["unit"]]
+        enable = ["systemctl", "--user", "enable", facts["unit"]]
+        now = [] if running else [start]
+        todo = _managed(context, ["systemctl", "--user", "daemon-reload"], enable, *now)
+        todo += [" ".join(start)] if running else []
+    if running:
+        todo.insert(len(todo) - 1, f"{context.program} stop {where}")
+    told = {**facts, "installed": True, "started": not todo, "commands": todo}
+    if not launchd:
+        told["hints"] = [
+            f"keys of providers go into {service.keys_file} (mode 0600), as NAME=value lines: a service has no shell",
+            "to have it run while you are not logged in: loginctl enable-linger",
+        ]
+    return context.answer(json.dumps(told, ensure_ascii=False).encode(), service_lines)
+
+
+def run_uninstall(context: Context) -> int:
+    """Stop it and remove its file. Where it is not installed nothing is done."""
+    service, launchd = described(context), _is_launchd(context)
+    facts = _facts(context, service)
+    path = facts["path"]
+    if not os.path.lexists(path):
+        told = {**facts, "installed": False, "removed": False, "commands": []}
+        return context.answer(json.dumps(told, ensure_ascii=False).encode(), service_lines)
+    _check_ours(path)
+    if launchd:
+        todo = [f"launchctl bootout gui/{os.getuid()}/{facts['unit']}"]
+    else:
+        todo = _managed(context, ["systemctl", "--user", "disable", "--now", facts["unit"]])
+    os.unlink(path)
+    if not launchd:
+        wanted = os.path.join(os.path.dirname(path), "default.target.wants", facts["unit"])
+        with suppress(OSError):  # systemctl has removed it, if it was there
+            if os.path.islink(wanted):
+                os.unlink(wanted)
+        stop = [f"systemctl --user stop {facts['unit']}"] if todo else []
+        todo = stop + _managed(context, ["systemctl", "--user", "daemon-reload"])
+    told = {**facts, "installed": False, "removed": True, "commands": todo}
+    return context.answer(json.dumps(told, ensure_ascii=False).encode(), service_lines)
+
+
+def service_lines(body: bytes, screen: Screen) -> list[str]:
+    """What was done, and what is left to type."""
+    told: dict[str, Any] = json.loads(body)
+    if "started" in told:
+        head = f"{'installed and started' if told['started'] else 'written, and not started'}: {told['path']}"
+    else:
+        head = f"removed: {told['path']}" if told["removed"] else f"{told['unit']} is not installed"
+    lines = [screen.style(one_line(head), "bold")]
+    lines += ["to go on:"] if told["commands"] else []
+    lines += [f"  {one_line(one)}" for one in told["commands"]]
+    return [*lines, *(one_line(hint) for hint in told.get("hints", ()))]
+
+
+def described(context: Context) -> Service:
+    """The service of this project, as of this installation and this environment."""
+    environ = context.environ
+    set_for_it = {"PATH": environ.get("PATH") or _PATH}
+    if environ.get(HOME):
+        set_for_it[HOME] = os.path.dirname(os.path.dirname(context.project.state))  # it may have been relative
+    bwrap = shutil.which("bwrap", path=set_for_it["PATH"])
+    setuid = bwrap is not None and bool(os.stat(bwrap).st_mode & stat.S_ISUID)
+    return Service(
+        root=context.project.root,
+        state=context.project.state,
+        argv=command(context.project),
+        environ=set_for_it,
+        keys_file=os.path.join(_config_home(context), "agent-worker", "service.env"),
+        hardened=not setuid,
+    )
+
+
+def _config_home(context: Context) -> str:
+    """XDG_CONFIG_HOME; what is relative in it counts as not set, as its specification says."""
+    given = context.environ.get("XDG_CONFIG_HOME", "")
+    return given if os.path.isabs(given) else os.path.join(_user_home(context), ".config")
+
+
+def _user_home(context: Context) -> str:
+    return context.environ.get("HOME") or os.path.expanduser("~")
+
+
+def _is_launchd(context: Context) -> bool:
+    return bool(context.args.launchd) or (sys.platform == "darwin" and not context.args.systemd)
+
+
+def _facts(context: Context, service: Service) -> dict[str, Any]:
+    if _is_launchd(context):
+        label = service.name.replace("agent-worker-", "agent-worker.", 1)
+        path = os.path.join(_user_home(context), "Library", "LaunchAgents", f"{label}.plist")
+        return {"schema": "awk/service/1", "kind": "launchd", "unit": label, "path": path}
+    unit = f"{service.name}.service"
+    path = os.path.join(_config_home(context), "systemd", "user", unit)
+    return {"schema": "awk/service/1", "kind": "systemd", "unit": unit, "path": path}
+
+
+def _check_ours(path: str) -> None:
+    """Raise Failure where something is at ``path`` that ``install`` did not write."""
+    try:
+        with open(
+            os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), encoding="utf-8", errors="replace"
+        ) as file:
+            head = file.read(4096)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Failure("failed", f"{path}: {error.strerror}", "move it away") from error
+    if not head.startswith(MARK) and "<string>agent-worker." not in head:
+        raise Failure("failed", f"{path} was not written by awk service install", "move it away")
+
+
+def _kernel_runs(context: Context) -> bool:
+    try:
+        context.find_kernel().close()
+    except Unreachable:
+        return False
+    return True
+
+
+def _managed(context: Context, *commands: Sequence[str]) -> list[str]:
+    """Run ``commands`` of systemctl, one after the other. Returns those that are left for the user to type.
+
+    Where the user's manager cannot be reached that is all of them. Raises Failure where one is refused.
+    """
+    program = shutil.which("systemctl", path=context.environ.get("PATH") or _PATH)
+    if program is None or _ran(context, [program, "--user", "show-environment"]).returncode:
+        return [" ".join(map(quote, one)) for one in commands]
+    for one in commands:
+        ran = _ran(context, [program, *one[1:]])
+        if ran.returncode:
+            said = one_line(ran.stderr.decode("utf-8", "replace")[-500:].strip())
+            hint = f"see systemctl --user status {one[-1]}, or {os.path.join(context.project.state, 'kernel.log')}"
+            raise Failure("failed", f"{' '.join(one)}: {said}", hint)
+    return []
+
+
+def _ran(context: Context, argv: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
+    try:
+        return subprocess.run(
+            argv,
+            env=context.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=SYSTEMCTL_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Failure("failed", f"{' '.join(argv)}: {error}") from error

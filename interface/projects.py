@@ -1,0 +1,209 @@
+"""All projects of a user: found by the notes that their kernels left, and asked side by side, each within a time.
+
+The list is the folder of all state directories (``~/.agent-worker/projects``, 0700): each kernel leaves a note of its
+project's root in its own. A note is believed as a record is: it has to be a private file of ours, and the folder's name
+holds a digest of the root, so that none can speak for another project. It never stands for the record: where a kernel
+is, and that it is one, only that and its proof say.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from interface.client import Client
+from interface.discovery import (
+    HOME,
+    Endpoint,
+    NotOurKernel,
+    Project,
+    prove,
+    read_private,
+    recorded_endpoint,
+    reject_reason,
+)
+from interface.failure import Failure, Unreachable
+from protocol.discovery import PROJECT, RECORD, project_state, state_home
+
+T = TypeVar("T")
+LOOKED_AT: Final = 4096
+"""Entries of the folder that are looked at, at most: so many projects nobody has."""
+AT_ONCE: Final = 32
+"""Kernels that are asked at the same time."""
+ANSWER_SECONDS: Final = 5.0
+"""How long a kernel may take over a question that is asked of all."""
+
+
+def projects_of_user(environ: Mapping[str, str], cwd: str, *, running: bool = False) -> list[Project]:
+    """The projects in which a kernel ran, by their roots; with ``running`` those whose kernel has left a record."""
+    home = os.path.abspath(os.path.join(cwd, state_home(environ.get(HOME), os.path.expanduser("~"))))
+    folder = os.path.join(home, "projects")
+    found: list[Project] = []
+    names = sorted(os.listdir(folder))[:LOOKED_AT] if os.path.isdir(folder) else ()
+    for name in names:
+        state = os.path.join(folder, name)
+        if os.path.islink(state):
+            continue
+        for file in (RECORD,) if running else (RECORD, PROJECT):
+            try:
+                root = str(json.loads(read_private(os.path.join(state, file)))["project"])
+                known = project_state(home, root) == state  # one that was copied here tells of another kernel
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
+                continue  # none, or one that is not believed
+            if known:
+                found.append(Project(root, state))
+                break
+    return sorted(found)
+
+
+def client_of(project: Project) -> Client:
+    """A client of the kernel that a project has. Raises Unreachable."""
+    endpoint = recorded_endpoint(project)
+    if endpoint is None:
+        raise Unreachable(f"no kernel runs for {project.root}")
+    return Client(endpoint, prove(endpoint, ANSWER_SECONDS).connection)
+
+
+class Answer(NamedTuple, Generic[T]):
+    """The answer for one project, or why there is none."""
+
+    project: Project
+    value: T | None
+    failure: Exception | None = None
+
+
+def ask_all(projects: Sequence[Project], ask: Callable[[Project], T], seconds: float | None = None) -> list[Answer[T]]:
+    """Ask for each of ``projects``, side by side; who has not answered in time is left behind, as Unreachable."""
+    patience = 2 * ANSWER_SECONDS if seconds is None else seconds  # a proof, and an answer
+    answers: dict[str, Answer[T]] = {}
+    left = list(reversed(projects))
+    changed = threading.Condition()
+
+    def work() -> None:
+        while True:
+            with changed:
+                if not left:
+                    return
+                project = left.pop()
+            try:
+                answer = Answer(project, ask(project))
+            except Exception as error:  # noqa: BLE001  (whatever it is, it is told with its project)
+                answer = Answer(project, None, error)
+            with changed:
+                answers[project.state] = answer
+                changed.notify()
+
+    for _ in range(min(AT_ONCE, len(projects))):
+        threading.Thread(target=work, daemon=True, name="projects").start()
+    rounds = -(-len(projects) // AT_ONCE)
+    with changed:
+        changed.wait_for(lambda: len(answers) == len(projects), timeout=patience * rounds)
+        late = Unreachable(f"no answer within {patience:g} s")
+        return [answers.get(project.state) or Answer(project, None, late) for project in projects]
+
+
+class Standing(NamedTuple):
+    """One look at a project: ``state`` is a word of STATES. None: nobody knows."""
+
+    project: str
+    state: str
+    state_dir: str
+    pid: int | None = None
+    version: str | None = None
+    needs: int | None = None
+    running: int | None = None
+    text: str | None = None
+    """The reason why it is not well."""
+    command: str | None = None
+    """A way out."""
+
+
+STATES: Final = (
+    "up", "idle", "safe_mode", "starting", "stopping", "silent", "unverified", "dead", "removed", "stopped",
+)  # fmt: skip
+"""idle: it is up, and no agent runs. silent: its process lives and does not answer. dead: it ended unasked. stopped: it
+ended as it was asked to. removed: the project's directory is gone."""
+
+
+def look(project: Project, program: str) -> Standing:
+    """Look at one project. Never raises; starts nothing."""
+    from shlex import quote  # noqa: PLC0415  (only who looks at all projects needs it)
+
+    gone = not os.path.isdir(project.root)
+    endpoint = recorded_endpoint(project)
+    if endpoint is None:
+        reason = reject_reason(project)
+        row = Standing(project.root, "unverified" if reason else "stopped", project.state, text=reason)
+    else:
+        row = _look_at(project, endpoint)
+    if row.state == "silent":
+        row = row._replace(command=f"kill {row.pid}")
+    elif row.state == "dead" and not gone:
+        row = row._replace(command=f"{program} start --project {quote(project.root)}")
+    elif row.state == "safe_mode":
+        where = f"--project {quote(project.root)}"
+        row = row._replace(command=f"{program} stop {where} && {program} start {where}")
+    if not gone:
+        return row
+    if row.state in ("dead", "stopped"):
+        text = "its directory is gone; its messages and work are kept until you remove them"
+        return row._replace(state="removed", pid=None, text=text, command=f"rm -r {quote(project.state)}")
+    text = "its directory is gone, and its kernel goes on"
+    return row._replace(text=text, command=f"kill {row.pid}" if row.pid else None)
+
+
+def _look_at(project: Project, endpoint: Endpoint) -> Standing:
+    """Look at a project that a record says has a kernel."""
+    row = Standing(project.root, "up", project.state, endpoint.pid or None)
+    try:
+        proof = prove(endpoint, ANSWER_SECONDS)
+        row = row._replace(version=proof.version)
+        with closing(Client(endpoint, proof.connection)) as client:
+            if proof.status != "ok":
+                return row._replace(state=proof.status if proof.status in STATES else "silent")
+            status: dict[str, Any] = json.loads(client.get("/status", wait_seconds=ANSWER_SECONDS))
+            running = int(status.get("agents", {}).get("running", 0))
+            state = "safe_mode" if proof.idle else "up" if running else "idle"
+            return row._replace(
+                state=state, needs=int(status.get("needs", 0)), running=running, text=status.get("notice")
+            )
+    except (Unreachable, Failure, ValueError, TypeError, AttributeError) as error:
+        lives = not isinstance(error, NotOurKernel) and _lives(endpoint)
+        why = (
+            str(error)
+            if lives
+            else "its kernel ended and nobody had asked it to; what it was doing goes on once it is started"
+        )
+        return row._replace(state="silent" if lives else "dead", text=why)
+
+
+def _lives(endpoint: Endpoint) -> bool:
+    """Return whether the process of a record is there; a pid that somebody else has by now is not it (fault PF12)."""
+    if endpoint.pid <= 0:
+        return False
+    try:
+        with open(f"/proc/{endpoint.pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return fields[0] not in (b"Z", b"X") and endpoint.start_time in (0, int(fields[19]))
+    except FileNotFoundError:
+        if os.path.isdir("/proc/self"):
+            return False
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        os.kill(endpoint.pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def is_down(error: Exception, project: Project) -> bool:
+    """Return whether a kernel that could not be asked is simply not there: then it hides nothing."""
+    endpoint = recorded_endpoint(project)
+    return isinstance(error, Unreachable) and (
+        endpoint is None or isinstance(error, NotOurKernel) or not _lives(endpoint)
+    )

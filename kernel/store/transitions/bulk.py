@@ -1,0 +1,103 @@
+"""Many instructions at once: cancelled or tried again in one transaction, each under the guard that it has alone.
+
+What is chosen is chosen in the transaction that changes it, so that nothing is lost between a look and an act: what
+came before it is in the choice, what comes after it is not. The end of one may end another; that is counted by itself.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Final, Literal
+
+from kernel.policy.bulk import Choice, Choosable, Selection, choose
+from kernel.store import rows
+from kernel.store.instructions import find
+from kernel.store.rows import LONGEST
+from kernel.store.transaction import Transaction
+from kernel.store.transitions import steering
+from kernel.store.transitions.close import close_cancelled
+from protocol.api.instructions import BulkReport, BulkRequest, BulkRetryRequest, InstructionSummary, Unchanged
+from protocol.errors import Refused
+from protocol.names import SpaceId, instruction_id, place_of
+
+# The oldest first, so that an answer to a question is not given to somebody who is about to end.
+OPEN: Final = """
+SELECT id, agent, name, space, state AS status FROM instructions INDEXED BY instructions_open
+WHERE state IN ('queued', 'leased', 'running', 'yielded', 'waiting') ORDER BY id
+"""
+GIVEN_UP: Final = """
+SELECT id, agent, name, space, state AS status FROM instructions INDEXED BY instructions_dead
+WHERE state IN ('failed', 'dead') AND dismissed = 0 ORDER BY id
+"""
+AT_ONCE: Final = 10_000
+"""Instructions in one commit at most. Each takes 0.2 ms, and all other writers wait."""
+SPACES: Final = "SELECT ?1 UNION ALL SELECT s.space FROM subspaces AS s WHERE s.base = ?1"
+
+
+def cancel_many(tx: Transaction, asked: BulkRequest, agent: str | None, space: SpaceId | None) -> BulkReport:
+    """End all that is meant and has not ended; with ``queued`` what no worker is at. ``agent`` as Selection has it."""
+
+    def cancel(row: Choosable) -> None:
+        found = find(tx.conn, row.id)
+        if close_cancelled(tx, found.number, found.epoch) is None:
+            raise Refused("conflict", f"{row.id} has ended: {found.state}")
+
+    choice = _choice(tx, OPEN, Selection(agent=agent, spaces=_spaces(tx, space), queued=asked.queued))
+    return _change(tx, choice, "cancel", cancel, dry_run=asked.dry_run)
+
+
+def retry_many(tx: Transaction, asked: BulkRetryRequest, agent: str | None, space: SpaceId | None) -> BulkReport:
+    """Put all that is meant of what ``awk dead`` lists back into its lane."""
+
+    def retry(row: Choosable) -> None:
+        steering.retry(tx, row.id, fresh=asked.fresh)
+
+    choice = _choice(tx, GIVEN_UP, Selection(agent=agent, spaces=_spaces(tx, space)))
+    return _change(tx, choice, "retry", retry, dry_run=asked.dry_run)
+
+
+def _spaces(tx: Transaction, space: SpaceId | None) -> frozenset[str] | None:
+    """The space of a run, and those that agents opened below it."""
+    return None if space is None else frozenset(str(found) for (found,) in tx.conn.execute(SPACES, (space,)))
+
+
+def _choice(tx: Transaction, statement: str, selection: Selection) -> Choice:
+    return choose(rows.each(tx.conn.execute(statement), statement, Choosable, id=instruction_id), selection)
+
+
+def _change(
+    tx: Transaction,
+    choice: Choice,
+    action: Literal["cancel", "retry"],
+    change: Callable[[Choosable], None],
+    *,
+    dry_run: bool,
+) -> BulkReport:
+    """Change each that was chosen. A refusal changes nothing of its instruction, and is told."""
+    taken = choice.taken[:AT_ONCE]
+    kept: list[Unchanged] = []
+    changed: list[Choosable] = []
+    for row in () if dry_run else taken:
+        try:
+            change(row)
+        except Refused as refused:
+            kept.append(Unchanged(id=row.id, code=refused.code, detail=refused.text))
+        else:
+            changed.append(row)
+    listed = taken if dry_run else changed
+    return BulkReport(
+        action=action,
+        dry_run=dry_run,
+        matched=len(taken),
+        rest=len(choice.taken) - len(taken),
+        changed=len(changed),
+        left=choice.left,
+        kept_by=dict(Counter(one.code for one in kept)),
+        kept=tuple(kept[:LONGEST]),
+        instructions=tuple(_summary(tx, row) for row in listed[:LONGEST]),
+    )
+
+
+def _summary(tx: Transaction, row: Choosable) -> InstructionSummary:
+    return InstructionSummary(
+        id=row.id, agent=row.name, space=place_of(SpaceId(row.space)), status=find(tx.conn, row.id).state
+    )

@@ -1,0 +1,153 @@
+"""service: a unit that says what it means whatever the paths are, and commands that touch nothing of anybody else's."""
+
+import os
+import plistlib
+import random
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interface.failure import Failure
+from interface.service import Service, plist_text, unit_path, unit_text
+from protocol.discovery import project_slug
+from tests.interface.conftest import Cli
+from tests.interface.kernel_double import KernelDouble
+from tests.service_manager import settings, words
+
+pytestmark = pytest.mark.promise("P72")
+
+LETTERS = "ab %$\"'\\é漢\n\t;#=@-:&*~`{}"
+
+
+def _service(root: str, state: str = "/home/u/.agent-worker/projects/p-0", **more: Any) -> Service:
+    environ = {"PATH": "/usr/bin:/opt/a b%/bin", **more.pop("environ", {})}
+    argv = ["/opt/py 100%/bin/python", "-I", "-m", "kernel", "--project", root]
+    return Service(root=root, state=state, argv=argv, environ=environ, keys_file="/home/u/.config/k.env", **more)
+
+
+def test_whatever_the_paths_are_the_unit_runs_what_was_meant() -> None:
+    """Five hundred odd names, read again as systemd reads them; what it cannot say is refused, and never said wrong."""
+    chance = random.Random(17)
+    refused = 0
+    for _ in range(500):
+        root = "/" + "".join(chance.choices(LETTERS, k=chance.randrange(1, 12)))
+        state = "/" + "".join(chance.choices(LETTERS, k=chance.randrange(1, 6)))
+        service = _service(root, state, environ={"AGENT_WORKER_HOME": root})
+        try:
+            unit = unit_text(service)
+        except Failure:
+            refused += 1
+            with pytest.raises(Failure):
+                unit_path(state + "/kernel.log")
+            continue
+        found = settings(unit)
+        assert words(found["ExecStart"][0], variables=True) == list(service.argv)
+        values = [words(line, variables=False) for line in found["Environment"]]
+        assert [f"AGENT_WORKER_HOME={root}"] in values and ["PATH=/usr/bin:/opt/a b%/bin"] in values
+        assert [f"AGENT_WORKER_SERVICE=agent-worker-{project_slug(root)}.service"] in values
+        assert found["StandardError"] == [f"append:{state}/kernel.log".replace("%", "%%")]
+        assert words(found["ExecStopPost"][0].removeprefix("-"), variables=True)[-1] == f"{state}/ended"
+        assert len(unit.splitlines()) == len(unit_text(_service("/p")).splitlines()) + 1, "no line of somebody else's"
+    assert 0 < refused < 500
+
+
+@pytest.mark.parametrize("words_", [("signal", "killed", "KILL"), ("success", "exited", "0")])
+def test_the_shell_behind_it_notes_how_the_kernel_ended(words_: tuple[str, str, str], tmp_path: Path) -> None:
+    """The command of the unit itself, in a folder with an odd name; nobody else can read it."""
+    state = tmp_path / "it's $HOME %h"
+    state.mkdir()
+    argv = words(settings(unit_text(_service("/p", str(state))))["ExecStopPost"][0].removeprefix("-"), variables=True)
+    told: dict[str, str] = dict(zip(("SERVICE_RESULT", "EXIT_CODE", "EXIT_STATUS"), words_, strict=True))
+    subprocess.run(argv, env=told, check=True, timeout=30)
+    assert (state / "ended").read_text() == " ".join(words_) + "\n"
+    assert stat.S_IMODE((state / "ended").stat().st_mode) == 0o600
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+def test_systemd_finds_nothing_wrong_with_it(tmp_path: Path) -> None:
+    """systemd-analyze --user verify, with a root that a unit has to escape."""
+    root = tmp_path / "a 100% b'c\"é"
+    root.mkdir()
+    service = _service(str(root), str(tmp_path))._replace(argv=[shutil.which("true") or "", "--project", str(root)])
+    unit = tmp_path / f"{service.name}.service"
+    unit.write_text(unit_text(service))
+    environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    ran = subprocess.run(
+        ["systemd-analyze", "--user", "verify", str(unit)], env=environ, capture_output=True, text=True, check=False
+    )
+    assert (ran.returncode, [line for line in ran.stderr.splitlines() if unit.name in line]) == (0, [])
+
+
+def test_a_property_list_says_the_same() -> None:
+    """Read by Python's own reader; what XML cannot have is refused."""
+    service = _service("/p & <q>\"'é", environ={"AGENT_WORKER_HOME": "/h"})
+    found = plistlib.loads(plist_text(service).encode())
+    assert found["ProgramArguments"] == list(service.argv)
+    assert (found["KeepAlive"], found["WorkingDirectory"]) == ({"SuccessfulExit": False}, service.root)
+    assert found["EnvironmentVariables"]["AGENT_WORKER_SERVICE"] == found["Label"]
+    with pytest.raises(Failure):
+        plist_text(_service("/p\x01"))
+
+
+@pytest.fixture
+def systemctl(cli: Cli, tmp_path: Path) -> Path:
+    """A systemctl that writes down what it was asked; its exit code is in a file."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    asked = tmp_path / "asked"
+    asked.touch()
+    (tmp_path / "code").write_text("0")
+    program = folder / "systemctl"
+    program.write_text(f'#!/bin/sh\necho "$*" >> "{asked}"\nexit "$(cat "{tmp_path}/code")"\n')
+    program.chmod(0o755)
+    cli.environ |= {"PATH": f"{folder}:{os.environ['PATH']}", "HOME": str(tmp_path / "h"), "XDG_CONFIG_HOME": ""}
+    return asked
+
+
+def test_it_is_installed_and_removed_again(cli: Cli, systemctl: Path, tmp_path: Path) -> None:
+    """The file is what print shows; the manager is told; without one the commands are; twice is as once."""
+    printed = cli("service", "print")
+    told = cli("service", "install", "--json").json()
+    path = Path(told["path"])
+    assert (told["started"], told["commands"], path.read_text()) == (True, [], printed.out)
+    unit = path.name
+    assert path.parent == tmp_path / "h/.config/systemd/user"
+    asked = systemctl.read_text().splitlines()
+    assert asked[1:] == ["--user daemon-reload", f"--user enable {unit}", f"--user start {unit}"]
+    (tmp_path / "code").write_text("1")
+    told = cli("service", "install", "--json").json()
+    assert told["commands"] == [f"systemctl {line}" for line in asked[1:]]
+    wants = path.parent / "default.target.wants"
+    wants.mkdir()
+    (wants / unit).symlink_to(path)
+    told = cli("service", "uninstall", "--json").json()
+    assert told["commands"] == [f"systemctl --user stop {unit}", "systemctl --user daemon-reload"]
+    assert (path.exists(), os.listdir(wants)) == (False, [])
+    again = cli("service", "uninstall")
+    assert (again.code, again.out) == (0, f"{unit} is not installed\n")
+
+
+def test_what_is_not_ours_is_left_alone(cli: Cli, systemctl: Path) -> None:
+    """A unit of somebody else's, and a link, are neither written over nor removed."""
+    path = Path(cli("service", "print", "--json").json()["path"])
+    path.parent.mkdir(parents=True)
+    path.write_text("[Service]\nExecStart=/bin/true\n")
+    assert [cli("service", verb).code for verb in ("install", "uninstall")] == [1, 1]
+    assert path.read_text() == "[Service]\nExecStart=/bin/true\n"
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    assert [cli("service", verb).code for verb in ("install", "uninstall")] == [1, 1]
+    assert systemctl.read_text() == ""
+
+
+def test_a_kernel_that_runs_is_not_taken_over_unasked(cli: Cli, kernel: KernelDouble, systemctl: Path) -> None:
+    """It is enabled, and the commands that hand over are named."""
+    told = cli("service", "install", "--json").json()
+    assert told["started"] is False
+    stop, start = told["commands"]
+    assert (stop.startswith("awk stop --project "), start) == (True, f"systemctl --user start {told['unit']}")
+    assert "start" not in systemctl.read_text()
