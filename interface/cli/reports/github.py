@@ -17,28 +17,31 @@ OUTPUTS: Final = ("run", "status", "verdict", "cost_usd", "tokens")
 
 
 class _Annotation(NamedTuple):
-    """One command. ``path`` is "" where it is about no file."""
+    """One command. ``at`` is "" where it is about no file."""
 
     level: str
     title: str
     text: str
-    path: str = ""
-    line: int = 0
-    column: int | None = None
+    at: str = ""
 
     def command(self) -> str:
         """It as the runner reads it."""
-        place = {"file": line_of(self.path, 400), "line": self.line, "col": self.column} if self.path else {}
-        given = {**place, "title": line_of(self.title, 200)}
-        properties = ",".join(f"{key}={_property(str(value))}" for key, value in given.items() if value)
-        return f"::{self.level} {properties}::{_data(line_of(self.text, _MESSAGE))}"
+        title = f"title={property_value(line_of(self.title, 200))}"
+        return f"::{self.level} {self.at}{title}::{_data(line_of(self.text, _MESSAGE))}"
+
+
+def place_of(path: str, line: int, column: int | None) -> str:
+    """The properties of a command that say where."""
+    given = {"file": line_of(path, 400), "line": line, "col": column}
+    return "".join(f"{key}={property_value(str(value))}," for key, value in given.items() if value)
 
 
 def _data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
+def property_value(text: str) -> str:
+    """``text`` as a value, in which a comma or a colon would end it."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
@@ -48,14 +51,14 @@ def annotations_of(record: RunRecord) -> list[str]:
     found: list[_Annotation] = []
     for mistake in refusal.mistakes if refusal else ():
         text = f"{mistake_text(mistake)} ({mistake.hint})" if mistake.hint else mistake_text(mistake)
-        place = record.prefix + mistake.path
-        found.append(_Annotation("error", f"{name} was not run", text, place, mistake.line, mistake.column))
+        place = place_of(record.prefix + mistake.path, mistake.line, mistake.column)
+        found.append(_Annotation("error", f"{name} was not run", text, place))
     if refusal and not refusal.mistakes:
         found.append(_Annotation("error", f"{name} was not run", f"{refusal.text} {refusal.hint}"))
     for one in findings_of(record):
         title = f"{one.author or name} ({one.source})"
-        level = _OF_LEVEL[one.level]
-        found.append(_Annotation(level, title, one.text, record.prefix + one.path, one.line, one.column))
+        place = place_of(record.prefix + one.path, one.line, one.column)
+        found.append(_Annotation(_OF_LEVEL[one.level], title, one.text, place))
     for work in record.failed:
         why = f"{work.status}, {work.cause}" if work.cause else work.status
         found.append(_Annotation("error", f"{work.agent}: {work.id} {why}", work.text or why))
