@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from interface.cli.exits import Interrupted
-from interface.cli.output import one_line
+from interface.cli.output import OutputLost, one_line
 from interface.cli.paging import NEEDS, fetch_list
 from interface.client import Client, quoted
 from interface.failure import Failure, Unreachable
@@ -79,12 +79,12 @@ def check_writable(path: str) -> None:
         raise Failure("usage", text, "name a file in a folder that is there and yours") from error
 
 
-def write_whole(path: str, text: str) -> None:
-    """Write ``text`` beside ``path``, and put it there. Others may read it, as far as the umask lets them."""
+def write_whole(path: str, content: bytes) -> None:
+    """Write ``content`` beside ``path``, and put it there. Others may read it, as far as the umask lets them."""
     beside = f"{path}.{os.getpid()}.part"
     try:
-        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(content)
         os.replace(beside, path)
     except BaseException:
         with suppress(OSError):
@@ -119,9 +119,7 @@ class RunnerFiles:
                 same = False
             if not same:
                 changed.append(name)
-                write_whole(
-                    path, self._before[name].decode("utf-8", "surrogateescape").encode("utf-8", "replace").decode()
-                )
+                write_whole(path, self._before[name])
         return changed
 
     def append(self, name: str, text: str) -> None:
@@ -170,9 +168,11 @@ class Reports:
                 self._tell_runner(record)
             else:
                 module, function = FORMATS[target.format]
-                write_whole(target.path, getattr(import_module(f"interface.cli.reports.{module}"), function)(record))
-        except OSError as error:
-            yield f"the report {target.format} cannot be written: {one_line(error.strerror or str(error))}"
+                text: str = getattr(import_module(f"interface.cli.reports.{module}"), function)(record)
+                write_whole(target.path, text.encode("utf-8", "backslashreplace"))
+        except (OSError, OutputLost) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            yield f"the report {target.format} cannot be written: {one_line(why)}"
 
     def _tell_runner(self, record: "RunRecord") -> None:
         from interface.cli.reports.github import annotations_of, outputs_of  # noqa: PLC0415  (only GitHub's takes it)
@@ -181,7 +181,6 @@ class Reports:
         assert self._runner is not None
         for name in self._runner.take_back():
             self._context.out.note(f"warning: something wrote into {name} during the run; that was taken back")
-        self._context.out.command(annotations_of(record))
         for name, text in (
             (OUTPUT, outputs_of(record, f"ghadelimiter_{secrets.token_hex(16)}")),
             (SUMMARY, page_of(record)),
@@ -190,6 +189,7 @@ class Reports:
                 self._runner.append(name, text)
             else:
                 self._context.out.note(f"note: {name} is not set: this is no step of GitHub Actions")
+        self._context.out.command(annotations_of(record))
 
     def _record(self, name: str, exit_code: int, body: bytes | None, error: BaseException | None) -> "RunRecord":
         import msgspec  # noqa: PLC0415  (25 ms, which a run without reports does without)
@@ -203,7 +203,7 @@ class Reports:
         if report is not None:
             try:
                 known = read_log(self._context.find_kernel(), report)
-            except (Failure, Unreachable, Interrupted, OSError, ValueError, KeyError) as unread:
+            except (Failure, Unreachable, Interrupted, OSError, ValueError, KeyError, msgspec.MsgspecError) as unread:
                 known = {"unread": str(unread) or type(unread).__name__, "said": report.messages}
         root = ""
         with suppress(Failure):  # there is no project: so the run was refused
