@@ -21,7 +21,7 @@ from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
 from tests.interface.samples import instruction, message, need, report, worktree
 from tests.interface.test_reports import outputs
-from tests.interface.test_run import ACCEPTED, AWK, PING, _cancellable
+from tests.interface.test_run import ACCEPTED, AWK, PING, cancellable
 
 FILES = ("j.xml", "r.md", "s.sarif")
 ALL = "github,junit:j.xml,md:r.md,sarif:s.sarif"
@@ -219,7 +219,7 @@ def test_a_log_that_cannot_be_read_leaves_the_report_itself(cli: Cli, kernel: Ke
 @pytest.mark.parametrize("first", [[ACCEPTED], []], ids=["accepted", "still in setup"])
 def test_a_signal_leaves_reports(first: list[bytes], cli: Cli, kernel: KernelDouble, runner: Path) -> None:
     """contracts 7: SIGTERM, as a runner sends it to a job that is cancelled."""
-    stopped = _cancellable(kernel, first)
+    stopped = cancellable(kernel, first)
     kernel.answers["GET /runs/review:main"] = report(status="cancelled", exit_code=143)
     heard = f"import os, signal; signal.signal({int(signal.SIGTERM)}, signal.SIG_DFL)\n"
     heard += f"os.execv({AWK[0]!r}, {[*AWK, 'run', 'review', '--report', ALL]!r})\n"
