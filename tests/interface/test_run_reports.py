@@ -16,7 +16,7 @@ import pytest
 from interface.autostart import Spawned, kernel_environment
 from interface.discovery import find_project
 from protocol.api.needs import NeedList
-from protocol.api.runs import DiffReport, RunList
+from protocol.api.runs import DiffReport
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, Stream, problem, sse
 from tests.interface.samples import instruction, message, need, report, worktree
@@ -24,6 +24,7 @@ from tests.interface.test_reports import outputs
 from tests.interface.test_run import ACCEPTED, AWK, PING, cancellable
 
 FILES = ("j.xml", "r.md", "s.sarif")
+OURS = sse("accepted", {"run": "review:main", "id": "r12", "seq": 3})
 ALL = "github,junit:j.xml,md:r.md,sarif:s.sarif"
 FOUND = "src/app.py:3: error: off by one"
 
@@ -278,10 +279,9 @@ def test_no_kernel_stays_that_the_run_started(
 ) -> None:
     """contracts 7: --rm, however the run went; without it the kernel stays."""
     refused = problem(403, "untrusted", "no")
-    kernel.answers["POST /run"] = (
-        refused if ended is None else Stream([ACCEPTED, sse("result", report(exit_code=ended))])
-    )
-    kernel.answers["GET /runs"] = RunList(runs=(), total=0, next=None)
+    kernel.answers["POST /run"] = refused if ended is None else Stream([OURS, sse("result", report(exit_code=ended))])
+    own = {"id": "r12", "run": "review:main"}  # it had not ended yet when a second signal came
+    kernel.answers["GET /runs"] = {"runs": [own] if ended == 0 else [], "total": 1, "next": None}
     code = 7 if ended is None else ended
     assert (cli("run", "review", "--rm").code, len(kernel.of("POST", "/shutdown"))) == (code, 1)
     started.returncode = None

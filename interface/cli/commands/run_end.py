@@ -43,7 +43,7 @@ class Ending:
         if self._reports is not None:
             code = self._write(self._reports, running, code, error)
         if self._context.args.rm:
-            end_own_kernels(self._context)
+            end_own_kernels(self._context, running.id)
         if error is not None:
             raise error
         return code
@@ -72,10 +72,10 @@ def exit_code_of(raised: BaseException) -> int:
     return Exit.NO_KERNEL if isinstance(raised, Unreachable) else Exit.FAILED
 
 
-def end_own_kernels(context: Context) -> None:
+def end_own_kernels(context: Context, run: str | None) -> None:
     """End the kernels that this command started, and return once they are gone; those of others stay.
 
-    So does ours where another run is at work there by now: that is told, and not ended.
+    So does ours where another run than ``run`` is at work there by now: that is told, and not ended.
     """
     for starter in context.starters:
         try:
@@ -87,7 +87,8 @@ def end_own_kernels(context: Context) -> None:
             if not starter.started_pid or endpoint is None or endpoint.pid != starter.started_pid:
                 continue
             client = context.find_kernel()
-            others = json.loads(client.get("/runs", {"status": "running"}))["runs"]
+            rows = json.loads(client.get("/runs", {"status": "running"}))["runs"]
+            others = [row for row in rows if row["id"] != run]
             if others:
                 at_work = ", ".join(one_line(str(row["run"])) for row in others)
                 context.out.note(f"note: the kernel stays: {at_work} runs there; {context.program} stop ends it")
