@@ -153,7 +153,7 @@ def runner(tmp_path: Path) -> Runner:
     return Runner(folder, project, environ)
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P73")
 def test_no_script_of_the_action_has_an_input_in_its_text_and_all_it_uses_is_pinned() -> None:
     """SECURITY.md: a title of a pull request is no shell; a tag of somebody else's action may move."""
     for step in STEPS:
@@ -170,7 +170,7 @@ def test_no_script_of_the_action_has_an_input_in_its_text_and_all_it_uses_is_pin
     }
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P73")
 def test_the_inputs_of_the_action_reach_the_program_as_they_are(runner: Runner) -> None:
     """docs/ci.md: whatever is in them, nothing of it is run; an exit code is the step's."""
     (runner.project / "sub dir").mkdir()
@@ -304,7 +304,7 @@ WORKFLOW: Final = """
 
 
 @pytest.mark.long("the other tests of this file, tests/interface/test_run_reports.py")
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P73")
 def test_both_kits_run_a_workflow_with_a_real_kernel_and_leave_none(runner: Runner, project: Project) -> None:
     """docs/ci.md: from the inputs to the outputs, with a script in the model's place; and a file with a mistake."""
     (runner.folder / "stub").write_text(f'#!/bin/sh\nexec "{AWK.parent}/agent-worker" "$@"\n')

@@ -151,7 +151,7 @@ def check_junit(text: str) -> ET.Element:
     return suite
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P73")
 @pytest.mark.parametrize("count", [25, pytest.param(600, marks=pytest.mark.long("[25]"))])
 def test_nothing_that_agents_wrote_is_obeyed_by_a_runner_a_page_or_a_terminal(count: int) -> None:
     """Texts out of all that was used against these, in each field of a record, in each report; few cover for many."""

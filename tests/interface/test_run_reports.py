@@ -147,7 +147,7 @@ def test_files_of_the_runner_are_checked_too(cli: Cli, kernel: KernelDouble, run
     assert "::error file=src/app.py" in ran.err
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P73")
 def test_what_anybody_wrote_into_the_files_of_the_runner_meanwhile_is_taken_back(
     cli: Cli, kernel: KernelDouble, runner: Path, tmp_path: Path
 ) -> None:
@@ -297,7 +297,7 @@ def test_without_rm_a_kernel_stays(cli: Cli, kernel: KernelDouble, started: "sub
 def test_a_kernel_in_which_another_run_is_at_work_stays(
     cli: Cli, kernel: KernelDouble, started: "subprocess.Popen[bytes]"
 ) -> None:
-    """decisions 27.5: nobody else's work is ended; that is told, with the command that would."""
+    """decisions 28.5: nobody else's work is ended; that is told, with the command that would."""
     kernel.answers["POST /run"] = Stream([ACCEPTED, sse("result", report())])
     row = {"id": "r13", "run": "docs:main"}
     kernel.answers["GET /runs"] = {"runs": [row], "total": 1, "next": None}

@@ -70,7 +70,7 @@ def test_every_runner_is_known_by_its_variable(name: str) -> None:
     assert not is_read_by_runner({"HOME": "/home/me"})
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P73")
 @pytest.mark.parametrize(
     "words",
     [
