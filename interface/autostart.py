@@ -34,8 +34,12 @@ _PROOF_SECONDS: Final = 1.0
 """Shorter than elsewhere: to take a busy kernel for a dead one costs a process that finds the lock taken."""
 _TAIL_BYTES: Final = 4096
 _TAIL_LINES: Final = 15
-_NOT_INHERITED: Final = ("PYTHON", "LD_", "DYLD_", "GIT_")
-"""Prefixes of variables that would steer the kernel's interpreter, its libraries, or git in another directory."""
+_NOT_INHERITED: Final = (
+    *("PYTHON", "LD_", "DYLD_", "GIT_"),
+    *("ACTIONS_", "GITHUB_ENV", "GITHUB_OUTPUT", "GITHUB_PATH", "GITHUB_STATE", "GITHUB_STEP_SUMMARY"),
+)
+"""Prefixes of variables that would steer the kernel's interpreter, its libraries, or git in another directory; and of
+those with the tokens and files of a GitHub runner, by which whatever the kernel starts would speak for the job."""
 _EX_CONFIG: Final = 78
 
 
@@ -126,6 +130,14 @@ class Starter:
         self._spawned = Spawned(child, "", 0, clock.now()) if child else None
         self._endpoint: Endpoint | None = None
         self._warned = False
+        self.started_pid = 0
+        """The kernel that answers, where it is one that we started and leave to itself."""
+
+    @property
+    def unproved(self) -> "subprocess.Popen[bytes] | None":
+        """A kernel that we started and that has not come up yet, if it lives."""
+        process = None if self._spawned is None or self._child else self._spawned.process
+        return process if process is not None and process.poll() is None else None
 
     def client(self) -> Client:
         """A client of the kernel, once that is ready. Raises Failure where it does not come up.
@@ -146,6 +158,7 @@ class Starter:
                     process = self._spawned.process
                     if process.pid == self._endpoint.pid:
                         process.returncode = 0  # it outlives us: Popen must not miss it, nor the user hear of that
+                        self.started_pid = process.pid
                     else:
                         process.kill()
                         process.wait()

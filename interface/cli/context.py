@@ -24,6 +24,8 @@ from interface.failure import Failure, Unreachable
 if TYPE_CHECKING:
     import argparse
 
+    from interface.autostart import Starter
+
 _REMOTE: Final = "github:"
 _NOT_TEXT: Final = "the message is not UTF-8 text"
 
@@ -50,6 +52,8 @@ class Context:
         self.cwd = cwd
         self._project: Project | None = None
         self._clients: list[Client] = []
+        self.starters: list[Starter] = []
+        """Those that were asked for a kernel: each knows whether it started one."""
 
     def close(self) -> None:
         """Close every connection that the command left open."""
@@ -195,6 +199,7 @@ class Context:
         from interface.autostart import Starter  # noqa: PLC0415  (needs subprocess; a kernel that is up does not)
 
         starter = Starter(self.project, self.environ, self.clock, self.out.note, *flags, may_spawn=may_spawn)
+        self.starters.append(starter)
         return self._kept(starter.client())
 
     def _kept(self, client: Client) -> Client:

@@ -9,8 +9,9 @@ from typing import Final, TextIO, cast
 from interface.cli.command_table import BY_WORD, Command, meant_command
 from interface.cli.context import Context, Streams
 from interface.cli.exits import Exit, Interrupted, of_failure
-from interface.cli.output import Output, OutputLost, RunnerStream, is_read_by_runner
+from interface.cli.output import Output, OutputLost
 from interface.cli.parsing import plain_arguments, split_params
+from interface.cli.runner_log import RunnerStream, is_read_by_runner
 from interface.clock import Clock
 from interface.failure import Failure, Unreachable
 

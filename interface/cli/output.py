@@ -4,12 +4,9 @@ Colour, width and cutting are for terminals only; JSON is passed on as the kerne
 is made safe for a terminal: what could move the cursor, restyle, hide or reorder text is shown as ``\x1b`` or
 ``\u202e`` instead of being obeyed. Nothing here knows rich: its markup never sees agents' text as a string.
 
-In a CI job agents' words must give no commands to the runner, which reads them out of the log. GitHub's obeys a line
-that begins with ``::`` after blanks, and ``##[`` anywhere in a line; Azure's ``##vso[`` and TeamCity's ``##teamcity[``
-likewise. A backslash within these makes them text. (GitLab's markers need control characters, which are escaped.)
+In the log of a CI job what a runner would obey is made text as well (interface.cli.runner_log).
 """
 
-import io
 import json
 import os
 import re
@@ -19,45 +16,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
+from interface.cli.runner_log import is_read_by_runner, neutral_json
 from interface.failure import Failure
-
-_RUNNERS: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
-_COMMAND: Final = r"(?m)^[^\S\n]*:(?=:)|##\w{0,20}(?=\[)"
-"""What makes a command with the character after it."""
-_BEGUN: Final = r"[^\S\n]*:?"
-"""A line that may still become a command of the first kind."""
-_MARK: Final = r"##?\w{0,20}\Z"
-
-
-def is_read_by_runner(environ: Mapping[str, str]) -> bool:
-    """Return whether what we print goes to the log of a CI job."""
-    return any(environ.get(name) for name in _RUNNERS)
-
-
-class RunnerStream(io.TextIOWrapper):
-    """A standard stream whose text no runner obeys, in whatever pieces it is written."""
-
-    def __init__(self, stream: TextIO) -> None:
-        """Takes the place of ``stream``, which must not be used any more."""
-        assert isinstance(stream, io.TextIOWrapper)
-        encoding, errors, line_buffering = stream.encoding, stream.errors, stream.line_buffering
-        super().__init__(stream.detach(), encoding, errors, line_buffering=line_buffering)
-        self._line = ""
-
-    def write(self, text: str, /) -> int:
-        """Write ``text``, neutral."""
-        whole = self._line + text
-        super().write(re.sub(_COMMAND, r"\g<0>\\", whole)[len(self._line) :])
-        last = whole.rpartition("\n")[2]
-        mark = re.search(_MARK, last)
-        self._line = last.strip() if re.fullmatch(_BEGUN, last) else "." + (mark[0] if mark else "")
-        return len(text)
-
-
-def neutral_json(document: str) -> str:
-    """The same JSON value without a command in it; such text occurs inside strings only, and never begins a line."""
-    return re.sub(r"(##\w{0,20})\[", r"\1\\u005b", document)
-
 
 T = TypeVar("T")
 
@@ -243,6 +203,13 @@ class Output:
         """Say some lines that are not the result, ready for a terminal, in one piece."""
         if text := "\n".join(lines):
             self.note(text)
+
+    def command(self, lines: Iterable[str]) -> None:
+        """Give commands of ours to the runner of a CI job, on standard error: nothing makes text of these."""
+        with self.aside(), _writing():
+            self._stderr.flush()
+            self._stderr.buffer.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+            self._stderr.buffer.flush()
 
     def draw(self, text: str) -> None:
         """Write our own words and moves of the cursor to standard error, as they are."""

@@ -51,6 +51,8 @@ class Working:
 
     def __init__(self) -> None:
         self._work: dict[str, Work] = {}
+        self._used: dict[str, tuple[int, float | None]] = {}
+        """Tokens and cost of each instruction there was."""
 
     def take(self, event: Mapping[str, Any], now: float) -> None:
         """Take in an event (protocol.events.Event as JSON)."""
@@ -75,11 +77,18 @@ class Working:
                     cost_usd=work.cost_usd if data.get("cost_usd") is None else data["cost_usd"],
                     doing="",
                 )
+                self._used[str(instruction)] = work.tokens, work.cost_usd
             case "progress":
                 work = work._replace(doing=str(data.get("what", "")).removeprefix("tool "))
             case _:
                 pass
         self._work[str(instruction)] = work
+
+    def used(self) -> str:
+        """What the run has cost so far: ``, 1,200 tokens, $0.0123``; "" where nobody knows."""
+        tokens = sum(tokens for tokens, _ in self._used.values())
+        costs = [cost for _, cost in self._used.values() if cost is not None]
+        return (f", {tokens:,} tokens" if tokens else "") + (f", ${sum(costs):.4f}" if costs else "")
 
     def lines(self, now: float) -> list[str]:
         """A line for each, the longest at work first."""
@@ -139,12 +148,12 @@ class RunProgress:
                 if not self._hidden:
                     self._clear()
                     self._draw(now)
-        elif now - self._told_at >= HEARTBEAT_SECONDS:
+        elif now - self._told_at > HEARTBEAT_SECONDS - TICK_SECONDS:  # the next tick would be too late
             self._told_at = now
             with self._lock:
-                lines = self._working.lines(now)
+                lines, used = self._working.lines(now), self._working.used()
             at_work = "; ".join(lines) if lines else "nobody is at work"
-            self._out.note(f"{one_line(self.name)} runs for {seconds_text(now - self._began_at)}: {at_work}")
+            self._out.note(f"{one_line(self.name)} runs for {seconds_text(now - self._began_at)}{used}: {at_work}")
 
     def _tick_until_over(self) -> None:
         with suppress(BrokenPipeError, OutputLost):  # nobody looks; whoever prints the report finds that out, too

@@ -29,6 +29,8 @@ class Run:
         self._connect = connect or context.returning_kernel
         self.name: str | None = None
         self.id: str | None = None
+        self.document: bytes | None = None
+        """The report, once there is one."""
         self._last_id = ""
 
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
@@ -77,6 +79,7 @@ class Run:
                 except Unreachable:
                     continue  # the stream breaks too, and the next connect asks again
                 if json.loads(report)["status"] != "running":
+                    self.document = report
                     yield ServerEvent("result", report.decode())
                     return
 
@@ -111,3 +114,5 @@ class Run:
             accepted = json.loads(event.data)
             self.name, self.id = str(accepted["run"]), accepted.get("id")
             self._last_id = str(accepted.get("seq", ""))
+        elif event.type == "result":
+            self.document = event.data.encode()

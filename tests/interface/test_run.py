@@ -232,7 +232,7 @@ def test_a_file_that_is_not_there_or_not_ours_is_refused(cli: Cli, kernel: Kerne
 AWK = [sys.executable, "-m", "interface", "awk", ""]
 
 
-def _cancellable(kernel: KernelDouble, first: list[bytes]) -> list[Asked]:
+def cancellable(kernel: KernelDouble, first: list[bytes]) -> list[Asked]:
     """A run that goes on until it is stopped; returns the list that the stop will be in."""
     stopped: list[Asked] = []
 
@@ -262,7 +262,7 @@ def test_a_signal_cancels_the_run_and_it_is_reported(
     first: list[bytes], number: signal.Signals, code: int, cli: Cli, kernel: KernelDouble
 ) -> None:
     """contracts 7: 130 or 143; the run is cancelled, the report still written."""
-    stopped = _cancellable(kernel, first)
+    stopped = cancellable(kernel, first)
     pipe = subprocess.PIPE
     heard = (  # what runs the tests may have it ignored, as nohup does
         f"import os, signal; signal.signal({int(number)}, signal.SIG_DFL)\n"
@@ -290,7 +290,7 @@ def test_a_signal_cancels_the_run_and_it_is_reported(
 @pytest.mark.parametrize("together", [False, True], ids=["stdout", "stdout and stderr"])
 def test_a_run_whose_reader_goes_away_does_not_go_on_alone(together: bool, cli: Cli, kernel: KernelDouble) -> None:
     """awk run | head -1: it would spend money that nobody knows of; 141 stays."""
-    stopped = _cancellable(kernel, [ACCEPTED, *[SAID] * 2000])
+    stopped = cancellable(kernel, [ACCEPTED, *[SAID] * 2000])
     read, write = os.pipe()
     error = write if together else subprocess.PIPE
     words = [*AWK, "run", "review"]
@@ -305,7 +305,7 @@ def test_a_run_whose_reader_goes_away_does_not_go_on_alone(together: bool, cli: 
 
 def test_a_run_under_nohup_outlives_its_terminal(cli: Cli, kernel: KernelDouble) -> None:
     """SIGHUP that is ignored stays ignored."""
-    stopped = _cancellable(kernel, [ACCEPTED, SAID])
+    stopped = cancellable(kernel, [ACCEPTED, SAID])
     words, pipe = ["nohup", *AWK, "run", "review"], subprocess.PIPE
     with subprocess.Popen(words, cwd=cli.root, env=cli.environ, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interface.cli.output import RunnerStream, is_read_by_runner, neutral_json
+from interface.cli.runner_log import RunnerStream, is_read_by_runner, neutral_json
 from tests.interface.conftest import Cli
 from tests.interface.kernel_double import KernelDouble, Stream, sse
 from tests.interface.samples import event, read_answers
@@ -70,6 +70,7 @@ def test_every_runner_is_known_by_its_variable(name: str) -> None:
     assert not is_read_by_runner({"HOME": "/home/me"})
 
 
+@pytest.mark.promise("P73")
 @pytest.mark.parametrize(
     "words",
     [

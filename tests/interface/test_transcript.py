@@ -231,6 +231,19 @@ def test_off_a_terminal_a_run_says_every_30_seconds_that_it_lives() -> None:
     assert HEARTBEAT_SECONDS == 30
 
 
+def test_a_sign_of_life_says_what_the_run_has_used() -> None:
+    """contracts 7: of all its work, also of what has ended; in CI on a terminal, too; at 30 s at the latest."""
+    now = [0.0]
+    err = Terminal(terminal=True)
+    progress = RunProgress(Output(Terminal(), err, {"CI": "true"}), Clock(lambda: now[0], lambda: 0.0, no_pause))
+    for name, data in (("i7", {"step": 2, "tokens": 1000, "cost_usd": 0.01}), ("i8", {"step": 1, "tokens": 234})):
+        progress.take(event("instruction.step", 3, agent="alice", instruction=name, data=data))
+    progress.take(event("instruction.ended", 4, instruction="i7", data={"status": "done"}))
+    now[0] = 29.01
+    progress.tick()
+    assert err.written == "the run runs for 29 s, 1,234 tokens, $0.0100: alice  step 1  234 tokens  29 s\n"
+
+
 @pytest.mark.promise("P16")
 def test_on_a_terminal_the_lines_stand_below_a_clean_log() -> None:
     """They are taken away before anything is printed, and at the end; a hostile name moves nothing."""

@@ -43,6 +43,7 @@ TOPICS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "  NO_COLOR             no colours; COLUMNS sets the width of tables",
             "  CI                   nobody is there to answer a question; GITHUB_ACTIONS, GITLAB_CI, TF_BUILD:",
             "                       what agents write cannot give the runner a command",
+            "  GITHUB_OUTPUT, GITHUB_STEP_SUMMARY   what run --report github writes to; a kernel is not told of them",
             "Keys of model providers: awk providers lists their names.",
         ),
     }

@@ -68,6 +68,15 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
     )
+    parser.add_argument(
+        "--report",
+        action="append",
+        metavar="REPORTS",
+        help="also write: github, junit:FILE, md:FILE, sarif:FILE; several with commas",
+    )
+    parser.add_argument(
+        "--rm", action="store_true", help="end the kernel afterwards, however it went, if this run started it"
+    )
     parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
     json_flag(parser)
     jsonl_flag(parser)
@@ -75,9 +84,32 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 
 def run_run(context: Context) -> int:
     """Start the workflow and follow it to its end. Returns the report's exit code; 129, 130, 143 where interrupted."""
+    ending = None
+    if context.args.report or context.args.rm:
+        from interface.cli.commands.run_end import Ending  # noqa: PLC0415  (few runs have more to do than to end)
+
+        ending = Ending(context)
     if context.args.dry_run:
         return dry_run(context)
-    request = {
+    running = Run(context)
+    if context.args.detach:
+        for event in running.begin(_request(context)):
+            if event.type == "accepted":
+                break
+        assert running.name is not None
+        if context.args.json or context.args.jsonl:
+            context.out.document(running.report(context.kernel()))
+        else:
+            context.out.lines([running.name])
+        return Exit.OK
+    with interruptible():
+        if ending is None:
+            return _to_its_end(context, running)
+        return ending.after(running, lambda: _to_its_end(context, running))
+
+
+def _request(context: Context) -> dict[str, object]:
+    return {
         "workflow": context.workflow(context.args.workflow),
         "tag": context.args.tag,
         "params": context.params,
@@ -91,26 +123,17 @@ def run_run(context: Context) -> int:
         **({"update": True} if context.args.update else {}),
         **({"continue": True} if context.args.go_on else {}),
     }
-    running = Run(context)
-    if context.args.detach:
-        for event in running.begin(request):
-            if event.type == "accepted":
-                break
-        assert running.name is not None
-        if context.args.json or context.args.jsonl:
-            context.out.document(running.report(context.kernel()))
-        else:
-            context.out.lines([running.name])
-        return Exit.OK
-    with interruptible():
-        try:
-            return follow(context, running.begin(request))
-        except Interrupted as interrupted:
-            return _cancel(context, running, interrupted.exit_code)
-        except (BrokenPipeError, OutputLost):
-            context.out.silence()
-            _cancel(context, running, Exit.BROKEN_PIPE)
-            raise
+
+
+def _to_its_end(context: Context, running: Run) -> int:
+    try:
+        return follow(context, running.begin(_request(context)))
+    except Interrupted as interrupted:
+        return _cancel(context, running, interrupted.exit_code)
+    except (BrokenPipeError, OutputLost):
+        context.out.silence()
+        _cancel(context, running, Exit.BROKEN_PIPE)
+        raise
 
 
 def _can_be_approved(context: Context) -> bool:

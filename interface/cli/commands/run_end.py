@@ -1,0 +1,101 @@
+"""The end of ``awk run --report --rm``: reports of whatever came of it, and no kernel that stays."""
+
+import json
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from subprocess import TimeoutExpired
+from typing import Final
+
+from interface.cli.commands.steer import stop_kernel
+from interface.cli.context import Context
+from interface.cli.exits import Exit, Interrupted, of_failure
+from interface.cli.output import one_line
+from interface.cli.reports.writing import Reports
+from interface.cli.run_stream import Run
+from interface.discovery import recorded_endpoint
+from interface.failure import Failure, Unreachable
+
+_STOP_SECONDS: Final = 10.0
+
+
+class Ending:
+    """All that is left to do once a run has ended, which is checked when this is made. Raises Failure (usage)."""
+
+    def __init__(self, context: Context) -> None:
+        args = context.args
+        for flag, given in (("--report", args.report), ("--rm", args.rm)):
+            for other, left in (("--detach", args.detach), ("--dry-run", args.dry_run)):
+                if given and left:
+                    raise Failure("usage", f"{flag} is about the end of a run, which {other} does not wait for")
+        self._context = context
+        self._reports = Reports(context, args.report) if args.report else None
+
+    def after(self, running: Run, follow: Callable[[], int]) -> int:
+        """``follow`` the run, and do the rest however that ends. Returns the exit code, or raises what it raised."""
+        error: BaseException | None = None
+        try:
+            code = follow()
+        except (Exception, Interrupted) as raised:  # noqa: BLE001  (it is raised again, once the rest is done)
+            error, code = raised, exit_code_of(raised)
+        self._context.out.speak_if_heard()
+        if self._reports is not None:
+            code = self._write(self._reports, running, code, error)
+        if self._context.args.rm:
+            end_own_kernels(self._context, running.id)
+        if error is not None:
+            raise error
+        return code
+
+    def _write(self, reports: Reports, running: Run, code: int, error: BaseException | None) -> int:
+        """Write the reports of what is known by now. Returns the exit code: a report that is missing is a failure."""
+        if running.document is None and running.id is not None:
+            with suppress(Failure, Unreachable, Interrupted):  # its end is not waited for any more
+                running.document = running.report(self._context.find_kernel())
+        try:
+            reports.write(running.name or self._context.args.workflow, code, running.document, error)
+        except Failure as failure:
+            self._context.out.error(failure)
+            return code or Exit.FAILED
+        return code
+
+
+def exit_code_of(raised: BaseException) -> int:
+    """The exit code of a command that ends by ``raised``."""
+    if isinstance(raised, Interrupted):
+        return raised.exit_code
+    if isinstance(raised, Failure):
+        return of_failure(raised.code, raised.http_status)
+    if isinstance(raised, BrokenPipeError):
+        return Exit.BROKEN_PIPE
+    return Exit.NO_KERNEL if isinstance(raised, Unreachable) else Exit.FAILED
+
+
+def end_own_kernels(context: Context, run: str | None) -> None:
+    """End the kernels that this command started, and return once they are gone; those of others stay.
+
+    So does ours where another run than ``run`` is at work there by now: that is told, and not ended.
+    """
+    for starter in context.starters:
+        try:
+            if (process := starter.unproved) is not None:
+                process.terminate()
+                process.wait(_STOP_SECONDS)
+                continue
+            endpoint = recorded_endpoint(context.project)
+            if not starter.started_pid or endpoint is None or endpoint.pid != starter.started_pid:
+                continue
+            client = context.find_kernel()
+            rows = json.loads(client.get("/runs", {"status": "running"}))["runs"]
+            others = [row for row in rows if row["id"] != run]
+            if others:
+                at_work = ", ".join(one_line(str(row["run"])) for row in others)
+                context.out.note(f"note: the kernel stays: {at_work} runs there; {context.program} stop ends it")
+                continue
+            stop_kernel(context, client, 0.0)
+        except (Failure, Unreachable, Interrupted, TimeoutExpired) as error:
+            context.out.note(f"note: the kernel was told to end: {str(error) or 'interrupted'}")
+            with suppress(ProcessLookupError):
+                if starter.started_pid:  # a child of ours that nobody has waited for: no other can have its number
+                    os.kill(starter.started_pid, signal.SIGTERM)

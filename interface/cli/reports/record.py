@@ -1,0 +1,222 @@
+"""The record of a run out of which its reports are made, and what was found in it: files and lines that agents name.
+
+Pure: whoever reads the log hands the rows in. All texts are as agents wrote them; interface.cli.reports.safe_text makes
+them harmless, format by format.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from interface.failure import Place
+from protocol.api.instructions import InstructionInfo
+from protocol.api.needs import Need
+from protocol.api.runs import RunReport, WorktreeDiff
+from protocol.message import SYSTEM, USER, Message
+from protocol.tasks import TaskInfo
+from protocol.voting import BallotInfo
+
+Level = Literal["error", "warning", "note"]
+LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "note")
+"""The worst first."""
+MOST_FINDINGS: Final = 1000
+MOST_LINES: Final = 5000
+"""Of one text that are looked at for findings."""
+LINE_CHARACTERS: Final = 4000
+PATH_CHARACTERS: Final = 300
+_FINDING: Final = re.compile(
+    r"[ \t]{0,8}(?:[-*][ \t]{1,4})?[`*]{0,4}(?P<path>[^\s:`*\"'<>|?\\]{1,300}):(?P<line>\d{1,7})"
+    r"(?::(?P<column>\d{1,5}))?[`*]{0,4}(?::[`*]{0,4}[ \t]+|[ \t]+[-\u2013\u2014][ \t]+)(?P<text>\S.*)"
+)
+"""``src/app.py:12: error: text``, perhaps with a column, in a list, or with the place in backticks."""
+_LEVEL: Final = re.compile(r"[\[(*]{0,3}(error|warning|note)[\])*]{0,3}:?[\])*]{0,3}[ \t]+(?=\S)", re.IGNORECASE)
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """Why there is no report: the run did not begin, or nobody knows how it ended."""
+
+    code: str
+    text: str
+    hint: str = ""
+    mistakes: tuple[Place, ...] = ()
+    """In files of the project."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody says about a line of a file. ``source``: where he says so (``m12``, ``t3``, a proposal)."""
+
+    path: str
+    line: int
+    column: int | None = None
+    level: Level
+    text: str
+    author: str
+    source: str
+
+
+class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that reports are made of."""
+
+    name: str
+    """``review:main``; what was asked for, where that was not begun."""
+    exit_code: int
+    """That of the command."""
+    at: str
+    """When it began, as a time of RFC 3339."""
+    version: str
+    report: RunReport | None = None
+    refusal: Refusal | None = None
+    said: tuple[Message, ...] = ()
+    instructions: tuple[InstructionInfo, ...] = ()
+    tasks: tuple[TaskInfo, ...] = ()
+    ballots: tuple[BallotInfo, ...] = ()
+    trees: tuple[WorktreeDiff, ...] = ()
+    needs: tuple[Need, ...] = ()
+    left_out: int = 0
+    """Rows of the log that were too many."""
+    unread: str = ""
+    """Why there is nothing but ``report``."""
+    roots: tuple[str, ...] = ()
+    """Folders in which paths are those of the project: its own, and the working trees."""
+    prefix: str = ""
+    """Of the project within the repository that the CI job is about: ``services/api/``."""
+
+    @property
+    def id(self) -> str:
+        """``r12``; "" of what was not begun."""
+        return self.report.id if self.report else ""
+
+    @property
+    def status(self) -> str:
+        """How it ended. ``error``: it was not begun, or nobody knows."""
+        return self.report.status if self.report else "error"
+
+    @property
+    def failed(self) -> tuple[InstructionInfo, ...]:
+        """The work that was not done."""
+        return tuple(one for one in self.instructions if one.status not in ("done", "cancelled"))
+
+
+def findings_of(record: RunRecord) -> tuple[Finding, ...]:
+    """What agents say of lines of files: in what they said, in reasons of votes, in results of tasks, in the output.
+
+    The worst first, then by place; what several say is there once.
+    """
+    found: dict[tuple[str, int, str], Finding] = {}
+    for one in all_findings(record):
+        if len(found) >= MOST_FINDINGS:
+            break
+        found.setdefault((one.path, one.line, " ".join(one.text.split())), one)
+    return tuple(sorted(found.values(), key=lambda one: (LEVELS.index(one.level), one.path, one.line)))
+
+
+def all_findings(record: RunRecord) -> Iterator[Finding]:
+    """All of them, as they come."""
+    if record.report is not None:
+        output = record.report.output
+        rows = output.get("findings") if isinstance(output, dict) else output
+        for row in rows if isinstance(rows, list) else ():
+            yield from structured(row, record.roots)
+    texts = [(one.text, one.sender, f"m{one.seq}") for one in record.said if one.sender not in (SYSTEM, USER)]
+    texts += [(vote.reason, vote.voter, one.id) for one in record.ballots for vote in one.votes]
+    texts += [(f"{one.result}\n{one.reason}", one.ended_by or one.holder or "", one.id) for one in record.tasks]
+    for text, author, source in texts:
+        yield from spoken(text, author, source, record.roots)
+
+
+def mistake_text(place: Place) -> str:
+    """What is wrong there."""
+    return f"{place.where}: {place.message}" if place.where else place.message
+
+
+def spoken(text: str, author: str, source: str, roots: Iterable[str] = ()) -> Iterator[Finding]:
+    """The findings in what somebody wrote: ``path:line: text`` on lines of their own."""
+    for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
+        match = _FINDING.match(line[:LINE_CHARACTERS])
+        if match is None or (path := path_of(match["path"], roots)) is None:
+            continue
+        told, level = match["text"], "warning"
+        if said := _LEVEL.match(told):
+            told, level = told[said.end() :], said[1].lower()
+        column = int(match["column"]) if match["column"] else None
+        yield _finding(path, int(match["line"]), column, level, told.strip(), author, source)
+
+
+def structured(row: Any, roots: Iterable[str] = ()) -> Iterator[Finding]:
+    """The finding that an element of a workflow's JSON output is, if it is one: {path, line, text, column?, level?}."""
+    if not isinstance(row, dict):
+        return
+    given = cast("dict[str, Any]", row)
+    path, line = given.get("path", given.get("file")), given.get("line")
+    text, column = given.get("text", given.get("message")), given.get("column")
+    level = given.get("level", given.get("severity", "warning"))
+    if not isinstance(path, str) or not isinstance(text, str) or type(line) is not int or line >= 10**7:
+        return
+    if (place := path_of(path, roots)) is None or not text.strip():
+        return
+    at = column if type(column) is int and 0 < column < 10**5 else None
+    yield _finding(place, line, at, level if level in LEVELS else "warning", text.strip(), "", "output")
+
+
+def _finding(path: str, line: int, column: int | None, level: str, text: str, author: str, source: str) -> Finding:
+    return Finding(
+        path=path, line=max(line, 1), column=column or None, level=cast("Level", level), text=text[:LINE_CHARACTERS],
+        author=author, source=source,
+    )  # fmt: skip
+
+
+def path_of(named: str, roots: Iterable[str] = ()) -> str | None:
+    """The path within the project that is meant; None where it is none: a time, an address, a place elsewhere."""
+    for root in roots:
+        if root and named.startswith(f"{root}/"):
+            named = named[len(root) + 1 :]
+            break
+    while named.startswith("./"):
+        named = named[2:]
+    parts = named.split("/")
+    is_path = bool(re.search(r"[^\W\d_]", named)) and ("." in named or "/" in named)
+    if not is_path or "" in parts or ".." in parts or len(named) > PATH_CHARACTERS or "\\" in named or "\0" in named:
+        return None
+    return named
+
+
+class Rows:
+    """The rows of an exported run, as far as reports have a use for them, and not more than ``MOST``."""
+
+    MOST: Final = 2000
+    """Of each part."""
+    _TYPES: Final[Mapping[str, Any]] = {
+        "channel": Message,
+        "instructions": InstructionInfo,
+        "tasks": TaskInfo,
+        "votes": BallotInfo,
+    }
+    _FIELDS: Final[Mapping[str, str]] = {
+        "channel": "said",
+        "instructions": "instructions",
+        "tasks": "tasks",
+        "votes": "ballots",
+    }
+
+    def __init__(self) -> None:
+        self._rows: dict[str, list[Any]] = {part: [] for part in self._TYPES}
+        self.left_out = 0
+
+    def take(self, line: bytes) -> None:
+        """Take in a line of the archive; of a long channel the last rows stay. Raises msgspec.DecodeError."""
+        part = line[9 : line.find(b'"', 9)].decode("ascii", "replace") if line.startswith(b'{"part":"') else ""
+        if part not in self._TYPES:
+            return
+        rows = self._rows[part]
+        rows.append(msgspec.convert(json.loads(line)["row"], self._TYPES[part]))
+        if len(rows) > self.MOST:
+            del rows[0 if part == "channel" else -1]
+            self.left_out += 1
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of a record that they are."""
+        named = {self._FIELDS[part]: tuple(rows) for part, rows in self._rows.items()}
+        return {**named, "left_out": self.left_out}

@@ -1,0 +1,279 @@
+"""``awk run --report``: what was asked for is checked before anything is started, and written whatever comes of it.
+
+A file is written beside itself and then put in its place. To the files of a GitHub runner is appended; what anybody
+wrote into these while the run was under way is taken back, since a line there sets a variable of all later steps.
+"""
+
+import os
+import secrets
+import signal
+import stat
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from interface.cli.exits import Interrupted
+from interface.cli.output import OutputLost, one_line
+from interface.cli.paging import NEEDS, fetch_list
+from interface.client import Client, quoted
+from interface.failure import Failure, Unreachable
+
+if TYPE_CHECKING:
+    from interface.cli.context import Context
+    from interface.cli.reports.record import Refusal, RunRecord
+
+GITHUB: Final = "github"
+FORMATS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
+    {"junit": ("junit", "suite_of"), "md": ("markdown", "page_of"), "sarif": ("sarif", "log_of")}
+)
+"""The module and the function of each that is a file: only what is asked for is loaded."""
+OUTPUT: Final = "GITHUB_OUTPUT"
+SUMMARY: Final = "GITHUB_STEP_SUMMARY"
+RUNNER_FILES: Final = (OUTPUT, SUMMARY, "GITHUB_ENV", "GITHUB_PATH", "GITHUB_STATE")
+_RUNNER_FILE_BYTES: Final = 1024 * 1024
+"""As much as GitHub reads of one."""
+_ROOTS: Final = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR", "BUILD_SOURCESDIRECTORY")
+"""Where runners keep the repository that a job is about."""
+_LINE_BYTES: Final = 64 * 1024 * 1024
+
+
+class Target(NamedTuple):
+    """One report. ``path`` is whole, and "" where it is for GitHub's runner."""
+
+    format: str
+    path: str = ""
+
+
+def targets_of(given: Sequence[str], directory: str) -> tuple[Target, ...]:
+    """The reports that were asked for. Raises Failure (usage) where one is none."""
+    hint = f"write {GITHUB}, or {', '.join(f'{name}:FILE' for name in FORMATS)}; several with commas"
+    found: list[Target] = []
+    for word in (word.strip() for words in given for word in words.split(",")):
+        name, colon, path = word.partition(":")
+        if name == GITHUB and not colon:
+            found.append(Target(GITHUB))
+        elif name in FORMATS and path:
+            found.append(Target(name, os.path.abspath(os.path.join(directory, path))))
+        else:
+            raise Failure("usage", f"--report {one_line(word[:100]) or 'of nothing'}: there is no such report", hint)
+    for place, one in enumerate(found):
+        if one in found[:place] or (one.path and one.path in {other.path for other in found[:place]}):
+            raise Failure("usage", f"two reports are written to {one_line(one.path or GITHUB)}", "name another file")
+    return tuple(found)
+
+
+def check_writable(path: str) -> None:
+    """Make a file beside ``path``, and remove it. Raises Failure (usage) where that, or ``path`` itself, cannot be."""
+    try:
+        with suppress(FileNotFoundError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise Failure("usage", f"--report: {one_line(path)} is no file that can be replaced", "name another")
+        beside = f"{path}.{os.getpid()}.part"
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        os.unlink(beside)
+    except OSError as error:
+        text = f"--report: {one_line(path)} cannot be written: {error.strerror or error}"
+        raise Failure("usage", text, "name a file in a folder that is there and yours") from error
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write ``content`` beside ``path``, and put it there. Others may read it, as far as the umask lets them."""
+    beside = f"{path}.{os.getpid()}.part"
+    try:
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+class RunnerFiles:
+    """The files by which a step speaks to GitHub's runner, as they were before the run. Raises Failure (usage)."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._paths = {name: environ[name] for name in RUNNER_FILES if environ.get(name)}
+        self._before: dict[str, bytes] = {}
+        for name, path in self._paths.items():
+            try:
+                self._before[name] = self._read(path)
+            except OSError as error:
+                text = f"--report {GITHUB}: {name}={one_line(path)} cannot be written: {error.strerror or error}"
+                raise Failure("usage", text, f"leave {GITHUB} out where no runner reads it") from error
+
+    def names(self, name: str) -> bool:
+        """Return whether the runner reads such a file."""
+        return name in self._paths
+
+    def take_back(self) -> list[str]:
+        """Put back what was there before. Returns the names of those that had changed. Raises OSError."""
+        changed: list[str] = []
+        for name, path in self._paths.items():
+            try:
+                same = self._read(path, make=False) == self._before[name]
+            except OSError:
+                same = False
+            if not same:
+                changed.append(name)
+                write_whole(path, self._before[name])
+        return changed
+
+    def append(self, name: str, text: str) -> None:
+        """Write ``text`` on a line of its own at the end of the file, as far as the runner reads it. Raises OSError."""
+        before, added = self._before[name], text.encode("utf-8", "backslashreplace")
+        newline = b"" if not before or before.endswith(b"\n") else b"\n"
+        if len(before) + len(newline) + len(added) > _RUNNER_FILE_BYTES:
+            raise OSError(f"{name} would have more than {_RUNNER_FILE_BYTES:,} bytes")
+        descriptor = os.open(self._paths[name], os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with open(descriptor, "ab") as file:
+            file.write(newline + added)
+
+    @staticmethod
+    def _read(path: str, *, make: bool = True) -> bytes:
+        flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | (os.O_CREAT if make else 0)
+        with open(os.open(path, flags, 0o600), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError("it is no regular file")
+            return file.read(_RUNNER_FILE_BYTES + 1)
+
+
+class Reports:
+    """The reports of one run, which are checked when this is made. Raises Failure (usage)."""
+
+    def __init__(self, context: "Context", given: Sequence[str]) -> None:
+        self._context = context
+        self._targets = targets_of(given, context.cwd)
+        for target in self._targets:
+            if target.path:
+                check_writable(target.path)
+        self._runner = RunnerFiles(context.environ) if Target(GITHUB) in self._targets else None
+        self._began_at = context.clock.wall()
+
+    def write(self, name: str, exit_code: int, report: bytes | None, error: BaseException | None) -> None:
+        """Write all of them. Raises Failure where one cannot be written, once the others are."""
+        record = self._record(name, exit_code, report, error)
+        with undisturbed():
+            faults = [fault for target in self._targets for fault in self._written(target, record)]
+        if faults:
+            raise Failure("failed", "; ".join(faults), "the run itself has ended as it says")
+
+    def _written(self, target: Target, record: "RunRecord") -> Iterator[str]:
+        """Write one report; yields why it cannot be."""
+        try:
+            if target.format == GITHUB:
+                self._tell_runner(record)
+            else:
+                module, function = FORMATS[target.format]
+                text: str = getattr(import_module(f"interface.cli.reports.{module}"), function)(record)
+                write_whole(target.path, text.encode("utf-8", "backslashreplace"))
+        except (OSError, OutputLost) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            yield f"the report {target.format} cannot be written: {one_line(why)}"
+
+    def _tell_runner(self, record: "RunRecord") -> None:
+        from interface.cli.reports.github import annotations_of, outputs_of  # noqa: PLC0415  (only GitHub's takes it)
+        from interface.cli.reports.markdown import page_of  # noqa: PLC0415  (as above)
+
+        assert self._runner is not None
+        for name in self._runner.take_back():
+            self._context.out.note(f"warning: something wrote into {name} during the run; that was taken back")
+        for name, text in (
+            (OUTPUT, outputs_of(record, f"ghadelimiter_{secrets.token_hex(16)}")),
+            (SUMMARY, page_of(record)),
+        ):
+            if self._runner.names(name):
+                self._runner.append(name, text)
+            else:
+                self._context.out.note(f"note: {name} is not set: this is no step of GitHub Actions")
+        self._context.out.command(annotations_of(record))
+
+    def _record(self, name: str, exit_code: int, body: bytes | None, error: BaseException | None) -> "RunRecord":
+        import msgspec  # noqa: PLC0415  (25 ms, which a run without reports does without)
+
+        from interface.cli.reports.record import RunRecord  # noqa: PLC0415  (as above)
+        from protocol.api.runs import RunReport  # noqa: PLC0415  (as above)
+        from protocol.version import VERSION  # noqa: PLC0415  (as above)
+
+        report = None if body is None else msgspec.json.decode(body, type=RunReport)
+        known: dict[str, Any] = {}
+        if report is not None:
+            try:
+                known = read_log(self._context.find_kernel(), report)
+            except (Failure, Unreachable, Interrupted, OSError, ValueError, KeyError, msgspec.MsgspecError) as unread:
+                known = {"unread": str(unread) or type(unread).__name__, "said": report.messages}
+        root = ""
+        with suppress(Failure):  # there is no project: so the run was refused
+            root = self._context.project.root
+        return RunRecord(
+            name=report.run if report else name,
+            exit_code=exit_code,
+            at=datetime.fromtimestamp(self._began_at, UTC).isoformat(timespec="seconds"),
+            version=VERSION,
+            report=report,
+            refusal=None if report else refusal_of(error, exit_code),
+            roots=(root, *(tree.path for tree in known.get("trees", ()))),
+            prefix=prefix_of(root, self._context.environ),
+            **known,
+        )
+
+
+def read_log(client: Client, report: Any) -> dict[str, Any]:
+    """What the log has of a run that reports show, without its secrets: an archive has words for these.
+
+    Raises Failure, Unreachable, ValueError.
+    """
+    import msgspec  # noqa: PLC0415  (as above)
+
+    from interface.cli.reports.record import Rows  # noqa: PLC0415  (as above)
+    from protocol.api.needs import Need  # noqa: PLC0415  (as above)
+    from protocol.api.runs import DiffReport  # noqa: PLC0415  (as above)
+
+    rows, rest = Rows(), b""
+    for piece in client.pieces(f"/runs/{report.id}/export", {"format": "jsonl"}):
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            rows.take(line)
+        if len(rest) > _LINE_BYTES:
+            raise ValueError("the log has a line that is too long")
+    known = rows.fields()
+    branches = set(report.branches.values())
+    if branches:
+        body = client.get(f"/spaces/{quoted(report.run)}/diff", {"run": str(report.id)})
+        trees = msgspec.json.decode(body, type=DiffReport).worktrees
+        known["trees"] = tuple(tree for tree in trees if tree.branch in branches)
+    items = fetch_list(client, "/needs", NEEDS, 0, {})["items"]
+    needs = (msgspec.convert(item, Need) for item in items)
+    return {**known, "needs": tuple(need for need in needs if need.run == report.id)}
+
+
+def refusal_of(error: BaseException | None, exit_code: int) -> "Refusal":
+    """The reason why there is no report."""
+    from interface.cli.reports.record import Refusal  # noqa: PLC0415  (as above)
+
+    if isinstance(error, Failure):
+        return Refusal(code=error.code, text=error.text, hint=error.hint or "", mistakes=error.places)
+    if error is None or isinstance(error, Interrupted):
+        return Refusal(code="interrupted", text=f"it ended before there was a report of it: exit code {exit_code}")
+    return Refusal(code="unknown", text=str(error) or type(error).__name__)
+
+
+def prefix_of(root: str, environ: Mapping[str, str]) -> str:
+    """The folder of the project within the repository of the job, with a slash; "" where it is all of it."""
+    above = next((os.path.realpath(environ[name]) for name in _ROOTS if environ.get(name)), "")
+    return f"{root[len(above) + 1 :]}/" if above and root.startswith(f"{above}/") else ""
+
+
+@contextmanager
+def undisturbed() -> Generator[None]:
+    """No signal that can wait ends the block: half of the reports would be missing."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,53 @@
+r"""The log of a CI job, out of which its runner reads commands: agents' words must give it none.
+
+GitHub's runner obeys a line that begins with ``::`` after blanks, and ``##[`` anywhere in a line; Azure's ``##vso[``
+and TeamCity's ``##teamcity[`` likewise. A backslash within these makes them text. (GitLab's markers need control
+characters, which are escaped.)
+"""
+
+import io
+import re
+from collections.abc import Mapping
+from typing import Final, TextIO
+
+_RUNNERS: Final = ("CI", "GITHUB_ACTIONS", "TF_BUILD", "TEAMCITY_VERSION")
+_COMMAND: Final = r"(?m)^[^\S\n]*:(?=:)|##\w{0,20}(?=\[)"
+"""What makes a command with the character after it."""
+_BEGUN: Final = r"[^\S\n]*:?"
+"""A line that may still become a command of the first kind."""
+_MARK: Final = r"##?\w{0,20}\Z"
+
+
+def is_read_by_runner(environ: Mapping[str, str]) -> bool:
+    """Return whether what we print goes to the log of a CI job."""
+    return any(environ.get(name) for name in _RUNNERS)
+
+
+def neutral(text: str) -> str:
+    """``text``, which begins a line, without a command in it."""
+    return re.sub(_COMMAND, r"\g<0>\\", text)
+
+
+class RunnerStream(io.TextIOWrapper):
+    """A standard stream whose text no runner obeys, in whatever pieces it is written."""
+
+    def __init__(self, stream: TextIO) -> None:
+        """Takes the place of ``stream``, which must not be used any more."""
+        assert isinstance(stream, io.TextIOWrapper)
+        encoding, errors, line_buffering = stream.encoding, stream.errors, stream.line_buffering
+        super().__init__(stream.detach(), encoding, errors, line_buffering=line_buffering)
+        self._line = ""
+
+    def write(self, text: str, /) -> int:
+        """Write ``text``, neutral."""
+        whole = self._line + text
+        super().write(neutral(whole)[len(self._line) :])
+        last = whole.rpartition("\n")[2]
+        mark = re.search(_MARK, last)
+        self._line = last.strip() if re.fullmatch(_BEGUN, last) else "." + (mark[0] if mark else "")
+        return len(text)
+
+
+def neutral_json(document: str) -> str:
+    """The same JSON value without a command in it; such text occurs inside strings only, and never begins a line."""
+    return re.sub(r"(##\w{0,20})\[", r"\1\\u005b", document)
