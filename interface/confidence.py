@@ -2,9 +2,9 @@
 somebody looks and whenever he stops.
 
 By betting, after I. Waudby-Smith and A. Ramdas, Estimating means of bounded random variables by betting (Journal of the
-Royal Statistical Society B 86(1), 2024, 1-27; arXiv 2010.09686): who bets against "the mean is at most m" multiplies his
-capital by ``1 + f * (x / m - 1)`` for each value x in [0, 1], with a share f that he fixed before. Where the mean is at
-most m, that capital is a nonnegative supermartingale, and by Ville's inequality it ever reaches 1 / alpha with
+Royal Statistical Society B 86(1), 2024, 1-27; arXiv 2010.09686): who bets against "the mean is at most m" multiplies
+his capital by ``1 + f * (x / m - 1)`` for each value x in [0, 1], with a share f that he fixed before. Where the mean
+is at most m, that capital is a nonnegative supermartingale, and by Ville's inequality it ever reaches 1 / alpha with
 probability alpha at most. He bets with several shares at once, each with an equal part of his capital (their "hedged
 grid"). Of pairs of successes only those count against "no difference" in which one side won and the other lost: with
 m = 1/2 a tie (x = 1/2) leaves the capital as it is.
@@ -41,7 +41,7 @@ class Capital:
 
 
 def lower_bound(values: Sequence[float], alpha: float) -> float:
-    """The value in [0, 1] below which the mean is not, but with probability ``alpha``, at whatever moment this is asked.
+    """The value in [0, 1] below which the mean is not, but with probability ``alpha``, whenever this is asked.
 
     What is bet against a smaller mean gains more, so that there is one place between refuted and not.
     """

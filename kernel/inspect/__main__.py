@@ -47,7 +47,7 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
             if verb == "validate":
                 one.add_argument("--state", type=Path, help="where it is kept what is trusted")
             one.add_argument("asked", nargs="*" if verb == "validate" else "?", help="files; of config also a name")
-    for verb in ("agents", "agent", "judge", "uses"):
+    for verb in ("agents", "agent", "judge", "uses", "solo"):
         one = verbs.add_parser(verb)
         one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
         one.add_argument("--new", action="store_true", help="of judge: there must be no such agent")
@@ -127,6 +127,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.agents import workflows_using
 
             document = workflows_using(args.project, args.name)
+        case "solo":
+            from kernel.inspect.solo import solo_workflow
+
+            document = solo_workflow(args.project, args.name)
         case "tools":
             from kernel.inspect.tools import tool_list
 

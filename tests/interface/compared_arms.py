@@ -1,5 +1,5 @@
-"""Comparisons of scripted arms of known success, cost and propagation of errors, in numbers: as ``scripts/soak compare``
-thousands, in the ordinary suite a few.
+"""Comparisons of scripted arms of known success, cost and propagation of errors, in numbers: thousands as
+``scripts/soak compare``, a few in the ordinary suite.
 
 A team is a chain of members: each does its part, and an error of one reaches the end unless the next one finds it. What
 the two arms of a pair have in common (how hard the task was that day) makes their outcomes alike. The judge is asked
@@ -113,9 +113,9 @@ def compare(scenario: Scenario, seed: int, judge: Asked) -> tuple[Verdict, int]:
 class Figures(NamedTuple):
     """What came of many comparisons of one scenario."""
 
-    count: int
+    tried: int
     wrong: int
-    verdicts: Counter[str]
+    verdicts: Counter[Verdict]
     pairs: float
     """On the average."""
 
@@ -129,14 +129,17 @@ def figures(scenario: Scenario, seeds: Iterable[int], judge: Callable[[], Asked]
 
 
 def main() -> None:
-    """Try 10,000 of each scenario unless somebody says otherwise, and print what was found; exits 1 if too much is wrong."""
+    """Try each scenario, 10,000 times unless somebody says otherwise, and print what was found.
+
+    Exits with 1 where too much is wrong.
+    """
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     first = int(sys.argv[2]) if len(sys.argv) > 2 else random.SystemRandom().randrange(2**31)
     worst = 0.0
     sys.stdout.write(f"seeds {first} to {first + count - 1}, {PAIRS} pairs at most, asked after each\n")
     for name, scenario in SCENARIOS.items():
         found = figures(scenario, range(first, first + count))
-        worst = max(worst, found.wrong / found.count)
+        worst = max(worst, found.wrong / found.tried)
         shares = ", ".join(f"{word} {number / count:.1%}" for word, number in sorted(found.verdicts.items()))
         sys.stdout.write(f"{name}: wrong {found.wrong / count:.2%} ({shares}; {found.pairs:.1f} pairs)\n")
         sys.stdout.flush()
