@@ -21,17 +21,21 @@ _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
 class Run:
     """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self, context: Context, key: str | None = None, name: str | None = None, id_: str | None = None
+    ) -> None:
+        """``key``: that of a request that was perhaps made before; a run that is known has ``name`` and ``id_``."""
         self._context = context
-        self.name: str | None = None
-        self.id: str | None = None
+        self._key = key
+        self.name = name
+        self.id = id_
         self._last_id = ""
 
     def begin(self, request: Mapping[str, object]) -> Iterator[ServerEvent]:
         """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
 
         def start(asked: Mapping[str, object]) -> Stream:
-            return self._context.started_kernel().stream("/run", asked, key=new_key())
+            return self._context.started_kernel().stream("/run", asked, key=self._key or new_key())
 
         try:
             with with_trust(self._context, request, start) as stream:

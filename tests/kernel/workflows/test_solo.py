@@ -98,7 +98,7 @@ def test_the_kickoff_is_addressed_to_it_and_code_is_not_touched() -> None:
     assert (solo.agent.name, solo.definition.kickoff) == ("solo-3", "@solo-3 go")
 
 
-PARTS = st.lists(
+PARTS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
     st.builds(
         dict,
         approval=st.sampled_from(STRICTER),
