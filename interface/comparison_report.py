@@ -1,6 +1,6 @@
 """The document of a comparison out of its record: pairs, means, intervals, the verdict, and words for it. Pure."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Final, Literal
 
@@ -8,13 +8,24 @@ import msgspec
 
 from interface.comparison import ALPHA, Finding, Judge, Outcome, relative_difference
 from interface.confidence import difference_interval
-from protocol.comparison import ArmFigures, ArmName, ComparedRun, ComparedTerms, Comparison, Coordination, Difference
+from protocol.comparison import (
+    ArmFigures,
+    ArmName,
+    ComparedRun,
+    ComparedTerms,
+    Comparison,
+    Coordination,
+    Difference,
+    Figures,
+    Rework,
+)
 
 ARMS: Final[tuple[ArmName, ...]] = ("team", "solo")
 CALLED: Final = {"team": "the team", "solo": "one agent"}
 TEAM_WINS, SOLO_WINS, UNDECIDED = 0, 8, 6
 """Exit codes of a comparison that ended by itself."""
 Pair = tuple[ComparedRun, ComparedRun]
+Measure = Literal["success", "cost", "tokens", "seconds"]
 
 
 def pairs_of(runs: Iterable[ComparedRun]) -> list[Pair]:
@@ -35,7 +46,15 @@ def report(seen: Comparison) -> Comparison:
         judge.add(Outcome(team.success, cost[0]), Outcome(solo.success, cost[1]))
     finding = judge.finding
     priced = [_is_priced(team, solo) for team, solo in pairs]
-    known = [run.cost_usd for run in seen.runs if run.cost_usd is not None]
+    known = [run.figures.cost_usd for run in seen.runs if run.figures.cost_usd is not None]
+    measured: dict[Measure, list[float]] = {
+        "cost": [relative_difference(*costs_of(*pair)) for pair in pairs],
+        "tokens": [relative_difference(*(run.figures.tokens for run in pair)) for pair in pairs],
+        "seconds": [relative_difference(*(run.figures.seconds for run in pair)) for pair in pairs],
+    }
+    if terms.check is not None:
+        won = [float(team.success is True) - (solo.success is True) for team, solo in pairs]
+        measured = {"success": won, **measured}
     return msgspec.structs.replace(
         seen,
         verdict=finding.verdict,
@@ -46,9 +65,9 @@ def report(seen: Comparison) -> Comparison:
         pairs=len(pairs),
         measure="cost_usd" if all(priced) else "mixed" if any(priced) else "tokens",
         spent_usd=sum(known) if known else None,
-        spent_tokens=sum(run.tokens for run in seen.runs),
-        arms={arm: figures_of([pair[side] for pair in pairs]) for side, arm in enumerate(ARMS)} if pairs else {},
-        differences=_differences(pairs, checked=terms.check is not None),
+        spent_tokens=round(sum(run.figures.tokens for run in seen.runs)),
+        arms={arm: means_of([pair[side] for pair in pairs]) for side, arm in enumerate(ARMS)} if pairs else {},
+        differences={name: difference_of(values) for name, values in measured.items() if values},
     )
 
 
@@ -68,49 +87,41 @@ def quality(terms: ComparedTerms, finding: Finding, pairs: int) -> str:
 def costs_of(team: ComparedRun, solo: ComparedRun) -> tuple[float, float]:
     """What both cost: in USD where the price of both is known, else in tokens."""
     if _is_priced(team, solo):
-        return team.cost_usd or 0.0, solo.cost_usd or 0.0
-    return float(team.tokens), float(solo.tokens)
+        return team.figures.cost_usd or 0.0, solo.figures.cost_usd or 0.0
+    return team.figures.tokens, solo.figures.tokens
 
 
 def _is_priced(*runs: ComparedRun) -> bool:
-    return all(run.cost_usd is not None or not run.tokens for run in runs)
+    return all(run.figures.cost_usd is not None or not run.figures.tokens for run in runs)
 
 
-def figures_of(runs: Sequence[ComparedRun]) -> ArmFigures:
+def means_of(runs: Sequence[ComparedRun]) -> ArmFigures:
     """The means of ``runs``, of which there is one at least."""
-    costs = [run.cost_usd for run in runs if run.cost_usd is not None]
+    took = [run.figures for run in runs]
+    costs = [one.cost_usd for one in took if one.cost_usd is not None]
+    checked = any(run.success is not None for run in runs)
     return ArmFigures(
-        success=fmean(run.success is True for run in runs) if any(run.success is not None for run in runs) else None,
-        tokens=fmean(run.tokens for run in runs),
-        cost_usd=fmean(costs) if len(costs) == len(runs) else None,
-        seconds=fmean(run.seconds for run in runs),
-        hops=fmean(run.hops for run in runs),
-        coordination=Coordination(
-            messages=fmean(run.coordination.messages for run in runs),
-            tokens=fmean(run.coordination.tokens for run in runs),
+        success=fmean(run.success is True for run in runs) if checked else None,
+        figures=Figures(
+            tokens=fmean(one.tokens for one in took),
+            cost_usd=fmean(costs) if len(costs) == len(took) else None,
+            seconds=fmean(one.seconds for one in took),
+            hops=fmean(one.hops for one in took),
+            messages=fmean(one.messages for one in took),
+            coordination=Coordination(
+                messages=fmean(one.coordination.messages for one in took),
+                tokens=fmean(one.coordination.tokens for one in took),
+            ),
+            rework=Rework(
+                retries=fmean(one.rework.retries for one in took),
+                returned=fmean(one.rework.returned for one in took),
+                rejected=fmean(one.rework.rejected for one in took),
+            ),
         ),
-        rework=fmean(run.rework.retries + run.rework.returned + run.rework.rejected for run in runs),
     )
 
 
-def _differences(
-    pairs: Sequence[Pair], *, checked: bool
-) -> dict[Literal["success", "cost", "tokens", "seconds"], Difference]:
-    if not pairs:
-        return {}
-    found: dict[Literal["success", "cost", "tokens", "seconds"], Difference] = {}
-    if checked:
-        found["success"] = _difference([float(team.success is True) - (solo.success is True) for team, solo in pairs])
-    found["cost"] = _difference([relative_difference(*costs_of(team, solo)) for team, solo in pairs])
-    found["tokens"] = _relative(pairs, lambda run: run.tokens)
-    found["seconds"] = _relative(pairs, lambda run: run.seconds)
-    return found
-
-
-def _relative(pairs: Sequence[Pair], value: Callable[[ComparedRun], float]) -> Difference:
-    return _difference([relative_difference(value(team), value(solo)) for team, solo in pairs])
-
-
-def _difference(values: Sequence[float]) -> Difference:
+def difference_of(values: Sequence[float]) -> Difference:
+    """The mean of differences in [-1, 1], of which there is one at least, and its interval."""
     low, high = difference_interval(values, ALPHA / 2)
     return Difference(mean=round(fmean(values), 6), low=round(low, 6), high=round(high, 6))

@@ -48,7 +48,10 @@ def lower_bound(values: Sequence[float], alpha: float) -> float:
     low, high = 0.0, 1.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
-        if _capital(middle, values) >= 1.0 / alpha:
+        capital = Capital(middle)
+        for value in values:
+            capital.add(value)
+        if capital.most >= 1.0 / alpha:
             low = middle
         else:
             high = middle
@@ -61,10 +64,3 @@ def difference_interval(differences: Iterable[float], alpha: float) -> tuple[flo
     low = lower_bound(values, alpha / 2)
     high = 1.0 - lower_bound([1.0 - one for one in values], alpha / 2)
     return 2 * low - 1, 2 * high - 1
-
-
-def _capital(mean: float, values: Sequence[float]) -> float:
-    capital = Capital(mean)
-    for value in values:
-        capital.add(value)
-    return capital.most

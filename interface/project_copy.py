@@ -64,8 +64,13 @@ class ProjectCopy:
             )
             self.git(os.path.dirname(folder), *clone, "--", self.top, folder)
             self.git(folder, "remote", "remove", "origin")
-            if not self._asked(folder, "symbolic-ref", "-q", "HEAD"):
-                self.git(folder, "checkout", "--quiet", "--no-track", "-b", _BRANCH)
+            branch = self._asked(source, "symbolic-ref", "-q", "HEAD") or f"refs/heads/{_BRANCH}"
+            self.git(folder, "update-ref", branch, self.git(source, "rev-parse", "HEAD"))
+            self.git(folder, "symbolic-ref", "HEAD", branch)
+            # A clone of a commit without a branch takes any branch that is there for it.
+            for other in self.git(folder, "for-each-ref", "--format=%(refname)", "refs/heads").split("\n"):
+                if other != branch:
+                    self.git(folder, "update-ref", "-d", other)
             for name in ("user.name", "user.email"):
                 if value := self._asked(source, "config", "--get", name):
                     self.git(folder, "config", name, value)

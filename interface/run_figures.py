@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from protocol.comparison import Coordination, Rework
+import msgspec
+
+from protocol.comparison import Coordination, Figures, Rework
 
 _FOR_COLLEAGUES: Final = frozenset(
     {
@@ -18,17 +20,8 @@ _PREFIXES: Final = ("team_proposal_", "team_task_")
 _KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"})
 
 
-class RunFigures(NamedTuple):
-    """What the archive of one run shows."""
-
-    hops: int
-    messages: int
-    coordination: Coordination
-    rework: Rework
-
-
-def figures(lines: Iterable[str | bytes], members: frozenset[str]) -> RunFigures:
-    """Those of the run in an archive (``format=jsonl``), whose agents are called ``members``."""
+def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
+    """What a run ``took``, with what its archive (``format=jsonl``) shows; its agents are called ``members``."""
     hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
     for line in lines:
         told = json.loads(line)
@@ -53,8 +46,13 @@ def figures(lines: Iterable[str | bytes], members: frozenset[str]) -> RunFigures
                 of_others += used * any(map(is_for_colleagues, calls))
             case _:
                 pass
-    shares = Coordination(messages=_part(to_others, said), tokens=_part(of_others, tokens))
-    return RunFigures(hops, said, shares, Rework(retries=retries, returned=returned, rejected=rejected))
+    return msgspec.structs.replace(
+        took,
+        hops=hops,
+        messages=said,
+        coordination=Coordination(messages=_part(to_others, said), tokens=_part(of_others, tokens)),
+        rework=Rework(retries=retries, returned=returned, rejected=rejected),
+    )
 
 
 def is_for_colleagues(tool: str) -> bool:

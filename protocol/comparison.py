@@ -7,6 +7,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from protocol.api.runs import RunRequest
+from protocol.inspection import SoloWorkflow
+
 RECORD: Final = "comparison.json"
 """Of a comparison, in its folder."""
 
@@ -23,34 +26,20 @@ class ComparedTerms(_Body, frozen=True, kw_only=True):
 
     workflow: str
     """As it was asked for, from the project's root."""
-    path: str
-    name: str
-    tag: str
-    params: tuple[str, ...]
-    members: tuple[str, ...]
-    agent: str
-    """What the one agent is called."""
-    notes: tuple[str, ...]
-    """What was chosen where members differ, and what was left out."""
-    trees: bool
+    solo: SoloWorkflow
+    """The workflow with one agent in place of all."""
+    request: RunRequest
+    """What each run is asked with: its limits are the same for both arms."""
     git: bool
-    inside: str = ""
+    inside: str
     """The project as seen from the top of a copy."""
     repeat: int
     seed: int
     margin: float
     check: str | None
-    max_cost_usd: float | None
-    """What each run may cost."""
-    max_tokens: int | None
-    timeout_seconds: float | None
     total_cost_usd: float | None
-    """What all of them may, with those that do not count."""
+    """What all runs together may cost, with those that do not count."""
     total_tokens: int | None
-    approve: str | None = None
-    exit_code_from: str | None = None
-    agreed: tuple[str, ...] = ()
-    """Digests of what the files were trusted with."""
 
 
 class Coordination(_Body, frozen=True, kw_only=True):
@@ -64,9 +53,23 @@ class Coordination(_Body, frozen=True, kw_only=True):
 class Rework(_Body, frozen=True, kw_only=True):
     """What was done again: attempts after the first, work that a merge gave back, votes that said no."""
 
-    retries: int = 0
-    returned: int = 0
-    rejected: int = 0
+    retries: float = 0
+    returned: float = 0
+    rejected: float = 0
+
+
+class Figures(_Body, frozen=True, kw_only=True):
+    """What a run took, or what the runs of an arm took on the average."""
+
+    tokens: float = 0
+    cost_usd: float | None = None
+    """Null where the price is not known."""
+    seconds: float = 0
+    hops: float = 0
+    messages: float = 0
+    """Said by agents."""
+    coordination: Coordination = Coordination()
+    rework: Rework = Rework()
 
 
 class ComparedRun(_Body, frozen=True, kw_only=True):
@@ -85,17 +88,18 @@ class ComparedRun(_Body, frozen=True, kw_only=True):
     success: bool | None = None
     """What the check said; null: there is none."""
     why: str = ""
-    tokens: int = 0
-    cost_usd: float | None = None
-    seconds: float = 0.0
-    hops: int = 0
-    messages: int = 0
-    coordination: Coordination = Coordination()
-    rework: Rework = Rework()
+    figures: Figures = Figures()
     archive: str | None = None
     """The file with all that was said and done in it (``awk show r1 --archive FILE``)."""
     project: str | None = None
     """The copy that it works in, while that is there."""
+
+
+class ArmFigures(_Body, frozen=True, kw_only=True):
+    """One arm over all pairs that count: the part of its runs that succeeded, and the means of the rest."""
+
+    success: float | None
+    figures: Figures
 
 
 class Difference(_Body, frozen=True, kw_only=True):
@@ -107,19 +111,6 @@ class Difference(_Body, frozen=True, kw_only=True):
     mean: float
     low: float
     high: float
-
-
-class ArmFigures(_Body, frozen=True, kw_only=True):
-    """The means of one arm over all pairs that count."""
-
-    success: float | None
-    tokens: float
-    cost_usd: float | None
-    seconds: float
-    hops: float
-    coordination: Coordination
-    rework: float
-    """Of all kinds together."""
 
 
 class Comparison(_Body, frozen=True, kw_only=True):

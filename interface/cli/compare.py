@@ -29,7 +29,9 @@ from interface.failure import Failure
 from interface.offline import run_inspect
 from interface.project_copy import ProjectCopy, copy_again
 from interface.trust_file import TrustFile
+from protocol.api.runs import RunRequest
 from protocol.comparison import RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
+from protocol.inspection import SoloWorkflow
 from protocol.names import number_of
 
 FOLDER: Final = "comparisons"
@@ -119,8 +121,9 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
     base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
     copy.make(base)
     root = os.path.join(base, copy.inside)
-    told: dict[str, Any] = json.loads(run_inspect(context.environ, "solo", "--project", root, "--", asked))
-    cost, tokens = _least(args.max_cost, told["cost_usd"]), _least(args.max_tokens, told["tokens"])
+    found = run_inspect(context.environ, "solo", "--project", root, "--", asked)
+    told = msgspec.json.decode(found, type=SoloWorkflow)
+    cost, tokens = _least(args.max_cost, told.cost_usd), _least(args.max_tokens, told.tokens)
     repeat = args.repeat or REPEAT
     if cost is None and args.total_cost is not None:
         cost = args.total_cost / (2 * repeat)
@@ -132,35 +135,34 @@ def _terms(context: Context, folder: str) -> ComparedTerms:
             "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
         )
     copy_again(base, solo)
-    with open(os.path.join(solo, copy.inside, told["path"]), "w", encoding="utf-8") as file:
-        file.write(told["text"])
+    with open(os.path.join(solo, copy.inside, told.path), "w", encoding="utf-8") as file:
+        file.write(told.text)
     copy.commit(solo, "One agent in place of all")
     alone = os.path.join(solo, copy.inside)
-    run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told["path"], *context.params)
-    return ComparedTerms(
-        workflow=asked,
-        path=told["path"],
-        name=told["name"],
+    run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told.path, *context.params)
+    request = RunRequest(
+        workflow=told.path,
         tag=args.tag,
         params=context.params,
-        members=tuple(told["members"]),
-        agent=told["agent"],
-        notes=tuple(told["notes"]),
-        trees=told["trees"],
+        timeout_seconds=args.timeout,
+        max_cost_usd=cost,
+        max_tokens=tokens,
+        exit_code_from=args.exit_code_from,
+        approve=args.approve,
+        agree=_agreed(context, root, alone, told.path),
+    )
+    return ComparedTerms(
+        workflow=asked,
+        solo=told,
+        request=request,
         git=copy.top is not None,
         inside=copy.inside,
         repeat=repeat,
         seed=random.SystemRandom().randrange(2**31) if args.seed is None else args.seed,
         margin=MARGIN if args.margin is None else args.margin,
         check=args.check,
-        max_cost_usd=cost,
-        max_tokens=tokens,
-        timeout_seconds=args.timeout,
         total_cost_usd=args.total_cost,
         total_tokens=args.total_tokens,
-        approve=args.approve,
-        exit_code_from=args.exit_code_from,
-        agreed=_agreed(context, root, alone, told["path"]),
     )
 
 
@@ -265,9 +267,9 @@ class Comparing:
     def _can_pay(self, runs: int) -> bool:
         """Return whether so many runs can have all that each may take: none is cut short by those before it."""
         seen, terms = self._seen, self._seen.terms
-        usd, tokens = terms.total_cost_usd, terms.total_tokens
-        enough_usd = usd is None or (seen.spent_usd or 0.0) + runs * (terms.max_cost_usd or 0.0) <= usd * (1 + 1e-9)
-        return enough_usd and (tokens is None or seen.spent_tokens + runs * (terms.max_tokens or 0) <= tokens)
+        usd, tokens, each = terms.total_cost_usd, terms.total_tokens, terms.request
+        enough_usd = usd is None or (seen.spent_usd or 0.0) + runs * (each.max_cost_usd or 0.0) <= usd * (1 + 1e-9)
+        return enough_usd and (tokens is None or seen.spent_tokens + runs * (each.max_tokens or 0) <= tokens)
 
     def _play(self, pair: int, arm: ArmName) -> bool:
         """Play one run, or go on with it. Returns whether it counts; where it could not work the comparison ends."""

@@ -16,8 +16,8 @@ from interface.cli.run_stream import Run
 from interface.client import Client, ServerEvent, new_key
 from interface.event_follow import Expired
 from interface.failure import Failure, Unreachable
-from interface.run_figures import figures, tokens_of
-from protocol.comparison import ComparedRun, ComparedTerms
+from interface.run_figures import figures_of, tokens_of
+from protocol.comparison import ComparedRun, ComparedTerms, Figures
 
 CANCEL_SECONDS: Final = 30.0
 """The time a run that is cancelled may take to end."""
@@ -35,7 +35,7 @@ class ArmRun:
         streams = Streams(
             context.program, context.stdin, context.out, context.environ, context.clock, context.system_awk
         )
-        self._context = Context(streams, args, terms.params, context.cwd)
+        self._context = Context(streams, args, terms.request.params, context.cwd)
         self._terms = terms
         self._run = run
         self._keep = keep
@@ -49,7 +49,11 @@ class ArmRun:
         """
         try:
             known = self._run.id is not None
-            self._follow(self._running.resume(None) if known else self._running.begin(self._request()))
+            request = msgspec.structs.replace(self._terms.request, trust=self._trusts)
+            if self._run.arm == "solo":
+                request = msgspec.structs.replace(request, exit_code_from=None)
+            asked = {key: value for key, value in msgspec.to_builtins(request).items() if value is not None}
+            self._follow(self._running.resume(None) if known else self._running.begin(asked))
             self._judge(archive)
         except Interrupted as interrupted:
             self._cancel(interrupted.exit_code)
@@ -71,52 +75,30 @@ class ArmRun:
         finally:
             self._context.close()
 
-    def _request(self) -> dict[str, object]:
-        terms = self._terms
-        return {
-            "workflow": terms.path,
-            "tag": terms.tag,
-            "params": terms.params,
-            "timeout_seconds": terms.timeout_seconds,
-            "max_cost_usd": terms.max_cost_usd,
-            "max_tokens": terms.max_tokens,
-            "exit_code_from": terms.exit_code_from if self._run.arm == "team" else None,
-            "approve": terms.approve,
-            "trust": self._trusts,
-            "agree": terms.agreed,
-        }
-
     def _follow(self, events: Iterable[ServerEvent]) -> None:
         for event in events:
             if event.type == "accepted":
                 self._note(id=self._running.id)
             elif event.type == "result":
-                self._ended(json.loads(event.data))
+                report = json.loads(event.data)
+                usage, seconds = report["usage"], float(report["duration_seconds"])
+                took = Figures(tokens=tokens_of(usage), cost_usd=usage["cost_usd"], seconds=seconds)
+                self._note(status=report["status"], exit_code=int(report["exit_code"]), figures=took)
                 return
         raise Unreachable("the run has no report")
-
-    def _ended(self, report: dict[str, Any]) -> None:
-        usage = report["usage"]
-        self._note(
-            status=report["status"],
-            exit_code=int(report["exit_code"]),
-            tokens=tokens_of(usage),
-            cost_usd=usage["cost_usd"],
-            seconds=float(report["duration_seconds"]),
-        )
 
     def _judge(self, archive: str) -> None:
         terms, run = self._terms, self._run
         if run.exit_code in COULD_NOT_WORK:
             return
         client = self._context.started_kernel()
-        names = terms.members if run.arm == "team" else (terms.agent,)
+        names = terms.solo.members if run.arm == "team" else (terms.solo.agent,)
         with open(f"{archive}.new", "wb") as file:
             file.writelines(client.pieces(f"/runs/{run.id}/export", {"format": "jsonl"}))
         os.replace(f"{archive}.new", archive)
         with open(archive, encoding="utf-8") as lines:
-            shown = figures(lines, frozenset(names))
-        why = self._merged(client) if terms.trees and terms.check is not None else ""
+            shown = figures_of(run.figures, lines, frozenset(names))
+        why = self._merged(client) if terms.solo.trees and terms.check is not None else ""
         success: bool | None = None
         if terms.check is not None and not why:
             told = json.loads(
@@ -125,9 +107,7 @@ class ArmRun:
             why = str(told["why"])
         if terms.check is not None:
             success = not why
-        self._note(
-            state="done", archive=archive, success=success, why=why, **shown._asdict(),
-        )  # fmt: skip
+        self._note(state="done", archive=archive, success=success, why=why, figures=shown)
 
     def _merged(self, client: Client) -> str:
         """Merge what was done in working trees, so that the check sees it. Returns why that cannot be, or ""."""
@@ -141,7 +121,7 @@ class ArmRun:
         """Stop the run, and wait for its end. A second signal leaves it as it is."""
         note = self._context.out.note
         note("note: stopping the run; once more to leave it as it is")
-        if self._running.cancel(f"{self._terms.name}:{self._terms.tag}", exit_code):
+        if self._running.cancel(self._name, exit_code):
             try:
                 self._follow(self._running.resume(self._context.clock.now() + CANCEL_SECONDS))
             except Expired:

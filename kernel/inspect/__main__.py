@@ -121,8 +121,8 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
         case "judge":
             from kernel.inspect.agents import check_agent_text
 
-            checked = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
-            document, code = checked, 0 if checked.files[0].ok else _BAD
+            document = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
+            code = 0 if document.files[0].ok else _BAD
         case "uses":
             from kernel.inspect.agents import workflows_using
 

@@ -37,7 +37,8 @@ def solo_workflow(root: Path, asked: str) -> SoloWorkflow:
     named = {one.definition.name for one in catalog.survey().loaded}
     solo = solo_of(loaded.definition, parts, named)
     told: dict[str, Any] = msgspec.to_builtins(solo.definition)
-    told["agents"] = {name: _entry(entry) for name, entry in told["agents"].items()}
+    for entry in told["agents"].values():  # its kind is the program's own word, and its name the key
+        del entry["entry"], entry["name"]
     return SoloWorkflow(
         path=loaded.path,
         name=loaded.definition.name,
@@ -49,8 +50,3 @@ def solo_workflow(root: Path, asked: str) -> SoloWorkflow:
         tokens=loaded.definition.budget.tokens,
         cost_usd=loaded.definition.budget.usd,
     )
-
-
-def _entry(entry: dict[str, Any]) -> dict[str, Any]:
-    """An inline agent as a file has it: its kind is the program's own word, and its name the key."""
-    return {key: value for key, value in entry.items() if key not in ("entry", "name")}

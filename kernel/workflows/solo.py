@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
+from kernel.agents.providers import MOCK
 from kernel.agents.skills import HOME
 from kernel.agents.soul import soul_text
 from protocol.agent import AgentDefinition, AgentLimits, Approval, CliExtras, McpServer, Prompt, Timeouts
 from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
 from protocol.names import NAME
-from protocol.tasks import TaskSpec
 from protocol.workflow import WorkflowDefinition, Workspace
 
 NAMED: Final = "solo"
@@ -74,7 +74,9 @@ def solo_of(definition: WorkflowDefinition, parts: Sequence[Part], taken: Iterab
         definition,
         agents={name: agent},
         kickoff=None if definition.kickoff is None else addressed(definition.kickoff, used, name),
-        tasks=tuple(_for(task, name) for task in definition.tasks),
+        tasks=tuple(
+            task if task.for_ is None else msgspec.structs.replace(task, for_=name) for task in definition.tasks
+        ),
         workspace=workspace,
         deliver=deliver,
         verdict=None,
@@ -119,6 +121,10 @@ def _union(name: str, parts: Sequence[Part], notes: list[str]) -> AgentDefinitio
     if others:
         shown = ", ".join(f"{one.name} has {_engine(one.definition)}" for one in others)
         notes.append(f"it has {_engine(lead)}, as most or the first of them; {shown}")
+    extras = [one.cli for one in definitions if one.backend == lead.backend]
+    # The project's own folder is not named where there is no other.
+    folders = _distinct(one.skills or (HOME,) for one in definitions if "skills" in one.tools or one.skills)
+    is_mock = MOCK in (lead.backend, lead.model.partition("/")[0])
     approval = max((one.approval for one in definitions), key=STRICTER.index)
     _tell(notes, "approval", parts, lambda one: one.approval, approval)
     sandbox = max(one.sandbox for one in definitions)  # "on" is after "off"
@@ -147,31 +153,35 @@ def _union(name: str, parts: Sequence[Part], notes: list[str]) -> AgentDefinitio
         tools=_distinct(one.tools for one in definitions),
         scopes=_distinct(one.scopes for one in definitions),
         mcp_servers=_servers(parts),
-        skills=_skills(definitions),
+        skills=() if folders == (HOME,) else folders,
         read_only=tuple(
             word
             for word in _distinct(one.read_only for one in definitions)
-            if all(word in one.read_only for one in definitions if _server(word) in one.mcp_servers)
+            if all(
+                word in one.read_only
+                for one in definitions
+                if word.removeprefix("mcp__").partition("__")[0] in one.mcp_servers
+            )
         ),
         approval=approval,
         sandbox=sandbox,
         limits=_limits([one.limits for one in definitions]),
         login=lead.login,
-        cli=_extras([one.cli for one in definitions if one.backend == lead.backend]),
+        cli=CliExtras(
+            skills=_distinct(one.skills for one in extras),
+            hooks=any(one.hooks for one in extras),
+            mcp_servers=_distinct(one.mcp_servers for one in extras),
+        ),
         project_rules=any(one.project_rules for one in definitions),
         command=lead.command,
         env=_distinct(one.env for one in definitions),
-        mock=tuple(rule for one in definitions for rule in one.mock) if _is_mock(lead) else (),
+        mock=tuple(rule for one in definitions for rule in one.mock) if is_mock else (),
     )
 
 
 def _engine(definition: AgentDefinition) -> str:
     login = " with your login" if definition.login else ""
     return f"{definition.backend} {definition.model}".strip() + login
-
-
-def _is_mock(definition: AgentDefinition) -> bool:
-    return "mock" in (definition.backend, definition.model.partition("/")[0])
 
 
 def _tell(
@@ -186,11 +196,6 @@ def _distinct(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(item for one in lists for item in one))
 
 
-def _server(word: str) -> str:
-    """The MCP server whose tool ``word`` (``mcp__docs__search``) is."""
-    return word.removeprefix("mcp__").partition("__")[0]
-
-
 def _servers(parts: Sequence[Part]) -> dict[str, McpServer]:
     found: dict[str, McpServer] = {}
     whose: dict[str, str] = {}
@@ -201,21 +206,6 @@ def _servers(parts: Sequence[Part]) -> dict[str, McpServer]:
                 raise Refused("bad_request", text, "give each a name of its own: one agent can have both then")
             whose.setdefault(name, part.name)
     return found
-
-
-def _skills(definitions: Sequence[AgentDefinition]) -> tuple[str, ...]:
-    """The folders of those that have skills; that of the project is not named where there is no other."""
-    reading = [one for one in definitions if "skills" in one.tools or one.skills]
-    folders = _distinct(one.skills or (HOME,) for one in reading)
-    return () if folders == (HOME,) else folders
-
-
-def _extras(all_: Sequence[CliExtras]) -> CliExtras:
-    return CliExtras(
-        skills=_distinct(one.skills for one in all_),
-        hooks=any(one.hooks for one in all_),
-        mcp_servers=_distinct(one.mcp_servers for one in all_),
-    )
 
 
 def _limits(all_: Sequence[AgentLimits]) -> AgentLimits:
@@ -254,7 +244,3 @@ def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
 def _whole(all_: Sequence[msgspec.Struct], key: str, whole: Callable[[Iterable[Any]], Any]) -> Any:
     values = [getattr(one, key) for one in all_]
     return None if None in values else whole(values)
-
-
-def _for(task: TaskSpec, name: str) -> TaskSpec:
-    return task if task.for_ is None else msgspec.structs.replace(task, for_=name)

@@ -70,13 +70,6 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
         "--detach", action="store_true", help="return once it runs; what needs your approval waits for it (pending)"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
-    _compare_flags(parser)
-    json_flag(parser)
-    jsonl_flag(parser)
-
-
-def _compare_flags(parser: argparse.ArgumentParser) -> None:
-    """--compare, and what goes with it."""
     whole = "with --compare: "
     parser.add_argument(
         "--compare",
@@ -96,6 +89,8 @@ def _compare_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}how many tokens all may use together")
     parser.add_argument("--resume", metavar="ID", help=f"{whole}go on with this comparison (c3)")
     parser.add_argument("--keep", action="store_true", help=f"{whole}keep the copy of the project that each run had")
+    json_flag(parser)
+    jsonl_flag(parser)
 
 
 def run_run(context: Context) -> int:
