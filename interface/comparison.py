@@ -31,7 +31,7 @@ class Outcome(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What is shown so far, and by what. ``cheaper``: who costs less, whatever else."""
+    """The findings so far, and their ground. ``cheaper``: who costs less, whatever else."""
 
     verdict: Verdict = "undecided"
     ground: Ground = "none"
@@ -82,6 +82,6 @@ def relative_difference(team: float, solo: float) -> float:
 
 
 def order(seed: int, pair: int) -> tuple[Arm, Arm]:
-    """Which of the two runs first in ``pair``: by chance, and the same for the same ``seed``."""
+    """The order of the two in ``pair``: by chance, and the same for the same ``seed``."""
     chance = random.Random(f"{seed}:{pair}").random()  # noqa: S311  (nobody gains by guessing it)
     return ("team", "solo") if chance < 0.5 else ("solo", "team")

@@ -72,7 +72,7 @@ def report(seen: Comparison) -> Comparison:
 
 
 def quality(terms: ComparedTerms, finding: Finding, pairs: int) -> str:
-    """What can be said of who does it better, in a sentence."""
+    """Return what can be said of who does it better, in a sentence."""
     if terms.check is None:
         return "nothing can be said of quality: no --check decides whether a run succeeded"
     if finding.verdict == "undecided":
@@ -85,7 +85,7 @@ def quality(terms: ComparedTerms, finding: Finding, pairs: int) -> str:
 
 
 def costs_of(team: ComparedRun, solo: ComparedRun) -> tuple[float, float]:
-    """What both cost: in USD where the price of both is known, else in tokens."""
+    """The costs of both: in USD where the price of both is known, else in tokens."""
     if _is_priced(team, solo):
         return team.figures.cost_usd or 0.0, solo.figures.cost_usd or 0.0
     return team.figures.tokens, solo.figures.tokens

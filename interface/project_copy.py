@@ -90,7 +90,7 @@ class ProjectCopy:
             self.git(folder, *_AS, "commit", "--quiet", "--no-verify", "-m", message)
 
     def git(self, folder: str, *words: str) -> str:
-        """What git says, in ``folder``. Raises Failure."""
+        """The words of git, in ``folder``. Raises Failure."""
         done = subprocess.run(
             (*_GIT, *words), cwd=folder, env=self._environ, capture_output=True, stdin=subprocess.DEVNULL, check=False
         )

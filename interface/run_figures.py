@@ -21,7 +21,7 @@ _KINDS: Final = frozenset({"input_tokens", "output_tokens", "cache_read_tokens",
 
 
 def figures_of(took: Figures, lines: Iterable[str | bytes], members: frozenset[str]) -> Figures:
-    """What a run ``took``, with what its archive (``format=jsonl``) shows; its agents are called ``members``."""
+    """Add to what a run ``took`` what its archive (``format=jsonl``) shows; its agents are called ``members``."""
     hops = said = to_others = retries = rejected = returned = tokens = of_others = 0
     for line in lines:
         told = json.loads(line)

@@ -13,6 +13,9 @@ from protocol.inspection import SoloWorkflow
 RECORD: Final = "comparison.json"
 """Of a comparison, in its folder."""
 
+COMPARISONS: Final = "comparisons"
+"""The folder of comparisons in the state directory of a project."""
+
 ArmName = Literal["team", "solo"]
 Verdict = Literal["team", "solo", "undecided"]
 
@@ -22,7 +25,7 @@ class _Body(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedTerms(_Body, frozen=True, kw_only=True):
-    """What both arms have in common, and where the comparison ends."""
+    """The terms that both arms have in common, and where the comparison ends."""
 
     workflow: str
     """As it was asked for, from the project's root."""
@@ -43,7 +46,7 @@ class ComparedTerms(_Body, frozen=True, kw_only=True):
 
 
 class Coordination(_Body, frozen=True, kw_only=True):
-    """What was spent on colleagues, each as a part of all: messages to them, and tokens of steps that called a tool
+    """The part that was spent on colleagues, each as a part of all: messages to them, and tokens of steps that called a tool
     that is for them."""
 
     messages: float = 0.0
@@ -51,7 +54,7 @@ class Coordination(_Body, frozen=True, kw_only=True):
 
 
 class Rework(_Body, frozen=True, kw_only=True):
-    """What was done again: attempts after the first, work that a merge gave back, votes that said no."""
+    """Work that was done again: attempts after the first, work that a merge gave back, votes that said no."""
 
     retries: float = 0
     returned: float = 0
@@ -59,7 +62,7 @@ class Rework(_Body, frozen=True, kw_only=True):
 
 
 class Figures(_Body, frozen=True, kw_only=True):
-    """What a run took, or what the runs of an arm took on the average."""
+    """All that a run took, or that the runs of an arm took on the average."""
 
     tokens: float = 0
     cost_usd: float | None = None

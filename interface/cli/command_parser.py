@@ -134,7 +134,7 @@ def tokens(text: str) -> int:
 
 
 def pairs(text: str) -> int:
-    """How often something is done, 1 to 1,000 times. Raises ArgumentTypeError."""
+    """A number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
     if not _TOKENS.fullmatch(text) or not 1 <= int(text) <= 1000:
         raise ArgumentTypeError(f"{text!r} is not a number of pairs: write it as 20, from 1 to 1000")
     return int(text)

@@ -30,12 +30,10 @@ from interface.offline import run_inspect
 from interface.project_copy import ProjectCopy, copy_again
 from interface.trust_file import TrustFile
 from protocol.api.runs import RunRequest
-from protocol.comparison import RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
+from protocol.comparison import COMPARISONS, RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
 from protocol.inspection import SoloWorkflow
 from protocol.names import number_of
 
-FOLDER: Final = "comparisons"
-"""In the state directory of the project."""
 REPEAT: Final = 10
 """Pairs, unless somebody says otherwise: nine that are won by the same side decide."""
 _BASE: Final = "base"
@@ -54,7 +52,7 @@ def run_compare(context: Context) -> int:
         )
     if context.environ.get(URL):
         raise Failure("usage", f"{URL} names a kernel, and a comparison starts some of its own", f"unset {URL}")
-    home = os.path.join(context.project.state, FOLDER)
+    home = os.path.join(context.project.state, COMPARISONS)
     if args.resume is not None:
         folder = os.path.join(home, args.resume)
         if number_of(args.resume, "c") is None or not os.path.isfile(os.path.join(folder, RECORD)):

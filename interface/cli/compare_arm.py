@@ -40,7 +40,8 @@ class ArmRun:
         self._run = run
         self._keep = keep
         self._trusts = context.trusts
-        self._running = Run(self._context, run.key, f"{terms.name}:{terms.tag}" if run.id is not None else None, run.id)
+        self._name = f"{terms.solo.name}:{terms.request.tag}"
+        self._running = Run(self._context, run.key, None if run.id is None else self._name, run.id)
 
     def play(self, archive: str) -> ComparedRun:
         """Run it, or go on with it, check what it did, and write all of it to ``archive``. Returns it as it ended.

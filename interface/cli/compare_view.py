@@ -7,7 +7,7 @@ from protocol.comparison import ArmFigures, ComparedRun, ComparedTerms, Comparis
 
 
 def union_lines(terms: ComparedTerms) -> list[str]:
-    """What is compared with what, and within which limits."""
+    """The two arms, and the limits of both."""
     each, solo = terms.request, terms.solo
     money = [] if each.max_cost_usd is None else [f"${each.max_cost_usd:g}"]
     money += [] if each.max_tokens is None else [f"{each.max_tokens:,} tokens"]
@@ -35,7 +35,7 @@ def run_line(run: ComparedRun, repeat: int) -> str:
 
 
 def comparison_lines(seen: Comparison, screen: Screen) -> list[str]:
-    """What all runs show."""
+    """All that the runs show."""
     lines = arms_table(seen.arms, screen)
     lines += [
         f"{name}, team minus solo: {_percent(one.mean)}, between {_percent(one.low)} and {_percent(one.high)}"

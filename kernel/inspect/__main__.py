@@ -123,14 +123,11 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             document = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
             code = 0 if document.files[0].ok else _BAD
-        case "uses":
-            from kernel.inspect.agents import workflows_using
+        case "uses" | "solo" as verb:
+            from kernel.inspect import agents, solo
 
-            document = workflows_using(args.project, args.name)
-        case "solo":
-            from kernel.inspect.solo import solo_workflow
-
-            document = solo_workflow(args.project, args.name)
+            find = agents.workflows_using if verb == "uses" else solo.solo_workflow
+            document = find(args.project, args.name)
         case "tools":
             from kernel.inspect.tools import tool_list
 

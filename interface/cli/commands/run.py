@@ -87,7 +87,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}the order within the pairs, as it was then")
     parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}what all runs together may cost")
     parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}how many tokens all may use together")
-    parser.add_argument("--resume", metavar="ID", help=f"{whole}go on with this comparison (c3)")
+    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}go on with this comparison (c3)")
     parser.add_argument("--keep", action="store_true", help=f"{whole}keep the copy of the project that each run had")
     json_flag(parser)
     jsonl_flag(parser)
