@@ -46,8 +46,7 @@ class ComparedTerms(_Body, frozen=True, kw_only=True):
 
 
 class Coordination(_Body, frozen=True, kw_only=True):
-    """The part that was spent on colleagues, each as a part of all: messages to them, and tokens of steps that called a tool
-    that is for them."""
+    """The parts of all that went to colleagues: messages to them, and tokens of steps that called a tool for them."""
 
     messages: float = 0.0
     tokens: float = 0.0

@@ -229,7 +229,7 @@ def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
 
 
 def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
-    """What all of them together may spend, where each is limited; of windows that differ the longest."""
+    """All that they together may spend, where each is limited; of windows that differ the longest."""
     windows = {one.window for one in all_}
     whole = sum if len(windows) == 1 else min
     return AgentBudget(

@@ -74,7 +74,7 @@ def won(success: bool | None, tokens: int = 100, **more: Any) -> dict[str, Any]:
 def arms(monkeypatch: pytest.MonkeyPatch, cli: Cli, quick_loader: None) -> Arms:
     """Scripted runs, in a project with a workflow of two."""
     made = Arms()
-    monkeypatch.setattr("interface.cli.compare.ArmRun", made)
+    monkeypatch.setattr("interface.cli.commands.compare.ArmRun", made)
     (cli.root / ".workflows").mkdir()
     (cli.root / ".workflows/w.yaml").write_text(WORKFLOW)
     (cli.root / "data.txt").write_text("as it is\n")

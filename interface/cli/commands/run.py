@@ -96,7 +96,7 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
 def run_run(context: Context) -> int:
     """Start the workflow and follow it to its end. Returns the report's exit code; 129, 130, 143 where interrupted."""
     if context.args.compare is not None:
-        from interface.cli.compare import run_compare  # noqa: PLC0415  (seldom, and it takes much)
+        from interface.cli.commands.compare import run_compare  # noqa: PLC0415  (seldom, and it takes much)
 
         return run_compare(context)
     alone = [f"--{name.replace('_', '-')}" for name in _COMPARING if getattr(context.args, name) not in (None, False)]

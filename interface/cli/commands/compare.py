@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from interface.autostart import make_private
-from interface.cli.compare_arm import COULD_NOT_WORK, ArmRun
+from interface.cli.commands.compare_arm import COULD_NOT_WORK, ArmRun
 from interface.cli.compare_view import comparison_lines, run_line, union_lines
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
