@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from interface.cli.output import Screen, escape, one_line, table
-from protocol.comparison import ArmFigures, ComparedRun, ComparedTerms, Comparison
+from protocol.comparison import ArmFigures, ArmName, ComparedRun, ComparedTerms, Comparison
 
 
 def union_lines(terms: ComparedTerms) -> list[str]:
@@ -54,7 +54,7 @@ def comparison_lines(seen: Comparison, screen: Screen) -> list[str]:
     return lines
 
 
-def arms_table(arms: Mapping[str, ArmFigures], screen: Screen) -> list[str]:
+def arms_table(arms: Mapping[ArmName, ArmFigures], screen: Screen) -> list[str]:
     """The means of both arms."""
     header = ["ARM", "SUCCESS", "TOKENS", "COST", "TIME", "HOPS", "COORDINATION", "REWORK"]
     rows: list[list[str]] = []
