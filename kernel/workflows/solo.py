@@ -8,7 +8,7 @@ left out is told in a note.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -125,9 +125,9 @@ def _union(name: str, parts: Sequence[Part], notes: list[str]) -> AgentDefinitio
     # The project's own folder is not named where there is no other.
     folders = _distinct(one.skills or (HOME,) for one in definitions if "skills" in one.tools or one.skills)
     is_mock = MOCK in (lead.backend, lead.model.partition("/")[0])
-    approval = max((one.approval for one in definitions), key=STRICTER.index)
+    approval: Approval = STRICTER[max(STRICTER.index(one.approval) for one in definitions)]
     _tell(notes, "approval", parts, lambda one: one.approval, approval)
-    sandbox = max(one.sandbox for one in definitions)  # "on" is after "off"
+    sandbox: Literal["off", "on"] = "on" if any(one.sandbox == "on" for one in definitions) else "off"
     _tell(notes, "sandbox", parts, lambda one: one.sandbox, sandbox)
     if sandbox == "on" and lead.backend == "exec":
         raise Refused("bad_request", "one member is confined, and backend exec cannot be", "give all the same sandbox:")
