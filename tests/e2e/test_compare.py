@@ -11,7 +11,7 @@ import pytest
 from tests.e2e.processes import wait_until
 from tests.project import Project
 
-pytestmark = [pytest.mark.promise("P70"), pytest.mark.long("tests/interface/test_compare.py")]
+pytestmark = [pytest.mark.promise("P74"), pytest.mark.long("tests/interface/test_compare.py")]
 
 # The one agent is told by its name in the kickoff: its script is all of the members' scripts.
 WORKFLOW = """\

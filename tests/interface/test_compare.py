@@ -90,7 +90,7 @@ def folder(cli: Cli, name: str = "c1") -> Path:
     return found
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P74")
 def test_the_team_wins_and_each_run_had_a_copy_of_its_own(cli: Cli, arms: Arms) -> None:
     """Exit 0 after nine pairs; the order is the seed's; no run sees what another wrote; the record is the answer."""
 

@@ -29,7 +29,7 @@ class Peeking:
         return Finding("solo" if mean > 0 else "team", "cost")
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P74")
 def test_verdicts_are_seldom_wrong_however_often_they_are_asked_for() -> None:
     """A sample of ``scripts/soak compare``, and a judge that peeks, whom the same trial finds wrong."""
     seeds = range(15)

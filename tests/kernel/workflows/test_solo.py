@@ -114,7 +114,7 @@ PARTS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 )
 
 
-@pytest.mark.promise("P71")
+@pytest.mark.promise("P75")
 @given(PARTS)
 def test_nothing_is_had_that_no_member_had(said: list[dict[str, Any]]) -> None:
     """Whatever the members: no grant widens, and all that it demands some member demanded."""
