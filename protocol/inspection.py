@@ -48,6 +48,25 @@ class Resolution(_Document, frozen=True, kw_only=True):
     origins: dict[str, str]
 
 
+class SoloWorkflow(_Document, frozen=True, kw_only=True):
+    """A workflow with one agent in place of all its members (``run --compare solo``): the ``text`` of its file."""
+
+    schema: str = "awk/solo/1"
+    path: str
+    name: str
+    members: tuple[str, ...]
+    agent: str
+    """Its name, which no other agent has."""
+    text: str
+    notes: tuple[str, ...] = ()
+    """What was chosen where members differ, and what was left out."""
+    trees: bool = False
+    """Its agents work in git working trees."""
+    tokens: int | None = None
+    """What a run of the workflow may use, by its file."""
+    cost_usd: float | None = None
+
+
 class DoctorRow(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was looked at. Where it is not ``ok``, ``fix`` says what to do."""
 

@@ -133,6 +133,20 @@ def tokens(text: str) -> int:
     return int(text)
 
 
+def pairs(text: str) -> int:
+    """A number of pairs, 1 to 1,000. Raises ArgumentTypeError."""
+    if not _TOKENS.fullmatch(text) or not 1 <= int(text) <= 1000:
+        raise ArgumentTypeError(f"{text!r} is not a number of pairs: write it as 20, from 1 to 1000")
+    return int(text)
+
+
+def share(text: str) -> float:
+    """A share of all, more than 0 and less than 1. Raises ArgumentTypeError."""
+    if not _PLAIN.fullmatch(text) or not 0 < float(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a share of all: write it as 0.2, more than 0 and less than 1")
+    return float(text)
+
+
 _SECONDS: Final = MappingProxyType({"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0})
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)", re.ASCII)
 _PLAIN: Final = re.compile(r"\d+(?:\.\d+)?", re.ASCII)

@@ -21,14 +21,24 @@ _SIGNALS: Final[Mapping[int, str]] = MappingProxyType(
 class Run:
     """One workflow run. ``name`` is ``review:main`` and ``id`` ``r12``, once the kernel has accepted it.
 
-    ``connect`` finds the kernel again once it was lost; None: as for one who began the run.
+    ``connect`` finds the kernel again once it was lost; None: as for one who began the run. ``key``: that of a request
+    that was perhaps made before; a run that is known has ``name`` and ``id_``.
     """
 
-    def __init__(self, context: Context, connect: Callable[[], Client] | None = None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        connect: Callable[[], Client] | None = None,
+        *,
+        key: str | None = None,
+        name: str | None = None,
+        id_: str | None = None,
+    ) -> None:
         self._context = context
         self._connect = connect or context.returning_kernel
-        self.name: str | None = None
-        self.id: str | None = None
+        self._key = key
+        self.name = name
+        self.id = id_
         self.document: bytes | None = None
         """The report, once there is one."""
         self._last_id = ""
@@ -37,7 +47,7 @@ class Run:
         """``accepted``, the events, ``result``. Raises Failure where the kernel refuses or dies before it accepts."""
 
         def start(asked: Mapping[str, object]) -> Stream:
-            return self._context.started_kernel().stream("/run", asked, key=new_key())
+            return self._context.started_kernel().stream("/run", asked, key=self._key or new_key())
 
         try:
             with with_trust(self._context, request, start) as stream:

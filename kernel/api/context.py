@@ -202,6 +202,12 @@ class TaskChecks(Protocol):
         """Run ``command`` where the caller works, within its limits, perhaps in a sandbox. Raises Refused."""
         ...
 
+    async def check_run(
+        self, record: WorkflowRecord, command: str, limits: Iterable[AgentLimits], *, confined: bool
+    ) -> CheckOutcome:
+        """Run ``command`` in the project over what the agents of a run did there, as ``check`` does."""
+        ...
+
 
 class TreeRemoval(Protocol):
     """The end of working trees."""

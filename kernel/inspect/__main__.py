@@ -47,7 +47,7 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
             if verb == "validate":
                 one.add_argument("--state", type=Path, help="where it is kept what is trusted")
             one.add_argument("asked", nargs="*" if verb == "validate" else "?", help="files; of config also a name")
-    for verb in ("agents", "agent", "judge", "uses"):
+    for verb in ("agents", "agent", "judge", "uses", "solo"):
         one = verbs.add_parser(verb)
         one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
         one.add_argument("--new", action="store_true", help="of judge: there must be no such agent")
@@ -121,12 +121,13 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
         case "judge":
             from kernel.inspect.agents import check_agent_text
 
-            checked = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
-            document, code = checked, 0 if checked.files[0].ok else _BAD
-        case "uses":
-            from kernel.inspect.agents import workflows_using
+            document = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
+            code = 0 if document.files[0].ok else _BAD
+        case "uses" | "solo" as verb:
+            from kernel.inspect import agents, solo
 
-            document = workflows_using(args.project, args.name)
+            find = agents.workflows_using if verb == "uses" else solo.solo_workflow
+            document = find(args.project, args.name)
         case "tools":
             from kernel.inspect.tools import tool_list
 

@@ -6,7 +6,7 @@ The log follows git: what a branch came to is written once git has it, and found
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.transitions.lease import Leased
 from kernel.store.transitions.worktrees import worktree_moved
+from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches, Standing, TakeMode, Tip
@@ -34,7 +35,7 @@ from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from protocol.agent import AgentLimits
 from protocol.backends import BACKENDS
 from protocol.errors import Refused
-from protocol.ipc import Start
+from protocol.ipc import Sandbox, Start
 from protocol.names import base_space, run_id, split_space
 
 logger = logging.getLogger(__name__)
@@ -201,14 +202,37 @@ class WorkChecks:
         found = self._reader.now(worktrees.in_space, identity.space)
         tree = next((one for one in found if one.agent in (identity.agent, "") and one.state == "made"), None)
         cwd, top = (str(self._root), str(self._root)) if tree is None else (tree.cwd, tree.path)
-        name = f"task-check-{next(_numbers)}"
         workflow, tag = split_space(base_space(identity.space))
         env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
-        run = CheckRun(self._launcher, name, {**self._env, **env, "AGENT_PROJECT": str(self._root)}, tightest([limits]))
+        box = None if tree is None else self._trees.box(tree)
+        return await self._checked(command, cwd, env, [limits], box, top if confined else None)
+
+    async def check_run(
+        self, record: WorkflowRecord, command: str, limits: Iterable[AgentLimits], *, confined: bool
+    ) -> CheckOutcome:
+        """Run ``command`` in the project over what the agents of a run did there, within the least of their limits.
+
+        Raises Refused. Cancellation kills its tree.
+        """
+        env = {"AGENT_RUN": run_id(record.id), "AGENT_WORKFLOW": record.name, "AGENT_TAG": record.tag}
+        top = str(self._root)
+        return await self._checked(command, top, env, limits, None, top if confined else None)
+
+    async def _checked(
+        self,
+        command: str,
+        cwd: str,
+        env: Mapping[str, str],
+        limits: Iterable[AgentLimits],
+        box: Sandbox | None,
+        confined_to: str | None,
+    ) -> CheckOutcome:
+        """Run it in ``box``; without one, where it is to be confined, in one that shows ``confined_to``."""
+        name = f"check-of-work-{next(_numbers)}"
+        run = CheckRun(self._launcher, name, {**self._env, **env, "AGENT_PROJECT": str(self._root)}, tightest(limits))
         try:
-            box = None if tree is None else self._trees.box(tree)
-            if box is None and confined:
-                box = self._confinement.of_check(top, self._hidden)
+            if box is None and confined_to is not None:
+                box = self._confinement.of_check(confined_to, self._hidden)
             if box is None:
                 return await run_check(run, command, cwd, None)
             await self._confinement.ready(name, box)

@@ -1,10 +1,11 @@
 """Merging what the agents of a run did into a branch: asked for, under way, and what came of it."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from protocol.api.document import Ask, Body, Document
+from protocol.tasks import CHECK_CHARACTERS
 
 MergeState = Literal["requested", "merging", "checked", "merged", "refused", "possible"]
 """possible: a dry run found nothing against it."""
@@ -77,3 +78,19 @@ class MergeInfo(Document, frozen=True, kw_only=True):
     requested_at: str | None = None
     ended_at: str | None = None
     schema: str = "awk/merge/1"
+
+
+class CheckRequest(Ask, frozen=True, kw_only=True):
+    """POST /runs/:run/check: a shell command that is run over what the agents of a run did in the project."""
+
+    check: Annotated[str, msgspec.Meta(min_length=1, max_length=CHECK_CHARACTERS)]
+
+
+class CheckReport(Document, frozen=True, kw_only=True):
+    """The outcome of a check. ``why`` it failed, and the end of what it printed then."""
+
+    run: str
+    ok: bool
+    why: str = ""
+    output: str = ""
+    schema: str = "awk/check/1"

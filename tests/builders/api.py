@@ -129,6 +129,13 @@ class NoChecks:
         assert task
         return CheckOutcome("the check failed: exit code 1", "red") if command == "false" else CheckOutcome(None)
 
+    async def check_run(
+        self, record: WorkflowRecord, command: str, limits: Iterable[AgentLimits], *, confined: bool
+    ) -> CheckOutcome:
+        assert tuple(limits)
+        told = f"{record.place} {'confined' if confined else 'free'}"
+        return CheckOutcome("the check failed: exit code 1", told) if command == "false" else CheckOutcome(None)
+
 
 class NoWorktrees:
     """Everybody works in the project."""

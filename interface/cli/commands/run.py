@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from interface.cli.command_parser import duration, tokens, usd
+from interface.cli.command_parser import duration, pairs, share, tokens, usd
 from interface.cli.commands.send import as_line, as_result, retry_notes
 from interface.cli.context import Context
 from interface.cli.exits import Exit, Interrupted, interruptible
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 APPROVALS: Final = ("auto", "ask", "all", "deny")
 """As protocol.agent.Approval, which costs msgspec."""
+_COMPARING: Final = ("repeat", "check", "margin", "seed", "total_cost", "total_tokens", "resume", "keep")
 _LIVE: Final = ("delta", "progress", "lagged")
 CANCEL_SECONDS: Final = 30.0
 """The time a cancelled run may take to end: the workers' stop ladder, and some."""
@@ -78,12 +79,42 @@ def configure_run(parser: argparse.ArgumentParser) -> None:
         "--rm", action="store_true", help="end the kernel afterwards, however it went, if this run started it"
     )
     parser.add_argument("--dry-run", action="store_true", help="only say what would start; runs and asks nothing")
+    whole = "with --compare: "
+    parser.add_argument(
+        "--compare",
+        choices=("solo",),
+        help="run it in pairs with one agent that has all prompts and tools, and say which of both is worth it",
+    )
+    parser.add_argument("--repeat", type=pairs, metavar="N", help=f"{whole}this many pairs at most (default: 10)")
+    parser.add_argument("--check", metavar="CMD", help=f"{whole}a run succeeds if this shell command ends with 0 then")
+    parser.add_argument(
+        "--margin",
+        type=share,
+        metavar="P",
+        help=f"{whole}who fails in so much more of the runs is as good (default: 0.2)",
+    )
+    parser.add_argument("--seed", type=int, metavar="N", help=f"{whole}the order within the pairs, as it was then")
+    parser.add_argument("--total-cost", type=usd, metavar="USD", help=f"{whole}what all runs together may cost")
+    parser.add_argument("--total-tokens", type=tokens, metavar="N", help=f"{whole}how many tokens all may use together")
+    parser.add_argument("--resume", metavar="COMPARISON", help=f"{whole}go on with this comparison (c3)")
+    parser.add_argument("--keep", action="store_true", help=f"{whole}keep the copy of the project that each run had")
     json_flag(parser)
     jsonl_flag(parser)
 
 
 def run_run(context: Context) -> int:
     """Start the workflow and follow it to its end. Returns the report's exit code; 129, 130, 143 where interrupted."""
+    if context.args.compare is not None:
+        from interface.cli.commands.compare import run_compare  # noqa: PLC0415  (seldom, and it takes much)
+
+        if context.args.report or context.args.rm:
+            raise Failure(
+                "usage", "a comparison has its own report, and leaves no kernel", "leave out --report and --rm"
+            )
+        return run_compare(context)
+    alone = [f"--{name.replace('_', '-')}" for name in _COMPARING if getattr(context.args, name) not in (None, False)]
+    if alone:
+        raise Failure("usage", f"{alone[0]} is for a comparison", "add --compare solo, or leave it out")
     ending = None
     if context.args.report or context.args.rm:
         from interface.cli.commands.run_end import Ending  # noqa: PLC0415  (few runs have more to do than to end)

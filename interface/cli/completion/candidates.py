@@ -60,6 +60,13 @@ class _Lookup:
             if suffix == ".yaml" and NAME.fullmatch(stem):
                 yield stem
 
+    def kept(self, folder: str) -> list[str]:
+        """The names in ``folder`` of the project's state directory."""
+        try:
+            return os.listdir(os.path.join(self._context.project.state, folder))
+        except OSError:
+            return []
+
     def rows(self, path: str, key: str) -> list[dict[str, Any]]:
         """The rows that the kernel has at ``path``."""
         try:
@@ -183,6 +190,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "document": _in_workspaces("documents", "file"),
     "suggestion": _in_workspaces("suggestions?state=open", "id"),
     "run": _runs,
+    "comparison": lambda lookup: lookup.kept("comparisons"),
     "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),
     "exported": _all(

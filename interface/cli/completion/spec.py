@@ -63,6 +63,7 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
         "RESOURCE": Values(live="resource"),
         "RUN|INSTRUCTION": Values(live="shown"),
         "RUN": Values(live="run"),
+        "COMPARISON": Values(live="comparison"),
         "TARGET|RUN": Values(live="diffed"),
         "RUN|TARGET": Values(live="exported"),
         "RUN|@WORKFLOW[:TAG]": Values(live="merged"),

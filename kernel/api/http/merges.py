@@ -1,18 +1,21 @@
-"""Merges of what the agents of a run did: asked for by people, and looked at until they have ended."""
+"""Merges of what the agents of a run did, asked for by people and looked at until they have ended; and checks of it."""
 
 import msgspec
 
-from kernel.api.context import KernelControl, ProcessControl, StoreAccess
+from kernel.api.context import KernelControl, ProcessControl, ProjectFiles, StoreAccess
 from kernel.api.http.events import BYE
 from kernel.api.http.route import Request, once
 from kernel.api.http.runs import run_asked
 from kernel.api.responses import Response
 from kernel.policy.landing import TRANSITIONS
-from kernel.store import landings, run_outcomes
+from kernel.source.diagnostics import BadDefinition
+from kernel.store import agents, landings, run_outcomes
 from kernel.store.landings import Landing
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.landings import plan_landing, request_landing
-from protocol.api.merges import MergeInfo, MergeRequest
+from kernel.workflows.instruction_prompt import definition_for
+from protocol.agent import AgentDefinition
+from protocol.api.merges import CheckReport, CheckRequest, MergeInfo, MergeRequest
 from protocol.errors import Refused
 from protocol.events import Event
 from protocol.names import number_of, run_id
@@ -62,3 +65,27 @@ async def show(call: Request[None], store: StoreAccess, kernel: KernelControl) -
                 raise Refused("stopping", "the kernel stops before it is merged; it goes on with the next one")
             await anext(events)
     return landings.info_of(found)
+
+
+async def check(call: Request[CheckRequest], store: StoreAccess, files: ProjectFiles) -> CheckReport:
+    """POST /runs/:run/check: run a command in the project over what was done there, once the run has ended.
+
+    It is run as any check: in a keeper, within the limits of each agent of the run, and confined as soon as one of them
+    is, or cannot be asked any more.
+    """
+    record = store.reader.now(run_asked, call.args["run"])
+    if record.state == "running":
+        raise Refused("bad_request", f"{run_id(record.id)} goes on: what it does is checked once it has ended")
+    definitions: list[AgentDefinition] = []
+    for member in store.reader.now(agents.members, record.space):
+        try:
+            definitions.append(definition_for(member.key, record.space, files.catalog, store.reader))
+        except (Refused, BadDefinition):  # its file is gone or wrong: nobody knows what it was not to do
+            definitions.append(AgentDefinition(name=member.name, sandbox="on"))
+    outcome = await files.worktrees.checks.check_run(
+        record,
+        call.body.check,
+        [one.limits for one in definitions],
+        confined=any(one.sandbox == "on" for one in definitions),
+    )
+    return CheckReport(run=run_id(record.id), ok=outcome.why is None, why=outcome.why or "", output=outcome.output)

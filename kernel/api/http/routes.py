@@ -76,7 +76,7 @@ from protocol.api.kernel import (
     StatusReport,
     UsageReport,
 )
-from protocol.api.merges import MergeInfo, MergeRequest
+from protocol.api.merges import CheckReport, CheckRequest, MergeInfo, MergeRequest
 from protocol.api.messages import (
     BatchReceipt,
     FeedbackAdded,
@@ -251,6 +251,16 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope="approve",
     ),
     Route("GET", "/runs/<run>/merge", merges.show, MergeInfo, waits=True),
+    Route(
+        "POST",
+        "/runs/<run>/check",
+        merges.check,
+        CheckReport,
+        asks=CheckRequest,
+        people_only=True,
+        scope="admin",
+        waits=True,
+    ),
     Route("POST", "/messages", messages.send, SendReceipt, asks=SendRequest, status=202, also=(BatchReceipt,)),
     Route("GET", "/messages/<id>", messages.show, MessageReport),
     Route("GET", "/instructions", instructions.list_, InstructionList),

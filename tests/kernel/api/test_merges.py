@@ -88,3 +88,23 @@ async def test_what_cannot_be_merged_is_refused_at_once(tmp_path: Path) -> None:
         assert (await kernel.ask("GET", "/runs/r1/merge")).status == 404
         kernel.below.append(True)
         assert (await kernel.ask("POST", "/runs/r1/merge", {"into": "main"})).status == 403
+
+
+async def test_what_a_run_did_is_checked_once_it_has_ended(tmp_path: Path) -> None:
+    """Green and red with what it printed; nothing while it runs; confined where an agent is, or nobody knows."""
+    async with serve_kernel(tmp_path) as kernel:
+        await started(kernel, trees=False)
+        early = await kernel.ask("POST", "/runs/r1/check", {"check": "true"})
+        assert (early.status, early.code) == (400, "bad_request")
+        assert (await kernel.ask("DELETE", "/workflows/review/main")).status == 200
+        assert (await kernel.ask("POST", "/runs/r1/check", {"check": "true"})).json == {
+            "schema": "awk/check/1", "run": "r1", "ok": True, "why": "", "output": "",
+        }  # fmt: skip
+        red = (await kernel.ask("POST", "/runs/r1/check", {"check": "false"})).json
+        assert (red["ok"], red["why"], red["output"]) == (False, "the check failed: exit code 1", "review:main free")
+        (tmp_path / "project" / ".agents" / "alice.yaml").unlink()
+        gone = (await kernel.ask("POST", "/runs/r1/check", {"check": "false"})).json
+        assert gone["output"] == "review:main confined"
+        for wrong in ({"check": ""}, {"check": "x" * 4001}, {}):
+            assert (await kernel.ask("POST", "/runs/r1/check", wrong)).status == 400
+        assert (await kernel.ask("POST", "/runs/r9/check", {"check": "true"})).status == 404

@@ -24,7 +24,7 @@ CONTRACT = {
     "PATCH /agents/<name>", "DELETE /agents/<name>", "POST /agents/<name>/reset", "GET /agents/<name>/queue",
     "GET /ps", "GET /workflows", "POST /workflows", "GET /workflows/<name>", "GET /workflows/<name>/<tag>",
     "DELETE /workflows/<name>", "DELETE /workflows/<name>/<tag>", "POST /run", "POST /serve", "GET /runs",
-    "GET /runs/<run>", "GET /runs/<run>/merge", "POST /runs/<run>/merge",
+    "GET /runs/<run>", "GET /runs/<run>/merge", "POST /runs/<run>/merge", "POST /runs/<run>/check",
     "POST /messages", "GET /messages/<id>", "GET /instructions", "GET /instructions/<id>",
     "GET /approvals", "GET /approvals/<id>", "POST /approvals/<id>/approve", "POST /approvals/<id>/deny",
     "GET /approvals/rules", "DELETE /approvals/rules/<id>",

@@ -1,0 +1,310 @@
+"""``awk run --compare solo``: a team and one agent do the same task in pairs of runs, until it is known who is better.
+
+Each run is an ordinary one, in a copy of the project with a kernel of its own. What the runs show is said by
+interface.comparison_report; here they are asked for, one after the other, and kept in a record as they come.
+"""
+
+import fcntl
+import json
+import os
+import random
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from interface.autostart import make_private
+from interface.cli.commands.compare_arm import COULD_NOT_WORK, ArmRun
+from interface.cli.compare_view import comparison_lines, run_line, union_lines
+from interface.cli.context import Context
+from interface.cli.exits import Exit, Interrupted, interruptible
+from interface.cli.prompts import agrees_to_trust, can_ask
+from interface.client import new_key
+from interface.comparison import ALPHA, MARGIN, order
+from interface.comparison_report import report
+from interface.discovery import URL
+from interface.failure import Failure
+from interface.offline import run_inspect
+from interface.project_copy import ProjectCopy, copy_again
+from interface.trust_file import TrustFile
+from protocol.api.runs import RunRequest
+from protocol.comparison import COMPARISONS, RECORD, ArmName, ComparedRun, ComparedTerms, Comparison
+from protocol.inspection import SoloWorkflow
+from protocol.names import number_of
+
+REPEAT: Final = 10
+"""Pairs, unless somebody says otherwise: nine that are won by the same side decide."""
+_BASE: Final = "base"
+_SOLO: Final = "solo"
+_LOCK: Final = "lock"
+
+
+def run_compare(context: Context) -> int:
+    """Compare, or go on comparing. Returns 0 where the team wins, 8 where one agent does, 6 where nobody can say."""
+    args = context.args
+    given = {"--detach": args.detach, "--jsonl": args.jsonl, "--continue": args.go_on, "--update": args.update}
+    wrong = next((flag for flag, value in given.items() if value), None)
+    if wrong is not None:
+        raise Failure(
+            "usage", f"{wrong} is not for a comparison", "each of its runs begins with nothing, and is waited for"
+        )
+    if context.environ.get(URL):
+        raise Failure("usage", f"{URL} names a kernel, and a comparison starts some of its own", f"unset {URL}")
+    home = os.path.join(context.project.state, COMPARISONS)
+    if args.resume is not None:
+        folder = os.path.join(home, args.resume)
+        if number_of(args.resume, "c") is None or not os.path.isfile(os.path.join(folder, RECORD)):
+            names = sorted(os.listdir(home)) if os.path.isdir(home) else []
+            there = [name for name in names if os.path.isfile(os.path.join(home, name, RECORD))]
+            hint = f"those here are {', '.join(there)}" if there else "there is none here"
+            raise Failure("not_found", f"there is no comparison {args.resume[:40]!r}", hint)
+        with _alone(folder):
+            return Comparing(context, folder).go_on()
+    folder = _new_folder(home)
+    with _alone(folder):
+        try:
+            terms = _terms(context, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        if args.dry_run:
+            shutil.rmtree(folder, ignore_errors=True)
+            context.answer(msgspec.json.encode(terms), lambda _body, _screen: union_lines(terms))
+            return Exit.OK
+        context.out.notes(union_lines(terms))
+        begun = Comparison(
+            id=os.path.basename(folder), folder=folder, state="running", quality="", exit_code=Exit.INCOMPLETE,
+            level=1 - ALPHA / 2, alpha=ALPHA, terms=terms,
+        )  # fmt: skip
+        keep(folder, begun)
+        return Comparing(context, folder).go_on()
+
+
+def _new_folder(home: str) -> str:
+    make_private(home)
+    number = max((number_of(name, "c") or 0 for name in os.listdir(home)), default=0)
+    while True:
+        number += 1
+        folder = os.path.join(home, f"c{number}")
+        try:
+            os.mkdir(folder, 0o700)
+        except FileExistsError:
+            continue
+        return folder
+
+
+@contextmanager
+def _alone(folder: str) -> Iterator[None]:
+    """Nobody else goes on with the same comparison meanwhile. Raises Failure."""
+    descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError as error:
+        raise Failure("already_running", f"somebody is at {os.path.basename(folder)} already") from error
+    finally:
+        os.close(descriptor)
+
+
+def _terms(context: Context, folder: str) -> ComparedTerms:
+    """Copy the project for both arms, and settle all that both have in common. Raises Failure."""
+    args = context.args
+    asked = context.workflow(args.workflow)
+    if asked.startswith("github:"):
+        raise Failure("usage", "a comparison needs a workflow of the project", "copy the file into .workflows first")
+    home = os.path.realpath(os.path.dirname(os.path.dirname(context.project.state)))
+    copy = ProjectCopy(context.project.root, context.environ, home)
+    base, solo = os.path.join(folder, _BASE), os.path.join(folder, _SOLO)
+    copy.make(base)
+    root = os.path.join(base, copy.inside)
+    found = run_inspect(context.environ, "solo", "--project", root, "--", asked)
+    told = msgspec.json.decode(found, type=SoloWorkflow)
+    cost, tokens = _least(args.max_cost, told.cost_usd), _least(args.max_tokens, told.tokens)
+    repeat = args.repeat or REPEAT
+    if cost is None and args.total_cost is not None:
+        cost = args.total_cost / (2 * repeat)
+    if tokens is None and args.total_tokens is not None:
+        tokens = max(1, args.total_tokens // (2 * repeat))
+    if cost is None and tokens is None:
+        text = f"a comparison is up to {2 * repeat} runs, and nothing says what they may cost"
+        raise Failure(
+            "usage", text, "give --max-cost or --max-tokens for each run, or --total-cost, --total-tokens for all"
+        )
+    copy_again(base, solo)
+    with open(os.path.join(solo, copy.inside, told.path), "w", encoding="utf-8") as file:
+        file.write(told.text)
+    copy.commit(solo, "One agent in place of all")
+    alone = os.path.join(solo, copy.inside)
+    run_inspect(context.environ, "plan", "--project", alone, "--tag", args.tag, "--", told.path, *context.params)
+    request = RunRequest(
+        workflow=told.path,
+        tag=args.tag,
+        params=context.params,
+        timeout_seconds=args.timeout,
+        max_cost_usd=cost,
+        max_tokens=tokens,
+        exit_code_from=args.exit_code_from,
+        approve=args.approve,
+        agree=_agreed(context, root, alone, told.path),
+    )
+    return ComparedTerms(
+        workflow=asked,
+        solo=told,
+        request=request,
+        git=copy.top is not None,
+        inside=copy.inside,
+        repeat=repeat,
+        seed=random.SystemRandom().randrange(2**31) if args.seed is None else args.seed,
+        margin=MARGIN if args.margin is None else args.margin,
+        check=args.check,
+        total_cost_usd=args.total_cost,
+        total_tokens=args.total_tokens,
+    )
+
+
+def _agreed(context: Context, root: str, alone: str, path: str) -> tuple[str, ...]:
+    """The digests of all that both arms demand, once the user trusts the team's files. Raises Failure (untrusted).
+
+    What the one agent demands is what members demand, under its name: nobody is asked for that again.
+    """
+    wanted = json.loads(run_inspect(context.environ, "trust", "--project", root, "--", path))["units"]
+    kept = {one.digest for one in TrustFile(context.project).kept()}
+    missing = [one for one in wanted if one["digest"] not in kept]
+    if missing and not context.trusts:
+        demands = "; ".join(str(demand) for one in missing for demand in one["demands"])
+        hint = "repeat with --trust for this comparison, or look at it and keep it: awk trust"
+        refused = Failure("untrusted", f"not trusted yet: {demands[:500]}", hint, wants=missing)
+        if not can_ask(context) or not agrees_to_trust(context, refused):
+            raise refused
+    solo = json.loads(run_inspect(context.environ, "trust", "--project", alone, "--", path))["units"]
+    return tuple(str(one["digest"]) for one in (*wanted, *solo))
+
+
+def _least(*limits: Any) -> Any:
+    return min((one for one in limits if one is not None), default=None)
+
+
+def keep(folder: str, seen: Comparison) -> None:
+    """Write the record, as a whole."""
+    path = os.path.join(folder, RECORD)
+    descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(seen))
+        file.flush()
+        os.fsync(descriptor)
+    os.replace(f"{path}.new", path)
+
+
+class Comparing:
+    """A comparison that goes on, whoever began it."""
+
+    def __init__(self, context: Context, folder: str) -> None:
+        self._context = context
+        self._folder = folder
+        with open(os.path.join(folder, RECORD), "rb") as file:
+            seen = msgspec.json.decode(file.read(), type=Comparison)
+        args, terms = context.args, seen.terms
+        if context.workflow(args.workflow) != terms.workflow:
+            raise Failure("usage", f"{seen.id} compares {terms.workflow}", f"say that in place of {args.workflow[:60]}")
+        asked = {"repeat": args.repeat, "total_cost_usd": args.total_cost, "total_tokens": args.total_tokens}
+        changed = {key: value for key, value in asked.items() if value is not None}
+        self._seen = msgspec.structs.replace(
+            seen, state="running", why="", terms=msgspec.structs.replace(terms, **changed)
+        )
+
+    def go_on(self) -> int:
+        """Run pair after pair until the end. Returns the exit code."""
+        code: int | None = None
+        try:
+            with interruptible():
+                self._pairs()
+        except Interrupted as interrupted:
+            code = interrupted.exit_code
+            self._end("interrupted", "interrupted")
+        except Failure as failure:
+            self._end("failed", failure.text)
+            self._context.out.note(self._way_on())
+            raise
+        seen = self._seen
+        if seen.state == "failed":
+            code = next(run.exit_code for run in reversed(seen.runs) if run.exit_code is not None)
+        if code is not None:
+            self._context.out.note(self._way_on())
+        elif self._context.args.fail_on == "never":
+            code = Exit.OK
+        told = msgspec.structs.replace(seen, exit_code=seen.exit_code if code is None else int(code))
+        self._context.answer(msgspec.json.encode(told), lambda _body, screen: comparison_lines(told, screen))
+        return told.exit_code
+
+    def _way_on(self) -> str:
+        terms = self._seen.terms
+        words = f"{self._context.program} run {terms.workflow} --compare solo --resume {self._seen.id}"
+        return f"note: what there is is kept in {self._folder}; go on with: {words}"
+
+    def _pairs(self) -> None:
+        while True:
+            self._seen = report(self._seen)
+            seen, terms = self._seen, self._seen.terms
+            shown = seen.verdict != "undecided" or (terms.check is None and seen.cheaper is not None)
+            if shown or seen.pairs >= terms.repeat:
+                self._end("decided" if shown else "repeated")
+                return
+            pair = seen.pairs + 1
+            done = {run.arm for run in seen.runs if run.pair == pair and run.state == "done"}
+            left = [arm for arm in order(terms.seed, pair) if arm not in done]
+            under_way = any(run.state == "running" for run in seen.runs)
+            if not under_way and not self._can_pay(len(left)):
+                self._end("out_of_money", "what is left is not enough for another pair")
+                return
+            for arm in left:
+                if not self._play(pair, arm):
+                    return
+
+    def _can_pay(self, runs: int) -> bool:
+        """Return whether so many runs can have all that each may take: none is cut short by those before it."""
+        seen, terms = self._seen, self._seen.terms
+        usd, tokens, each = terms.total_cost_usd, terms.total_tokens, terms.request
+        enough_usd = usd is None or (seen.spent_usd or 0.0) + runs * (each.max_cost_usd or 0.0) <= usd * (1 + 1e-9)
+        return enough_usd and (tokens is None or seen.spent_tokens + runs * (each.max_tokens or 0) <= tokens)
+
+    def _play(self, pair: int, arm: ArmName) -> bool:
+        """Play one run, or go on with it. Returns whether it counts; where it could not work the comparison ends."""
+        terms = self._seen.terms
+        begun = [run for run in self._seen.runs if run.state == "running" and (run.pair, run.arm) == (pair, arm)]
+        run = begun[0] if begun else ComparedRun(n=len(self._seen.runs) + 1, pair=pair, arm=arm, key=new_key())
+        copy = os.path.join(self._folder, f"run-{run.n}")
+        if not os.path.isdir(copy):
+            shutil.rmtree(f"{copy}.new", ignore_errors=True)
+            source = os.path.join(self._folder, _BASE if arm == "team" else _SOLO)
+            copy_again(source, f"{copy}.new")
+            os.rename(f"{copy}.new", copy)
+        project = os.path.normpath(os.path.join(copy, terms.inside))
+        run = msgspec.structs.replace(run, project=project)
+        self._note(run)
+        playing = ArmRun(self._context, terms, run, project, self._note)
+        try:
+            run = playing.play(os.path.join(self._folder, f"run-{run.n}.jsonl"))
+        finally:
+            playing.stop()
+        if run.exit_code in COULD_NOT_WORK:
+            self._note(msgspec.structs.replace(run, state="dropped", why="it could not work"))
+            self._end("failed", f"run {run.n} ({arm}) could not work: exit code {run.exit_code}")
+            return False
+        if not self._context.args.keep:
+            playing.remove()
+            shutil.rmtree(copy, ignore_errors=True)
+            run = msgspec.structs.replace(run, project=None)
+            self._note(run)
+        self._context.out.note(run_line(run, terms.repeat))
+        return True
+
+    def _note(self, run: ComparedRun) -> None:
+        others = [one for one in self._seen.runs if one.n != run.n]
+        self._seen = msgspec.structs.replace(self._seen, runs=(*others, run))
+        keep(self._folder, self._seen)
+
+    def _end(self, state: Any, why: str = "") -> None:
+        self._seen = report(msgspec.structs.replace(self._seen, state=state, why=why))
+        keep(self._folder, self._seen)

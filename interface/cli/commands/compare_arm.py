@@ -1,0 +1,136 @@
+"""One run of a comparison: an ordinary run in a copy of the project, with a kernel of its own, and then its check."""
+
+import argparse
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from interface.cli.commands.steer import stop_kernel
+from interface.cli.context import Context, Streams
+from interface.cli.exits import Exit, Interrupted
+from interface.cli.run_stream import Run
+from interface.client import Client, ServerEvent, new_key
+from interface.event_follow import Expired
+from interface.failure import Failure, Unreachable
+from interface.run_figures import figures_of, tokens_of
+from protocol.comparison import ComparedRun, ComparedTerms, Figures
+
+CANCEL_SECONDS: Final = 30.0
+"""The time a run that is cancelled may take to end."""
+_OPEN: Final = frozenset({"requested", "merging", "checked"})
+COULD_NOT_WORK: Final = frozenset({Exit.CREDENTIALS, Exit.UNTRUSTED, Exit.NO_KERNEL, Exit.BAD_CONFIGURATION})
+"""Ends of a run that say nothing of who did it."""
+Keep = Callable[[ComparedRun], None]
+
+
+class ArmRun:
+    """One run in ``project``. ``keep`` writes down how far it is."""
+
+    def __init__(self, context: Context, terms: ComparedTerms, run: ComparedRun, project: str, keep: Keep) -> None:
+        args = argparse.Namespace(**{**vars(context.args), "project": project, "json": False})
+        streams = Streams(
+            context.program, context.stdin, context.out, context.environ, context.clock, context.system_awk
+        )
+        self._context = Context(streams, args, terms.request.params, context.cwd)
+        self._terms = terms
+        self._run = run
+        self._keep = keep
+        self._trusts = context.trusts
+        self._name = f"{terms.solo.name}:{terms.request.tag}"
+        self._running = Run(self._context, key=run.key, name=None if run.id is None else self._name, id_=run.id)
+
+    def play(self, archive: str) -> ComparedRun:
+        """Run it, or go on with it, check what it did, and write all of it to ``archive``. Returns it as it ended.
+
+        Raises Interrupted: it is cancelled then, and does not count. What it took is kept all the same.
+        """
+        try:
+            known = self._run.id is not None
+            request = msgspec.structs.replace(self._terms.request, trust=self._trusts)
+            if self._run.arm == "solo":
+                request = msgspec.structs.replace(request, exit_code_from=None)
+            asked = {key: value for key, value in msgspec.to_builtins(request).items() if value is not None}
+            self._follow(self._running.resume(None) if known else self._running.begin(asked))
+            self._judge(archive)
+        except Interrupted as interrupted:
+            self._cancel(interrupted.exit_code)
+            raise
+        finally:
+            self._context.close()
+        return self._run
+
+    def remove(self) -> None:
+        """Remove its copy of the project, and the state of its kernel, which has stopped."""
+        shutil.rmtree(self._context.project.state, ignore_errors=True)
+
+    def stop(self) -> None:
+        """End its kernel, if it runs."""
+        try:
+            stop_kernel(self._context, self._context.find_kernel(), 0.0)
+        except Unreachable:
+            pass
+        finally:
+            self._context.close()
+
+    def _follow(self, events: Iterable[ServerEvent]) -> None:
+        for event in events:
+            if event.type == "accepted":
+                self._note(id=self._running.id)
+            elif event.type == "result":
+                report = json.loads(event.data)
+                usage, seconds = report["usage"], float(report["duration_seconds"])
+                took = Figures(tokens=tokens_of(usage), cost_usd=usage["cost_usd"], seconds=seconds)
+                self._note(status=report["status"], exit_code=int(report["exit_code"]), figures=took)
+                return
+        raise Unreachable("the run has no report")
+
+    def _judge(self, archive: str) -> None:
+        terms, run = self._terms, self._run
+        if run.exit_code in COULD_NOT_WORK:
+            return
+        client = self._context.started_kernel()
+        names = terms.solo.members if run.arm == "team" else (terms.solo.agent,)
+        with open(f"{archive}.new", "wb") as file:
+            file.writelines(client.pieces(f"/runs/{run.id}/export", {"format": "jsonl"}))
+        os.replace(f"{archive}.new", archive)
+        with open(archive, encoding="utf-8") as lines:
+            shown = figures_of(run.figures, lines, frozenset(names))
+        why = self._merged(client) if terms.solo.trees and terms.check is not None else ""
+        success: bool | None = None
+        if terms.check is not None and not why:
+            told = json.loads(
+                client.post(f"/runs/{run.id}/check", {"check": terms.check}, key=new_key(), wait_seconds=None)
+            )
+            why = str(told["why"])
+        if terms.check is not None:
+            success = not why
+        self._note(state="done", archive=archive, success=success, why=why, figures=shown)
+
+    def _merged(self, client: Client) -> str:
+        """Merge what was done in working trees, so that the check sees it. Returns why that cannot be, or ""."""
+        path = f"/runs/{self._run.id}/merge"
+        answer = json.loads(client.post(path, {"check": ""}, key=new_key()))
+        while answer["state"] in _OPEN:
+            answer = json.loads(client.get(path, {"id": str(answer["id"]), "wait": "true"}, wait_seconds=None))
+        return str(answer["why"] or "it cannot be merged") if answer["state"] == "refused" else ""
+
+    def _cancel(self, exit_code: Exit) -> None:
+        """Stop the run, and wait for its end. A second signal leaves it as it is."""
+        note = self._context.out.note
+        note("note: stopping the run; once more to leave it as it is")
+        if self._running.cancel(self._name, exit_code):
+            try:
+                self._follow(self._running.resume(self._context.clock.now() + CANCEL_SECONDS))
+            except Expired:
+                note(f"note: it has not ended after {CANCEL_SECONDS:.0f} s")
+            except (Failure, Unreachable) as error:
+                note(f"note: no report of it: {error}")
+        self._note(state="dropped", why="interrupted")
+
+    def _note(self, **changes: Any) -> None:
+        self._run = msgspec.structs.replace(self._run, **changes)
+        self._keep(self._run)

@@ -1,0 +1,246 @@
+"""The one agent that a team is compared with: it alone has the prompts and the tools of all members. Pure.
+
+It gets what members had, and nothing that none of them had. Where they differ in what they may, the strictest counts:
+the sandbox as soon as one has it, the approval that asks most, the smallest limits. What there can be only one of (a
+backend with its model and login) is that of most members, and of these of the first in the file. Whatever was chosen or
+left out is told in a note.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from kernel.agents.providers import MOCK
+from kernel.agents.skills import HOME
+from kernel.agents.soul import soul_text
+from protocol.agent import AgentDefinition, AgentLimits, Approval, CliExtras, McpServer, Prompt, Timeouts
+from protocol.budget import AgentBudget, InstructionBudget
+from protocol.errors import Refused
+from protocol.names import NAME
+from protocol.workflow import WorkflowDefinition, Workspace
+
+NAMED: Final = "solo"
+STRICTER: Final[tuple[Approval, ...]] = ("auto", "ask", "all", "deny")
+_MOST_STEPS: Final = 10_000
+_LONGEST_SECONDS: Final = 2_592_000.0
+_CODE: Final = re.compile(r"(```.*?```|~~~.*?~~~|`[^`\n]*`)", re.DOTALL)
+_MENTION: Final = re.compile(r"(?<![\w.@/`+-])@([A-Za-z][A-Za-z0-9_-]{0,31}+)(?![\w@/])", re.ASCII)
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One member, as far as the union needs it: ``system`` is its prompt's text, ``soul`` its traits."""
+
+    name: str
+    definition: AgentDefinition
+    system: str
+    soul: dict[str, Any]
+
+
+class Solo(msgspec.Struct, frozen=True):
+    """The workflow with the one agent in place of all, and what was chosen or left out."""
+
+    definition: WorkflowDefinition
+    agent: AgentDefinition
+    notes: tuple[str, ...]
+
+
+def solo_of(definition: WorkflowDefinition, parts: Sequence[Part], taken: Iterable[str] = ()) -> Solo:
+    """``definition`` with one agent, called by a name that is not ``taken``. Raises Refused where there is no union."""
+    people = [part.name for part in parts if part.definition.backend == "human"]
+    if people:
+        text = f"{', '.join(people)}: a person, and no agent can be one as well"
+        raise Refused("bad_request", text, "compare a workflow whose members are all agents")
+    used = {*taken, *(part.name for part in parts)}
+    numbered = (NAMED if number == 1 else f"{NAMED}-{number}" for number in range(1, len(used) + 2))
+    name = next(name for name in numbered if name not in used)
+    assert NAME.fullmatch(name), name
+    notes: list[str] = []
+    agent = _union(name, parts, notes)
+    workspace = definition.workspace
+    if isinstance(workspace, Workspace) and workspace.document_owner is not None:
+        workspace = msgspec.structs.replace(workspace, document_owner=None)
+        notes.append("workspace.document_owner is left out: it writes all documents itself")
+    deliver = definition.deliver
+    if definition.verdict is not None:
+        notes.append("verdict is left out: nobody is there to vote")
+        deliver = None if deliver is None else msgspec.structs.replace(deliver, when="done")
+    if definition.rules:
+        notes.append("rules are left out: they say who follows whom")
+    if any(entry.schedule is not None for entry in definition.agents.values()):
+        notes.append("schedules are left out")
+    solo = msgspec.structs.replace(
+        definition,
+        agents={name: agent},
+        kickoff=None if definition.kickoff is None else addressed(definition.kickoff, used, name),
+        tasks=tuple(
+            task if task.for_ is None else msgspec.structs.replace(task, for_=name) for task in definition.tasks
+        ),
+        workspace=workspace,
+        deliver=deliver,
+        verdict=None,
+        rules=(),
+    )
+    return Solo(solo, agent, tuple(notes))
+
+
+def addressed(text: str, members: Iterable[str], name: str) -> str:
+    """``text`` with ``@name`` in place of each of ``members`` that it mentions; code stays as it is."""
+    known = frozenset(members)
+    pieces = _CODE.split(text)
+    pieces[::2] = (
+        _MENTION.sub(lambda found: f"@{name}" if found[1].lower() in known else found[0], piece)
+        for piece in pieces[::2]
+    )
+    return "".join(pieces)
+
+
+def prompt_of(parts: Sequence[Part]) -> str:
+    """The prompts of all, in the order of the file, each under its member's name; the same text stands there once."""
+    texts: dict[str, list[str]] = {}
+    for part in parts:
+        append = (part.definition.prompt.append or "").strip()
+        soul = soul_text(part.soul).strip() if part.soul else ""
+        text = "\n\n".join(filter(None, (part.system.strip(), soul, append)))
+        texts.setdefault(text, []).append(part.name)
+    told = [f"# The part of {' and '.join(names)}\n\n{text}".strip() for text, names in texts.items()]
+    opening = (
+        "You work alone. These are the parts of a team: each of them is yours. Where one would hand over to another, "
+        "go on with that part yourself."
+    )
+    return "\n\n".join([opening, *told])
+
+
+def _union(name: str, parts: Sequence[Part], notes: list[str]) -> AgentDefinition:
+    definitions = [part.definition for part in parts]
+    engines = [(one.backend, one.model, one.provider, one.login, one.command) for one in definitions]
+    engine = max(engines, key=engines.count)
+    lead = definitions[engines.index(engine)]
+    others = [part for part, its in zip(parts, engines, strict=True) if its != engine]
+    if others:
+        shown = ", ".join(f"{one.name} has {_engine(one.definition)}" for one in others)
+        notes.append(f"it has {_engine(lead)}, as most or the first of them; {shown}")
+    extras = [one.cli for one in definitions if one.backend == lead.backend]
+    # The project's own folder is not named where there is no other.
+    folders = _distinct(one.skills or (HOME,) for one in definitions if "skills" in one.tools or one.skills)
+    is_mock = MOCK in (lead.backend, lead.model.partition("/")[0])
+    approval: Approval = STRICTER[max(STRICTER.index(one.approval) for one in definitions)]
+    _tell(notes, "approval", parts, lambda one: one.approval, approval)
+    sandbox: Literal["off", "on"] = "on" if any(one.sandbox == "on" for one in definitions) else "off"
+    _tell(notes, "sandbox", parts, lambda one: one.sandbox, sandbox)
+    if sandbox == "on" and lead.backend == "exec":
+        raise Refused("bad_request", "one member is confined, and backend exec cannot be", "give all the same sandbox:")
+    if any(one.context.dir is not None for one in definitions) or any(one.memory != lead.memory for one in definitions):
+        notes.append("memories, notes and todos of the members are left out: it begins without any")
+    return AgentDefinition(
+        name=name,
+        model=lead.model,
+        backend=lead.backend,
+        provider=lead.provider,
+        prompt=Prompt(system=prompt_of(parts)),
+        context=msgspec.structs.replace(lead.context, dir=None),
+        memory=lead.memory,
+        max_steps=min(sum(one.max_steps for one in definitions), _MOST_STEPS),
+        max_tokens=max(one.max_tokens for one, its in zip(definitions, engines, strict=True) if its == engine),
+        effort=lead.effort,
+        thinking=lead.thinking,
+        temperature=lead.temperature,
+        timeouts=_timeouts([one.timeouts for one in definitions]),
+        retry=lead.retry,
+        restart=lead.restart,
+        budget=_budget([one.budget for one in definitions]),
+        tools=_distinct(one.tools for one in definitions),
+        scopes=_distinct(one.scopes for one in definitions),
+        mcp_servers=_servers(parts),
+        skills=() if folders == (HOME,) else folders,
+        read_only=tuple(
+            word
+            for word in _distinct(one.read_only for one in definitions)
+            if all(
+                word in one.read_only
+                for one in definitions
+                if word.removeprefix("mcp__").partition("__")[0] in one.mcp_servers
+            )
+        ),
+        approval=approval,
+        sandbox=sandbox,
+        limits=_limits([one.limits for one in definitions]),
+        login=lead.login,
+        cli=CliExtras(
+            skills=_distinct(one.skills for one in extras),
+            hooks=any(one.hooks for one in extras),
+            mcp_servers=_distinct(one.mcp_servers for one in extras),
+        ),
+        project_rules=any(one.project_rules for one in definitions),
+        command=lead.command,
+        env=_distinct(one.env for one in definitions),
+        mock=tuple(rule for one in definitions for rule in one.mock) if is_mock else (),
+    )
+
+
+def _engine(definition: AgentDefinition) -> str:
+    login = " with your login" if definition.login else ""
+    return f"{definition.backend} {definition.model}".strip() + login
+
+
+def _tell(
+    notes: list[str], key: str, parts: Sequence[Part], value: Callable[[AgentDefinition], object], chosen: object
+) -> None:
+    others = [part.name for part in parts if value(part.definition) != chosen]
+    if others:
+        notes.append(f"{key}: {chosen}, the strictest; {', '.join(others)} had less of it")
+
+
+def _distinct(lists: Iterable[Iterable[Any]]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(item for one in lists for item in one))
+
+
+def _servers(parts: Sequence[Part]) -> dict[str, McpServer]:
+    found: dict[str, McpServer] = {}
+    whose: dict[str, str] = {}
+    for part in parts:
+        for name, server in part.definition.mcp_servers.items():
+            if found.setdefault(name, server) != server:
+                text = f"{whose[name]} and {part.name} call two different MCP servers {name!r}"
+                raise Refused("bad_request", text, "give each a name of its own: one agent can have both then")
+            whose.setdefault(name, part.name)
+    return found
+
+
+def _limits(all_: Sequence[AgentLimits]) -> AgentLimits:
+    """The smallest of each that is set."""
+    least: dict[str, Any] = {}
+    for field in AgentLimits.__struct_fields__:
+        values = [value for one in all_ if (value := getattr(one, field)) is not None]
+        least[field] = min(values, default=None)
+    return AgentLimits(**least)
+
+
+def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:
+    """The longest of each, and for an attempt as long as all of theirs together: it does the work of all."""
+    return Timeouts(
+        startup=max(one.startup for one in all_),
+        idle=max(one.idle for one in all_),
+        tool=max(one.tool for one in all_),
+        total=min(sum(one.total for one in all_), _LONGEST_SECONDS),
+        approval=max(one.approval for one in all_),
+    )
+
+
+def _budget(all_: Sequence[AgentBudget]) -> AgentBudget:
+    """All that they together may spend, where each is limited; of windows that differ the longest."""
+    windows = {one.window for one in all_}
+    whole = sum if len(windows) == 1 else min
+    return AgentBudget(
+        **{key: _whole(all_, key, whole) for key in ("tokens", "usd", "wall_time")},
+        window=max(windows),
+        instruction=InstructionBudget(
+            **{key: _whole([one.instruction for one in all_], key, sum) for key in InstructionBudget.__struct_fields__}
+        ),
+    )
+
+
+def _whole(all_: Sequence[msgspec.Struct], key: str, whole: Callable[[Iterable[Any]], Any]) -> Any:
+    values = [getattr(one, key) for one in all_]
+    return None if None in values else whole(values)
