@@ -20,7 +20,7 @@ from kernel.boot.log_file import start_logging
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
-from protocol.discovery import DATABASE, LOCK, LOG, RECORD
+from protocol.discovery import DATABASE, JOURNAL, LOCK, LOG, RECORD
 from protocol.version import VERSION
 
 logger = logging.getLogger("kernel.app")
@@ -45,6 +45,10 @@ def main() -> int:
     try:
         prepare_state_dir(arguments.state)
         lock = take_lock(os.path.join(arguments.state, LOCK))
+        if lock is not None and os.path.lexists(os.path.join(arguments.state, JOURNAL)):
+            from kernel.source.restore_journal import finish  # noqa: PLC0415  (only after one that was interrupted)
+
+            finish(arguments.state)
     except StateDirRefused as error:
         return _refuse(str(error))
     except OSError as error:

@@ -49,6 +49,8 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("stop", "stop workflows or agents, or everything", "Kernel", file="steer"),
     Command("status", "say whether the kernel is up; starts nothing", "Kernel"),
     Command("restart", "restart an agent's worker, or the kernel", "Kernel", file="steer"),
+    Command("backup", "write the project's state into one file, also while the kernel works", "Kernel"),
+    Command("restore", "put what awk backup wrote in the place of the project's state", "Kernel", file="backup"),
     Command("reset", "give an agent work again, whatever kept it from it", "Steer", file="steer"),
     Command("pause", "hold back the work of an agent or a workflow", "Steer", file="steer"),
     Command("resume", "let paused work go on, or ask a provider again", "Steer", file="steer"),

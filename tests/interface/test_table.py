@@ -30,6 +30,8 @@ FILES_ONLY = {
     "memory",
     "worker",
     "doctor",
+    "backup",
+    "restore",
 }
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
@@ -78,6 +80,8 @@ ARGUMENTS = {
     "webhook": ["list"],
     "call": ["channel_read", "{}"],
     "wait": ["i7", "--for", "done"],
+    "backup": ["state.zip"],
+    "restore": ["state.zip"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
@@ -140,7 +144,7 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
 
 
 @pytest.mark.usefixtures("quick_loader")
-@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor"}))
+@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "backup", "restore"}))
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
     """A user edits YAML, or reads an archive, with no kernel in sight."""
     (cli.root / "alice.jsonl").write_text(
