@@ -33,6 +33,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
@@ -54,6 +55,7 @@ from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
+from kernel.services.idle_exit import IdleExit
 from kernel.services.in_flight import InFlight
 from kernel.services.installed_rules import find_installed
 from kernel.services.landings import Landings
@@ -127,6 +129,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     reload: Reload
     dispatcher: Dispatcher
     webhooks: Webhooks
+    idle_exit: IdleExit
 
 
 class Foundation(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +179,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         works_in=attempts.works_in,
     )
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    requests = RequestCount()
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         writer=writer,
@@ -201,6 +205,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 rules=base.rules,
                 shutdown=shutdown,
+                requests=requests,
             ),
             memory=_memory(base, found_again, vectors),
         ),
@@ -253,6 +258,13 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
+        idle_exit=IdleExit(
+            reader=reader,
+            shutdown=shutdown,
+            project=catalog.kept_project,
+            requests=lambda: (requests.open, requests.begun),
+            now=time.monotonic,
+        ),
     )
 
 
