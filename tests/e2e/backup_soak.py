@@ -1,35 +1,40 @@
 """Backups under load and restores of them, killed in the middle: ``python -m tests.e2e.backup_soak [ROUNDS] [SEED]``.
 
-In each round a backup or a restore is killed by SIGKILL, with all its processes, at a random moment; then the other
-project starts on what is there. A backup has to be a prefix of the original's log with all that was accepted before it
+In each round the process of a backup or a restore is killed by SIGKILL, at one of its points or at a random moment;
+then the other project starts on what is there. A backup has to be a prefix of the original's log with all that was accepted before it
 began, or not to be there; the project has to hold all of the old state or all of the new, and to bring all work to its
 end, once. Says what it found; exits 1 where that differs.
 """
 
 import os
 import random
+import select
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 import zipfile
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import apsw
 
+from kernel import fault_injection
+from kernel.inspect.backup import backup, restore
 from protocol.discovery import DATABASE, JOURNAL
+from protocol.errors import Refused
 from tests.e2e.processes import wait_until
-from tests.project import AWK, Project, empty_project
+from tests.project import Project, empty_project
 
 ROUNDS: Final = 100
 AGENTS: Final = ("alice", "bob", "carol")
-PAUSE_SECONDS: Final = 0.15
+PAUSE_SECONDS: Final = 0.3
+MOST_OPEN: Final = 9
+"""So much work waits or is done at once: a restored project has to end it, too."""
 LOG: Final = "SELECT seq, sender, text FROM messages ORDER BY seq"
 OPEN: Final = "SELECT count(*) FROM instructions WHERE ended_ms IS NULL"
 ENDS: Final = """
@@ -50,7 +55,10 @@ class Load(threading.Thread):
 
     def run(self) -> None:
         number = 0
+        database = str(self._project.state / DATABASE)
         while not self._ended.wait(PAUSE_SECONDS):
+            if numbers(database, OPEN)[0] >= MOST_OPEN:
+                continue
             number += 1
             text = f"n{number}"
             self._project.send(random.choice(AGENTS), text)
@@ -93,20 +101,43 @@ def inside(file: Path, folder: Path) -> tuple[list[tuple[int, str, str]], str]:
     return rows(str(folder / DATABASE)), known
 
 
-def killed(project: Project, seconds: float, *words: str) -> bool:
-    """Run a command and kill it, and all it started, after ``seconds``. Whether it was still at work."""
-    process = subprocess.Popen(
-        [str(AWK), *words], cwd=project.root, env=project.environ, stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return True
-    return False
+def forked(call: Callable[[], object], *, point: int = 0, seconds: float = 3600.0) -> tuple[int, int]:
+    """Run ``call`` in a process of its own, and kill that at its n-th point or after so long. Its exit code (-9: it was
+    killed), and how many points it passed, where it was not.
+    """
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        passed = 0
+
+        def reached(_name: str) -> None:
+            nonlocal passed
+            passed += 1
+            if passed == point:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        code = 70
+        try:
+            fault_injection._reached = reached
+            call()
+            code = 0
+        except Refused as refused:
+            print(refused.text, refused.hint, file=sys.stderr, flush=True)  # noqa: T201
+        finally:
+            os.write(write, passed.to_bytes(4))
+            os._exit(code)
+    os.close(write)
+    deadline = time.monotonic() + seconds
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            break
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        select.select([], [], [], 0.005)
+    told = os.read(read, 4)
+    os.close(read)
+    return os.waitstatus_to_exitcode(status), int.from_bytes(told)
 
 
 def fails(what: str) -> None:
@@ -151,7 +182,8 @@ class Trial:
         self.base, self.file, self.whole = base, base / "b.zip", base / "whole.zip"
         self.original, self.other = empty_project(base / "a"), empty_project(base / "b")
         self.told: Counter[str] = Counter()
-        self.backup_seconds = self.restore_seconds = 1.5
+        self.last = {"backup": (1.0, 5), "restore": (1.0, 10)}
+        """How long the last one took, and how many points it passed."""
         for project in (self.original, self.other):
             for agent in AGENTS:
                 project.agent(agent, "sleep: 0.3", 'text: "did ${{ message.text }}"')
@@ -163,37 +195,50 @@ class Trial:
     def kill_a_backup(self, folder: Path) -> None:
         """Of a file that is there it leaves what there was, or a whole one."""
         before, first = list(self.load.accepted), self.file.read_bytes() if self.file.exists() else None
-        was = killed(self.original, random.uniform(0.1, self.backup_seconds), "backup", str(self.file), "--force")
+        code, _passed = forked(lambda: self.backed_up(self.file), **self.moment("backup"))
         if self.file.exists() and self.file.read_bytes() != first:
-            self.told["whole backups that were there after the kill"] += was
+            self.told["killed after its name was given"] += code == -9
             judge_backup(self.file, folder, self.original, before)
-        self.told["backups killed at work"] += was
+        self.told["backups killed at work"] += code == -9
+
+    def backed_up(self, file: Path) -> None:
+        backup(self.original.root, self.original.state, str(file), now=time.time(), force=True)
+
+    def moment(self, kind: str) -> dict[str, Any]:
+        """A point that the last one passed, or some time within the time that it took."""
+        seconds, points = self.last[kind]
+        by_point = random.random() < 0.5
+        return {"point": random.randint(1, points)} if by_point else {"seconds": random.uniform(0, seconds)}
+
+    def timed(self, kind: str, call: Callable[[], object]) -> None:
+        """Have it done to its end, and note how long that took."""
+        begun = time.monotonic()
+        code, points = forked(call)
+        if code:
+            fails(f"{kind} ended with {code}")
+        self.last[kind] = time.monotonic() - begun, points
 
     def back_up(self, folder: Path) -> None:
         """One that nobody kills; what those that were killed left beside it goes."""
-        before, begun = list(self.load.accepted), time.monotonic()
-        made = self.original.awk("backup", str(self.whole), "--force", seconds=120)
-        self.backup_seconds = time.monotonic() - begun
-        if made.code:
-            fails(f"backup: {made.err}")
+        before = list(self.load.accepted)
+        self.timed("backup", lambda: self.backed_up(self.whole))
         self.told["whole backups"] += 1
         self.told["messages in the last"] = judge_backup(self.whole, folder, self.original, before)
         if left := [one for one in os.listdir(self.base) if one.startswith(".awk-backup-")]:
             fails(f"left behind: {left}")
 
+    def restored(self) -> None:
+        restore(self.other.root, self.other.state, str(self.whole), now=time.time(), force=True)
+
     def restore(self, *, kill: bool) -> bool:
         """Restore over what is there. Whether there is a state to start on then."""
-        words = ("restore", str(self.whole), "--force")
         if kill:
-            was = killed(self.other, random.uniform(0.1, self.restore_seconds), *words)
-            self.told["restores killed at work"] += was
-            self.told["restores that the next kernel ended"] += (self.other.state / JOURNAL).exists()
-            return (self.other.state / JOURNAL).exists() or (self.other.state / DATABASE).exists()
-        begun = time.monotonic()
-        done = self.other.awk(*words, seconds=120)
-        self.restore_seconds = time.monotonic() - begun
-        if done.code:
-            fails(f"restore: {done.err}")
+            code, _passed = forked(self.restored, **self.moment("restore"))
+            begun = (self.other.state / JOURNAL).exists()
+            self.told["restores killed at work"] += code == -9
+            self.told["restores that the next kernel ended"] += begun
+            return begun or (self.other.state / DATABASE).exists()
+        self.timed("restore", self.restored)
         return True
 
     def one_round(self, number: int) -> None:
