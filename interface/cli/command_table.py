@@ -94,6 +94,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("logs", "show what workers and attempts did", "Look", file="events"),
     Command("events", "show the kernel's events", "Look"),
     Command("doctor", "say what keeps agents from working here, and the way out", "Look"),
+    Command("df", "say what of the project's state takes room, and how there is less of it", "Look"),
     Command("wait", "wait until an agent, a run or an instruction is idle, done, or needs you", "Look"),
     Command("new", "make an agent that lives until the kernel stops", "Set up", file="ls"),
     Command("agent", "create, change and delete agents; what they know, noted and have to do", "Set up"),

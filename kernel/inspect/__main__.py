@@ -74,6 +74,10 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
         one.add_argument("--state", type=Path, required=True, help="the project's directory of state")
         one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
         one.add_argument("file", help="of the backup")
+    usage = verbs.add_parser("df")
+    usage.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    usage.add_argument("--state", type=Path, required=True, help="the project's directory of state")
+    usage.add_argument("runs", type=int, help="so many are told at most")
     verbs.add_parser("memory-eval")
     growth = verbs.add_parser("memory-growth")
     growth.add_argument("runs", type=int, help="how many")
@@ -177,6 +181,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             document = (backup if args.verb == "backup" else restore)(
                 args.project, args.state, args.file, now=time.time(), force=args.force
             )
+        case "df":
+            from kernel.inspect.disk_usage import disk_usage
+
+            document = disk_usage(args.project, args.state, args.runs)
         case "memory-eval":
             from kernel.inspect.memory_eval import memory_eval
 

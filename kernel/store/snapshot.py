@@ -56,18 +56,24 @@ SELECT (SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0)
 """
 
 
+def open_beside(path: str) -> apsw.Connection:
+    """A connection to a database that a kernel may be writing, to read from. Raises apsw.Error."""
+    logged = os.path.exists(f"{path}-wal")
+    connection = apsw.Connection(path, flags=_READ)
+    connection.set_busy_timeout(_BUSY_MS)
+    # The log of a kernel that died is for the next one to copy back; where there is none, none is left.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(logged))
+    return connection
+
+
 def take_snapshot(source: str, target: str) -> SnapshotMark:
     """Copy the database at ``source``, which a kernel may be writing, to the new file ``target``. Blocks.
 
     Raises SnapshotRefused. No credential is in the copy, nor the rest of what was removed.
     """
-    logged = os.path.exists(f"{source}-wal")
     try:
-        reading = apsw.Connection(source, flags=_READ)
+        reading = open_beside(source)
         try:
-            reading.set_busy_timeout(_BUSY_MS)
-            # The log of a kernel that died is for the next one to copy back; where there is none, none is left.
-            reading.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(logged))
             reading.execute(TAKE, (target,)).fetchall()
         finally:
             reading.close()

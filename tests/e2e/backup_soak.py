@@ -1,9 +1,9 @@
 """Backups under load and restores of them, killed in the middle: ``python -m tests.e2e.backup_soak [ROUNDS] [SEED]``.
 
 In each round the process of a backup or a restore is killed by SIGKILL, at one of its points or at a random moment;
-then the other project starts on what is there. A backup has to be a prefix of the original's log with all that was accepted before it
-began, or not to be there; the project has to hold all of the old state or all of the new, and to bring all work to its
-end, once. Says what it found; exits 1 where that differs.
+then the other project starts on what is there. A backup has to be a prefix of the original's log with all that was
+accepted before it began, or not to be there; the project has to hold all of the old state or all of the new, and to
+bring all work to its end, once. Says what it found; exits 1 where that differs.
 """
 
 import os

@@ -32,6 +32,7 @@ FILES_ONLY = {
     "doctor",
     "backup",
     "restore",
+    "df",
 }
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
@@ -144,7 +145,7 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
 
 
 @pytest.mark.usefixtures("quick_loader")
-@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "backup", "restore"}))
+@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "backup", "restore", "df"}))
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
     """A user edits YAML, or reads an archive, with no kernel in sight."""
     (cli.root / "alice.jsonl").write_text(

@@ -35,7 +35,7 @@ def backup_lines(body: bytes, _screen: Screen) -> list[str]:
     if head["trees"]:
         names = ", ".join(sorted({tree["branch"] for tree in head["trees"]})[:5])
         lines.append(
-            one_line(f"{len(told['trees'])} working trees are of the project's git; keep its branches: {names}")
+            one_line(f"{len(head['trees'])} working trees are of the project's git; keep its branches: {names}")
         )
     return lines
 
