@@ -180,6 +180,10 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     requests = RequestCount()
+    kept = Retention(
+        reader=reader, writer=writer, now_ms=clock.now_ms, homes=base.homes,
+        kept_seconds=lambda: catalog.project().retention,
+    )  # fmt: skip
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         writer=writer,
@@ -217,13 +221,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic),
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
-        retention=Retention(
-            reader=reader,
-            writer=writer,
-            now_ms=clock.now_ms,
-            kept_seconds=lambda: catalog.project().retention,
-            homes=base.homes,
-        ),
+        retention=kept,
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
@@ -258,13 +256,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
-        idle_exit=IdleExit(
-            reader=reader,
-            shutdown=shutdown,
-            project=catalog.kept_project,
-            requests=lambda: (requests.open, requests.begun),
-            now=time.monotonic,
-        ),
+        idle_exit=IdleExit(reader, shutdown, catalog.kept_project, requests.told, time.monotonic),
     )
 
 

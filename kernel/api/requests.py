@@ -50,6 +50,10 @@ class RequestCount:
     def __init__(self) -> None:
         self.open = self.begun = 0
 
+    def told(self) -> tuple[int, int]:
+        """Both numbers."""
+        return self.open, self.begun
+
     def __enter__(self) -> None:
         self.open += 1
         self.begun += 1

@@ -155,18 +155,15 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.fetch import fetch_skills
 
             document = fetch_skills(args.asked, environ)
-        case "schema":
+        case "schema" | "reference":
+            from kernel.inspect.reference import reference_page
             from kernel.inspect.schema import schema_text
 
-            return schema_text(args.kind).encode(), 0
+            return (schema_text if args.verb == "schema" else reference_page)(args.kind).encode(), 0
         case "schemas":
             from kernel.inspect.schema import schema_texts
 
             document = schema_texts()
-        case "reference":
-            from kernel.inspect.reference import reference_page
-
-            return reference_page(args.kind).encode(), 0
         case "trust":
             from kernel.inspect.trust import trust_demands
 
@@ -178,9 +175,8 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
         case "backup" | "restore":
             from kernel.inspect.backup import backup, restore
 
-            document = (backup if args.verb == "backup" else restore)(
-                args.project, args.state, args.file, now=time.time(), force=args.force
-            )
+            act = backup if args.verb == "backup" else restore
+            document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
         case "df":
             from kernel.inspect.disk_usage import disk_usage
 

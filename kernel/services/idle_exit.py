@@ -27,7 +27,6 @@ class IdleExit:
 
     def __init__(
         self,
-        *,
         reader: Reader,
         shutdown: ShutdownRequest,
         project: Callable[[], ProjectDefinition],

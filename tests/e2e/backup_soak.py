@@ -118,7 +118,7 @@ def forked(call: Callable[[], object], *, point: int = 0, seconds: float = 3600.
 
         code = 70
         try:
-            fault_injection._reached = reached
+            fault_injection._reached = reached  # pyright: ignore[reportPrivateUsage]
             call()
             code = 0
         except Refused as refused:

@@ -51,8 +51,7 @@ def test_what_a_command_about_state_asks_and_says(
         calls.append(given)
         return json.dumps(answer).encode()
 
-    for module in ("backup", "df"):
-        monkeypatch.setattr(f"interface.cli.commands.{module}.run_inspect", inspect)
+    monkeypatch.setattr("interface.cli.commands.state.run_inspect", inspect)
     ran = cli(*words)
     assert ran.code == Exit.OK
     assert all(one in ran.out for one in says), ran.out

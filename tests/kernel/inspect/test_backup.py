@@ -172,7 +172,7 @@ async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_w
     """Whoever has the lock next, a kernel that starts, ends what was begun."""
     file = str(tmp_path / "b.zip")
     backup(place.root, place.state, file, now=AT)
-    saved, olds, news = place.whole(), 0, 0
+    saved, olds, news, done = place.whole(), 0, 0, False
     for number in range(1, 100):
         (place.state / DATABASE).unlink()
         await filled(place, f"other {number}")
@@ -222,7 +222,10 @@ async def test_a_backup_that_is_killed_at_any_point_leaves_a_whole_one_or_none(
     pytest.fail("it never ended")
 
 
-def rewritten(file: Path, to: Path, change: Callable[[dict[str, bytes], BackupManifest], BackupManifest]) -> Path:
+Change = Callable[[dict[str, bytes], BackupManifest], BackupManifest]
+
+
+def rewritten(file: Path, to: Path, change: Change) -> Path:
     """The backup with its files changed, and a manifest that fits them but for what ``change`` says."""
     with zipfile.ZipFile(file) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
@@ -234,7 +237,7 @@ def rewritten(file: Path, to: Path, change: Callable[[dict[str, bytes], BackupMa
     return to
 
 
-def with_file(path: str, content: bytes = b"x: 1\n") -> Callable[[dict[str, bytes], BackupManifest], BackupManifest]:
+def with_file(path: str, content: bytes = b"x: 1\n") -> Change:
     def change(files: dict[str, bytes], manifest: BackupManifest) -> BackupManifest:
         files[path] = content
         one = msgspec.structs.replace(
@@ -246,7 +249,7 @@ def with_file(path: str, content: bytes = b"x: 1\n") -> Callable[[dict[str, byte
     return change
 
 
-def hostile_database(sql: str) -> Callable[[dict[str, bytes], BackupManifest], BackupManifest]:
+def hostile_database(sql: str) -> Change:
     def change(files: dict[str, bytes], manifest: BackupManifest) -> BackupManifest:
         connection = apsw.Connection(":memory:")
         connection.deserialize("main", files[DATABASE])
@@ -256,7 +259,7 @@ def hostile_database(sql: str) -> Callable[[dict[str, bytes], BackupManifest], B
     return change
 
 
-HOSTILE = {
+HOSTILE: dict[str, Change] = {
     "leads out": with_file("../../evil"),
     "absolute": with_file("/etc/evil"),
     "a definition of an agent": with_file("project/.agents/evil.yaml"),
