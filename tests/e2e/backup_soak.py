@@ -45,6 +45,10 @@ SELECT (SELECT count(*) FROM messages WHERE sender = 'user'),
 """
 
 
+_quiet: Final = threading.Lock()
+"""Held by whoever holds locks of libraries: a process is forked while nobody does, or the child would wait for ever."""
+
+
 class Load(threading.Thread):
     """Says something to agents of ``project``, and notes in a file what the newest is, until it is stopped."""
 
@@ -57,16 +61,21 @@ class Load(threading.Thread):
         number = 0
         database = str(self._project.state / DATABASE)
         while not self._ended.wait(PAUSE_SECONDS):
-            if numbers(database, OPEN)[0] >= MOST_OPEN:
-                continue
-            number += 1
-            text = f"n{number}"
-            self._project.send(random.choice(AGENTS), text)
-            self.accepted.append(text)
-            memory = self._project.root / ".agents/alice/memory"
-            memory.mkdir(parents=True, exist_ok=True)
-            (memory / ".new").write_text(f"newest: {text}\n")
-            (memory / ".new").replace(memory / "core.yaml")
+            with _quiet:
+                number = self._say(number, database)
+
+    def _say(self, number: int, database: str) -> int:
+        """Say one thing more, unless so much is open. Returns how many were said."""
+        if numbers(database, OPEN)[0] >= MOST_OPEN:
+            return number
+        text = f"n{number + 1}"
+        self._project.send(random.choice(AGENTS), text)
+        self.accepted.append(text)
+        memory = self._project.root / ".agents/alice/memory"
+        memory.mkdir(parents=True, exist_ok=True)
+        (memory / ".new").write_text(f"newest: {text}\n")
+        (memory / ".new").replace(memory / "core.yaml")
+        return number + 1
 
     def stop(self) -> None:
         self._ended.set()
@@ -106,7 +115,8 @@ def forked(call: Callable[[], object], *, point: int = 0, seconds: float = 3600.
     killed), and how many points it passed, where it was not.
     """
     read, write = os.pipe()
-    child = os.fork()
+    with _quiet:
+        child = os.fork()
     if child == 0:
         passed = 0
 
