@@ -83,7 +83,7 @@ def refused(call: Callable[[], object]) -> Refused:
     return caught.value
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P76")
 async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: Path) -> None:
     """The log and what agents keep in one private file, without a digest of a token, or of use to an attempt."""
     digest = os.urandom(32)
@@ -117,7 +117,7 @@ async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: 
         assert int(said.message_id[1:]) > 10_000, "ids of the original are not given again"
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P76")
 async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_it_is_forced_over(
     place: Place, tmp_path: Path
 ) -> None:
@@ -165,7 +165,7 @@ def killed_at(number: int, monkeypatch: pytest.MonkeyPatch, call: Callable[[], o
     return False
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P76")
 async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_whole(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -283,7 +283,7 @@ HOSTILE: dict[str, Change] = {
 }
 
 
-@pytest.mark.promise("P70")
+@pytest.mark.promise("P76")
 async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, tmp_path: Path) -> None:
     """Names, sizes, bombs, digests, what a database could bring along: each is refused, and nothing is left of it."""
     file = tmp_path / "b.zip"
