@@ -21,7 +21,7 @@ from kernel.boot.service_end import kept_by
 from kernel.boot.state_dir import StateDirRefused, prepare_state_dir, remedy, take_lock
 from kernel.fault_injection import arm
 from kernel.procs.descriptors import raise_limit
-from protocol.discovery import DATABASE, LOCK, LOG, RECORD, SERVICE
+from protocol.discovery import DATABASE, JOURNAL, LOCK, LOG, RECORD, SERVICE
 from protocol.version import VERSION
 
 logger = logging.getLogger("kernel.app")
@@ -48,6 +48,10 @@ def main() -> int:
     try:
         prepare_state_dir(arguments.state)
         lock = take_lock(os.path.join(arguments.state, LOCK))
+        if lock is not None and os.path.lexists(os.path.join(arguments.state, JOURNAL)):
+            from kernel.source.restore_journal import finish  # noqa: PLC0415  (only after one that was interrupted)
+
+            finish(arguments.state)
     except StateDirRefused as error:
         return _refuse(str(error))
     except OSError as error:

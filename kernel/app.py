@@ -153,6 +153,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             await nursery.start(keep, "alarms", kernel.deadlines.run)
             await nursery.start(keep, "timers", kernel.schedules.run)
             nursery.start_soon(keep, "reload", kernel.reload.run)
+            nursery.start_soon(keep, "idle_exit", kernel.idle_exit.run)
             await nursery.start(keep, "dispatcher", partial(kernel.dispatcher.dispatch, nursery))
         logger.info("kernel.ready %s", kernel.services.kernel.identity.url)
         tune_gc()

@@ -33,6 +33,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
@@ -54,6 +55,7 @@ from kernel.services.dispatcher import Dispatcher, leads_to_nothing
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
+from kernel.services.idle_exit import IdleExit
 from kernel.services.in_flight import InFlight
 from kernel.services.installed_rules import find_installed
 from kernel.services.landings import Landings
@@ -127,6 +129,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     reload: Reload
     dispatcher: Dispatcher
     webhooks: Webhooks
+    idle_exit: IdleExit
 
 
 class Foundation(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +179,11 @@ def build(boot: Boot, database: Database) -> Kernel:
         works_in=attempts.works_in,
     )
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    requests = RequestCount()
+    kept = Retention(
+        reader=reader, writer=writer, now_ms=clock.now_ms, homes=base.homes,
+        kept_seconds=lambda: catalog.project().retention,
+    )  # fmt: skip
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         writer=writer,
@@ -202,6 +210,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
                 rules=base.rules,
                 shutdown=shutdown,
+                requests=requests,
             ),
             memory=_memory(base, found_again, vectors),
         ),
@@ -213,13 +222,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic),
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
-        retention=Retention(
-            reader=reader,
-            writer=writer,
-            now_ms=clock.now_ms,
-            kept_seconds=lambda: catalog.project().retention,
-            homes=base.homes,
-        ),
+        retention=kept,
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
@@ -254,6 +257,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
+        idle_exit=IdleExit(reader, shutdown, catalog.kept_project, requests.told, time.monotonic),
     )
 
 

@@ -83,6 +83,38 @@ class DoctorReport(_Document, frozen=True, kw_only=True):
     rows: tuple[DoctorRow, ...]
 
 
+class DiskRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that takes room: the group that it counts in, and the way to have less of it, if there is one."""
+
+    group: str
+    what: str
+    bytes: int
+    files: int | None = None
+    """None: it is a part of the database."""
+    way: str | None = None
+
+
+class RunDisk(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: what was said in it and done for it, and its working trees."""
+
+    id: str
+    run: str
+    state: str
+    log_bytes: int
+    tree_bytes: int
+
+
+class DiskUsage(_Document, frozen=True, kw_only=True):
+    """``df``: what of the project's state takes room, the largest first; and the runs that take most."""
+
+    schema: str = "awk/df/1"
+    state: str
+    total_bytes: int
+    rows: tuple[DiskRow, ...]
+    runs: tuple[RunDisk, ...]
+    more_runs: int = 0
+
+
 class AgentUses(_Document, frozen=True, kw_only=True):
     """The workflows that refer to an agent: their files, as seen from the project's root."""
 

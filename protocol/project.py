@@ -120,6 +120,12 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """What agents said is ranked with vectors, too, where that was shown to find more."""
     starvation: Duration = 300.0
     """Seconds after which waiting work is taken before what is more urgent."""
+    idle_exit: Annotated[float, msgspec.Meta(ge=1, le=2_592_000, extra={"duration": True})] | None = None
+    """Seconds after which a kernel ends by itself that has nothing to do; the next command that needs one starts it.
+
+    Open work keeps it, also where it waits for a person; so do votes, schedules, ``hooks``, webhooks that will be
+    tried again, and clients that are connected.
+    """
     retention: Retention = 2_592_000.0
     """Seconds for which the journal of work that has ended is kept, and what happened to it; also ended runs.
 

@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
@@ -390,6 +391,8 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     shutdown: ShutdownControl
     restart_notice: str | None = None
     """Of the service that keeps this kernel: for people, where the kernel before had died."""
+    requests: RequestCount = msgspec.field(default_factory=RequestCount)
+    """Without those that only ask how the kernel is."""
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

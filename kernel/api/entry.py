@@ -60,6 +60,7 @@ CALL_PATH: Final = "/call"
 """Of calls that bring no token: who asks is told by the connection."""
 FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
+WATCHED: Final = OPEN_PATHS | {"/ready", "/metrics"}
 SIGNED: Final = frozenset((route.method, route.path.rpartition("/")[0]) for route in ROUTES if route.signed)
 """Methods and paths, without their last part."""
 
@@ -96,7 +97,14 @@ class ApiApp:
         self._bodies = Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request, and count it, unless it only asks how the kernel is: whoever watches keeps nobody."""
+        if scope["path"] in WATCHED:
+            await self._respond(scope, receive, send)
+            return
+        with self._services.kernel.requests:
+            await self._respond(scope, receive, send)
+
+    async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         fields = header_fields(scope["headers"])
         if scope["type"] == "websocket":
             await self._open_socket(fields, scope, receive, send)

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kernel.fault_injection import arm
 from kernel.source.diagnostics import BadDefinition
 from protocol.errors import REFUSALS, Refused
 from protocol.inspection import Complaint
@@ -67,6 +68,16 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     look.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     look.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     look.add_argument("--runs", action="store_true", help="a kernel of the project is up: its database is left alone")
+    for verb in ("backup", "restore"):
+        one = verbs.add_parser(verb)
+        one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+        one.add_argument("--state", type=Path, required=True, help="the project's directory of state")
+        one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
+        one.add_argument("file", help="of the backup")
+    usage = verbs.add_parser("df")
+    usage.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    usage.add_argument("--state", type=Path, required=True, help="the project's directory of state")
+    usage.add_argument("runs", type=int, help="so many are told at most")
     verbs.add_parser("memory-eval")
     growth = verbs.add_parser("memory-growth")
     growth.add_argument("runs", type=int, help="how many")
@@ -128,10 +139,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             find = agents.workflows_using if verb == "uses" else solo.solo_workflow
             document = find(args.project, args.name)
-        case "tools":
-            from kernel.inspect.tools import tool_list
+        case "tools" | "skills":
+            from kernel.inspect.tools import skill_list, tool_list
 
-            document = tool_list(args.project)
+            document = (tool_list if args.verb == "tools" else skill_list)(args.project)
         case "judge-project":
             from kernel.inspect.tools import check_project_text
 
@@ -141,26 +152,19 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.tools import tools_in
 
             document = tools_in(args.name, sys.stdin.buffer.read())
-        case "skills":
-            from kernel.inspect.tools import skill_list
-
-            document = skill_list(args.project)
         case "fetch-skills":
             from kernel.inspect.fetch import fetch_skills
 
             document = fetch_skills(args.asked, environ)
-        case "schema":
+        case "schema" | "reference":
+            from kernel.inspect.reference import reference_page
             from kernel.inspect.schema import schema_text
 
-            return schema_text(args.kind).encode(), 0
+            return (schema_text if args.verb == "schema" else reference_page)(args.kind).encode(), 0
         case "schemas":
             from kernel.inspect.schema import schema_texts
 
             document = schema_texts()
-        case "reference":
-            from kernel.inspect.reference import reference_page
-
-            return reference_page(args.kind).encode(), 0
         case "trust":
             from kernel.inspect.trust import trust_demands
 
@@ -169,6 +173,15 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.doctor import doctor
 
             document = doctor(args.project, args.state, environ, now=time.time(), runs=args.runs)
+        case "backup" | "restore":
+            from kernel.inspect.backup import backup, restore
+
+            act = backup if args.verb == "backup" else restore
+            document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
+        case "df":
+            from kernel.inspect.disk_usage import disk_usage
+
+            document = disk_usage(args.project, args.state, args.runs)
         case "memory-eval":
             from kernel.inspect.memory_eval import memory_eval
 
@@ -195,6 +208,7 @@ def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -
 
 
 if __name__ == "__main__":
+    arm(os.environ)
     document, exit_code = main(sys.argv[1:], text_environment(os.environ)[0])
     sys.stdout.buffer.write(document + b"\n" * (not document.endswith(b"\n")))
     sys.stdout.buffer.flush()

@@ -32,6 +32,9 @@ FILES_ONLY = {
     "doctor",
     "projects",
     "service",
+    "backup",
+    "restore",
+    "df",
 }
 """Commands that are about files: they work without a kernel."""
 ARGUMENTS = {
@@ -82,6 +85,8 @@ ARGUMENTS = {
     "wait": ["i7", "--for", "done"],
     "watch": ["r12"],
     "service": ["print"],
+    "backup": ["state.zip"],
+    "restore": ["state.zip"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
@@ -144,7 +149,7 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
 
 
 @pytest.mark.usefixtures("quick_loader")
-@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "projects"}))
+@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "df"}))
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
     """A user edits YAML, or reads an archive, with no kernel in sight."""
     (cli.root / "alice.jsonl").write_text(

@@ -1,0 +1,116 @@
+"""``awk backup``, ``restore`` and ``df``: the project's state as one file, and back, and what of it takes room."""
+
+import argparse
+import json
+import os
+from typing import Any, Final
+
+from interface.cli.context import Context
+from interface.cli.output import Screen, one_line, table
+from interface.cli.parsing import json_flag
+from interface.failure import Failure
+from interface.offline import run_inspect
+
+SECONDS: Final = 24 * 3600.0
+RUNS: Final = 10
+MOST_RUNS: Final = 1_000_000
+
+
+def configure_backup(parser: argparse.ArgumentParser) -> None:
+    """FILE, and whether one that is there is replaced."""
+    parser.add_argument("file", metavar="FILE", help="where to: whole or not at all, for its owner alone to read")
+    parser.add_argument("--force", action="store_true", help="replace a file of that name")
+    json_flag(parser)
+
+
+def run_backup(context: Context) -> int:
+    """Write it. A kernel that runs goes on meanwhile; none is started."""
+    return context.answer(_asked(context, "backup"), backup_lines)
+
+
+def backup_lines(body: bytes, _screen: Screen) -> list[str]:
+    """Where it is, up to where it is complete, and what is not in it."""
+    told: dict[str, Any] = json.loads(body)
+    head = told["backup"]
+    size, upto = f"{told['bytes']:,} bytes, {told['files']} files", f"m{head['message']} (event {head['event']})"
+    lines = [one_line(f"{told['file']}: {size}, complete to {upto}, checked")]
+    lines.append(f"not in it: {', '.join(told['left_out'])}")
+    if head["trees"]:
+        names = ", ".join(sorted({tree["branch"] for tree in head["trees"]})[:5])
+        lines.append(
+            one_line(f"{len(head['trees'])} working trees are of the project's git; keep its branches: {names}")
+        )
+    return lines
+
+
+def configure_restore(parser: argparse.ArgumentParser) -> None:
+    """FILE, and whether what is there is set aside."""
+    parser.add_argument("file", metavar="FILE", help="what awk backup wrote")
+    parser.add_argument("--force", action="store_true", help="set the state that is there aside first, and say where")
+    json_flag(parser)
+
+
+def run_restore(context: Context) -> int:
+    """Put it in place. Refused while a kernel of the project runs, and over state that is there."""
+    return context.answer(_asked(context, "restore"), restore_lines)
+
+
+def restore_lines(body: bytes, _screen: Screen) -> list[str]:
+    """What is there now, where the old is, and what has to be known."""
+    told: dict[str, Any] = json.loads(body)
+    head = told["backup"]
+    lines = [one_line(f"restored the backup of {head['at']} into {told['project']}: up to m{head['message']}")]
+    lines += [one_line(f"what was there is in {path}") for path in told["aside"]]
+    lines += [
+        one_line(f"branch {tree['branch']} of {tree['run']} is not in this project's git: fetch it from the original")
+        for tree in told["missing"]
+    ]
+    return [*lines, *(one_line(f"note: {note}") for note in told["notes"])]
+
+
+def _asked(context: Context, verb: str) -> bytes:
+    root, state = context.project
+    flags = ["--force"] if context.args.force else []
+    file = os.path.abspath(os.path.join(context.cwd, context.args.file))
+    words = ("--project", root, "--state", state, *flags, "--", file)
+    return run_inspect(context.environ, verb, *words, seconds=SECONDS)
+
+
+def configure_df(parser: argparse.ArgumentParser) -> None:
+    """How many runs are told."""
+    parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="so many runs at most (0: all)")
+    json_flag(parser)
+
+
+def run_df(context: Context) -> int:
+    """Print it, the largest first."""
+    if context.args.n < 0:
+        raise Failure("usage", "-n takes a number from 0 on")
+    root, state = context.project
+    words = ("--project", root, "--state", state, str(min(context.args.n, MOST_RUNS) or MOST_RUNS))
+    return context.answer(run_inspect(context.environ, "df", *words, seconds=SECONDS), df_lines)
+
+
+def df_lines(body: bytes, screen: Screen) -> list[str]:
+    """A line for each thing and each run, and how many runs are left out."""
+    told: dict[str, Any] = json.loads(body)
+    rows = [[row["group"], one_line(row["what"]), _size(row["bytes"]), row["way"] or ""] for row in told["rows"]]
+    lines = table(["GROUP", "WHAT", "SIZE", "LESS OF IT"], rows, screen, right=frozenset({"SIZE"}))
+    runs = [
+        [run["id"], one_line(run["run"]), run["state"], _size(run["log_bytes"]), _size(run["tree_bytes"])]
+        for run in told["runs"]
+    ]
+    if runs:
+        lines += ["", *table(["ID", "RUN", "STATE", "LOG", "TREES"], runs, screen, right=frozenset({"LOG", "TREES"}))]
+    if told["more_runs"]:
+        lines.append(f"{told['more_runs']} more runs: -n 0 shows all")
+    return [*lines, one_line(f"{_size(told['total_bytes'])} in all, of {told['state']}")]
+
+
+def _size(count: int) -> str:
+    value, unit = float(count), "B"
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"

@@ -1,0 +1,268 @@
+"""``awk backup`` and ``awk restore``: a project's state as one file, and such a file in the place of the state.
+
+State is the database and what agents keep in files. What is made from the log, what git has, what only processes need,
+and whatever lets somebody in stays out (docs/operations.md).
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from kernel.agents.catalog import context_dir
+from kernel.fault_injection import fault_point
+from kernel.inspect.agents import PartialCatalog
+from kernel.source import restore_journal
+from kernel.source.backup_file import (
+    PARTS,
+    PROJECT,
+    BackupWriter,
+    BadBackup,
+    name_fault,
+    open_backup,
+    unpack,
+    work_folder,
+    write_backup,
+)
+from kernel.source.restore_journal import ASIDE, STAGED, Journal, Move, ProjectFile, ProjectFolder
+from kernel.source.safe_paths import NotInside, folder_fault, open_file, open_folder
+from kernel.store.snapshot import (
+    SnapshotRefused,
+    TreePlaces,
+    check_snapshot,
+    fit_snapshot,
+    folders_of,
+    take_snapshot,
+    trees_of,
+)
+from kernel.store.transaction import rfc3339
+from kernel.workflows.git_directory import NoRepository, find_git_directory
+from protocol.agent_layout import AGENTS, SOUL_FILE
+from protocol.backup import BackedUpTree, BackupHead, BackupManifest, BackupReport, RestoreReport
+from protocol.discovery import CONTEXTS, DATABASE, IN_FLIGHT, JOURNAL, LOCK, SESSIONS, WORKTREES
+from protocol.errors import Refused
+from protocol.names import run_id
+from protocol.version import VERSION
+
+LEFT_OUT: Final = (
+    "tokens, logins and keys",
+    "what you trust (awk trust)",
+    "files that are made from the log",
+    "sessions of CLIs",
+    "working trees and branches, which git has",
+)
+RECALL: Final = "recall-index.db"
+_LOGS: Final = ("-wal", "-shm")
+_DOCUMENTS: Final = "documents"
+
+
+def backup(root: Path, state: Path, file: str, *, now: float, force: bool = False) -> BackupReport:
+    """Write the state of the project at ``root`` into ``file``. Blocks. Raises Refused.
+
+    A kernel may be at work meanwhile.
+    """
+    database = state / DATABASE
+    if os.path.lexists(state / JOURNAL):
+        raise Refused("conflict", "a restore was interrupted here", "repeat it, or awk start, which ends it")
+    if not database.exists():
+        raise Refused("not_found", f"there is nothing to back up: {database} is not there", "awk start begins a log")
+    if os.path.lexists(file) and not force:
+        raise Refused("already_exists", f"{file} is there already", "give another name, or --force to replace it")
+    try:
+        with work_folder(file) as folder:
+            copy = os.path.join(folder, DATABASE)
+            mark = take_snapshot(str(database), copy)
+            fault_point("backup.snapshot")
+
+            def fill(writer: BackupWriter) -> BackupHead:
+                with open(copy, "rb") as content:
+                    writer.add(DATABASE, content)
+                for name, descriptor in _kept_files(root, state):
+                    with open(descriptor, "rb") as content:
+                        if name_fault(name) is None:
+                            writer.add(name, content)
+                return BackupHead(
+                    version=VERSION,
+                    at=rfc3339(int(now * 1000)),
+                    project=str(root),
+                    state=os.path.realpath(state),
+                    database_schema=mark.schema,
+                    event=mark.event,
+                    message=mark.message,
+                    trees=tuple(
+                        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip)
+                        for one in trees_of(copy)
+                    ),
+                )
+
+            manifest = write_backup(folder, file, fill, force=force)
+    except FileExistsError as error:
+        raise Refused("already_exists", f"{file} is there already", "give another name, or --force") from error
+    except (SnapshotRefused, BadBackup) as error:
+        raise Refused("storage_failed", str(error), "nothing was written") from error
+    except OSError as error:
+        text = f"{file} cannot be written: {error.strerror or error}"
+        raise Refused("storage_failed", text, "nothing was written; see to its folder and its disk") from error
+    size = os.stat(file).st_size
+    return BackupReport(file=file, bytes=size, backup=manifest.head, files=len(manifest.files), left_out=LEFT_OUT)
+
+
+def _kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
+    """Descriptors of the files in which agents keep what they know, by their names in a backup. No link is followed."""
+    stated = {context_dir(one.definition) for one in PartialCatalog(root).survey().loaded}
+    usual = {f"{AGENTS}/{path.name}" for path in (root / AGENTS).glob("[!.]*") if path.is_dir()}
+    for folder in sorted(stated | usual):  # also of those whose files have mistakes
+        for part in (*sorted(PARTS), ""):
+            inside = f"{folder}/{part}".rstrip("/")
+            yield from _files_in(str(root), inside, f"{PROJECT}/{inside}", only=None if part else SOUL_FILE)
+    contexts = state / CONTEXTS
+    for name in sorted(os.listdir(contexts)) if contexts.is_dir() else ():
+        for inside in (name, *(f"{name}/{part}" for part in sorted(PARTS))):
+            yield from _files_in(str(contexts), inside, f"{CONTEXTS}/{inside}")
+
+
+def _files_in(root: str, folder: str, shown: str, only: str | None = None) -> Iterator[tuple[str, int]]:
+    try:
+        there = open_folder(root, folder)
+    except (OSError, NotInside):
+        return
+    try:
+        for name in sorted(os.listdir(there)):
+            if only not in (None, name):
+                continue
+            try:
+                yield f"{shown}/{name}", open_file(there, name, os.O_RDONLY)
+            except OSError:
+                continue  # a folder, a link, or gone meanwhile
+    finally:
+        os.close(there)
+
+
+@contextmanager
+def _no_kernel(state: Path) -> Generator[None]:
+    """Keep kernels away while the block lasts. Raises Refused where one lives."""
+    descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Refused("busy", "a kernel of this project runs, and would write over it", "awk stop") from None
+    finally:
+        os.close(descriptor)
+
+
+def restore(root: Path, state: Path, file: str, *, now: float, force: bool = False) -> RestoreReport:
+    """Have what is in ``file`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
+
+    Killed at any moment, it leaves all that was there, or all that is in the file.
+    """
+    os.umask(0o077)
+    try:
+        os.makedirs(state, mode=0o700, exist_ok=True)
+        with _no_kernel(state):
+            restore_journal.finish(str(state))
+            with open_backup(file) as (manifest, archive):
+                unpack(archive, manifest, str(state / STAGED))
+            aside = f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
+            return _put_in_place(root, state, manifest, aside, force=force)
+    except (BadBackup, SnapshotRefused) as error:
+        shutil.rmtree(state / STAGED, ignore_errors=True)
+        raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
+    except (OSError, ValueError) as error:
+        text = f"{file} cannot be restored: {getattr(error, 'strerror', None) or error}"
+        raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
+
+
+def _put_in_place(root: Path, state: Path, manifest: BackupManifest, aside: str, *, force: bool) -> RestoreReport:
+    staged = state / STAGED
+    mark = check_snapshot(str(staged / DATABASE))
+    head = manifest.head
+    if mark[:3] != (head.database_schema, head.event, head.message):
+        raise BadBackup("its database is not the one that its manifest tells of")
+    try:
+        common: str | None = find_git_directory(root).common
+    except NoRepository:
+        common = None
+    trees = f"{os.path.realpath(state)}/{WORKTREES}"
+    places = TreePlaces(f"{head.state}/{WORKTREES}", trees, common or str(root / ".git"))
+    fit_snapshot(str(staged / DATABASE), places)
+    journal = _plan(root, state, manifest, aside)
+    # What would be set aside, but for files from which nothing can be gone on with.
+    there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
+    if (state / CONTEXTS).is_dir() and any((state / CONTEXTS).iterdir()):
+        there.append(str(state / CONTEXTS))
+    there += [one.folder for one in journal.folders]
+    there += [f"{one.folder}/{one.name}" for one in journal.files if os.path.lexists(root / one.folder / one.name)]
+    if there and not force:
+        shutil.rmtree(staged, ignore_errors=True)
+        shown = ", ".join(there[:5]) + (f" and {len(there) - 5} more" if len(there) > 5 else "")
+        raise Refused(
+            "already_exists", f"there is state already: {shown}", "--force sets it aside first, and says where"
+        )
+    restore_journal.sync_folder(str(staged))
+    restore_journal.begin(str(state), journal)
+    restore_journal.finish(str(state))
+    moved = (str(state / aside), *(one.aside for one in journal.folders if (root / one.aside).exists()))
+    notes = ["work that was under way goes on here with awk start: the original must not run too"]
+    if head.project != str(root):
+        notes.append(f"it was a backup of {head.project}; files of agents and workflows are this project's")
+    notes.append("tokens and what you trust were not in it: awk token create, awk trust")
+    return RestoreReport(
+        project=str(root),
+        backup=head,
+        aside=moved if there else (),
+        missing=tuple(one for one in head.trees if not _has_branch(common, one.branch)),
+        notes=tuple(notes),
+    )
+
+
+def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Journal:
+    """Everything that has to be moved. The database's own logs go before it: they would be taken for the new one's."""
+    names = (*(f"{DATABASE}{log}" for log in _LOGS), RECALL, *(f"{RECALL}{log}" for log in _LOGS), IN_FLIGHT, SESSIONS)
+    contexts = f"{STAGED}/{CONTEXTS}" if (state / STAGED / CONTEXTS).is_dir() else None
+    moves = (
+        *(Move(target=name, aside=f"{aside}/{name}") for name in names),
+        Move(target=CONTEXTS, aside=f"{aside}/{CONTEXTS}", staged=contexts),
+        Move(target=DATABASE, aside=f"{aside}/{DATABASE}", staged=f"{STAGED}/{DATABASE}"),
+    )
+    wanted = {one.path for one in manifest.files if one.path.startswith(f"{PROJECT}/")}
+    present: set[str] = set()
+    for name, descriptor in _kept_files(root, state / STAGED):
+        os.close(descriptor)
+        present.add(name)
+    files: list[ProjectFile] = []
+    for path in sorted(wanted | {name for name in present if name.startswith(f"{PROJECT}/")}):
+        folder, _, name = path.removeprefix(f"{PROJECT}/").rpartition("/")
+        staged = f"{STAGED}/{path}" if path in wanted else None
+        if staged is None or not _same(root / folder / name, state / staged):
+            files.append(ProjectFile(folder=folder, name=name, aside=f"{aside}/{path}", staged=staged))
+    suffix = aside.rpartition("/")[2]
+    found = (f"{folder}/{_DOCUMENTS}" for folder in folders_of(str(state / STAGED / DATABASE)))
+    folders = tuple(
+        ProjectFolder(folder=one, aside=f"{one}.before-{suffix}")
+        for one in found
+        if folder_fault(one, root) is None and (root / one).is_dir() and any((root / one).iterdir())
+    )
+    return Journal(root=str(root), moves=moves, files=tuple(files), folders=folders)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return not one.is_symlink() and one.read_bytes() == other.read_bytes()
+    except OSError:
+        return False
+
+
+def _has_branch(common: str | None, branch: str) -> bool:
+    if common is None:
+        return False
+    if os.path.exists(f"{common}/refs/heads/{branch}"):
+        return True
+    try:
+        packed = Path(common, "packed-refs").read_text("utf-8", "replace")
+    except OSError:
+        return False
+    return any(line.endswith(f" refs/heads/{branch}") for line in packed.splitlines())

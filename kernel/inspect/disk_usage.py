@@ -1,0 +1,99 @@
+"""``awk df``: what of a project's state takes room, and how there is less of it. Changes nothing, follows no link."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from kernel.source.restore_journal import ASIDE
+from kernel.store.snapshot import SnapshotRefused
+from kernel.store.table_sizes import FREE, sizes_of
+from protocol.discovery import CONTEXTS, DATABASE, LOG, RUN, SESSIONS, WORKTREES
+from protocol.errors import Refused
+from protocol.inspection import DiskRow, DiskUsage, RunDisk
+
+RECALL: Final = "recall-index.db"
+RETENTION: Final = "retention in the project file; awk clear removes a run or a space at once"
+_TREES: Final = "awk worktree prune removes those in which nothing would be lost"
+_SAVED: Final = "awk doctor says how to go on with it; without use for it, delete it"
+_SET_ASIDE: Final = "what restores set aside: delete what you have no use for"
+_LOGS: Final = f"{LOG}, {LOG}.1"
+
+PLACES: Final = (
+    # Group, what, the beginning of names in the state, and how there is less of it.
+    ("database", "write-ahead log", (f"{DATABASE}-",), None),
+    ("database", "copies that a kernel saved", (f"{DATABASE}.saved-",), _SAVED),
+    ("index", "index of what was said", (RECALL,), None),
+    ("logs", _LOGS, (LOG,), None),
+    ("sessions", "homes of CLIs", (SESSIONS,), RETENTION),
+    ("trees", "working trees", (WORKTREES,), _TREES),
+    ("memory", "what agents without a file keep", (CONTEXTS,), None),
+    ("attempts", "directories of attempts", (RUN,), None),
+    ("aside", "set aside", (ASIDE,), _SET_ASIDE),
+)
+
+
+def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
+    """Measure it. A kernel may be at work. ``runs``: so many are told at most. Blocks. Raises Refused."""
+    rows: list[DiskRow] = []
+    found = []
+    count = 0
+    if (state / DATABASE).exists():
+        try:
+            sizes = sizes_of(str(state / DATABASE), runs)
+        except SnapshotRefused as error:
+            raise Refused("storage_failed", str(error), "awk doctor says what is wrong with it") from error
+        way = {FREE: "they are used again"}
+        for what, size in sizes.groups.items():
+            rows.append(DiskRow(group="database", what=what, bytes=size, way=way.get(what, RETENTION)))
+        found, count = list(sizes.runs), sizes.run_count
+    names = sorted(os.listdir(state)) if state.is_dir() else []
+    taken = {DATABASE}
+    for group, what, beginnings, how in PLACES:
+        meant = [name for name in names if name not in taken and name.startswith(beginnings)]
+        taken.update(meant)
+        rows.append(_row(group, what, [state / name for name in meant], how))
+    rows.append(_row("other", "other files", [state / name for name in names if name not in taken], None))
+    rows.append(_row("files", ".workspace in the project", [root / ".workspace"], "made from the log; awk clear"))
+    shown = sorted((row for row in rows if row.bytes), key=lambda row: (-row.bytes, row.group, row.what))
+    told = [
+        RunDisk(
+            id=one.id,
+            run=one.run,
+            state=one.state,
+            log_bytes=one.bytes,
+            tree_bytes=sum(_measure(Path(tree))[0] for tree in one.trees),
+        )
+        for one in found
+    ]
+    told.sort(key=lambda run: -(run.log_bytes + run.tree_bytes))
+    return DiskUsage(
+        state=str(state),
+        total_bytes=sum(row.bytes for row in shown),
+        rows=tuple(shown),
+        runs=tuple(told),
+        more_runs=count - len(told),
+    )
+
+
+def _row(group: str, what: str, places: list[Path], way: str | None) -> DiskRow:
+    measured = [_measure(place) for place in places]
+    size, files = sum(size for size, _ in measured), sum(files for _, files in measured)
+    return DiskRow(group=group, what=what, bytes=size, files=files, way=way)
+
+
+def _measure(place: Path) -> tuple[int, int]:
+    """The room that a file or folder takes on the disk, and its number of files. What goes meanwhile counts nothing."""
+    size = files = 0
+    waiting = [str(place)]
+    while waiting:
+        path = waiting.pop()
+        try:
+            info = os.lstat(path)
+            size, files = size + info.st_blocks * 512, files + 1
+            if (info.st_mode & 0o170000) == 0o040000:
+                files -= 1
+                with os.scandir(path) as entries:
+                    waiting += [entry.path for entry in entries]
+        except OSError:
+            continue
+    return size, files

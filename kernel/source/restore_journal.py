@@ -1,0 +1,188 @@
+"""The journal of a restore: all that is to be moved, written down before anything is, so that it ends as a whole.
+
+Until the journal has its name, nothing was changed. From then on whoever has the project's lock next, a restore or a
+kernel that starts, moves what is left to move: each move is done once, however often it is tried. What stood where
+something comes is set aside first.
+"""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kernel.fault_injection import fault_point
+from kernel.source.safe_paths import open_file, open_folder, plain_path
+from protocol.discovery import JOURNAL
+
+STAGED: Final = "restore-staged"
+"""In the directory of state: the folder in which what was in an archive waits for its place."""
+ASIDE: Final = "aside"
+"""In the directory of state: what restores set aside, a folder for each."""
+_CHUNK_BYTES: Final = 1024 * 1024
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """``target`` and ``aside`` are names in the state; ``staged`` comes in its place. None: nothing does."""
+
+    target: str
+    aside: str
+    staged: str | None = None
+
+
+class ProjectFile(msgspec.Struct, frozen=True, kw_only=True):
+    """The file ``name`` of a folder of the project, and its copy in the state. ``staged`` None: it goes."""
+
+    folder: str
+    name: str
+    aside: str
+    staged: str | None = None
+
+
+class ProjectFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of the project that gets another name beside it."""
+
+    folder: str
+    aside: str
+
+
+class Journal(msgspec.Struct, frozen=True, kw_only=True):
+    """One restore into the project at ``root``."""
+
+    root: str
+    moves: tuple[Move, ...]
+    files: tuple[ProjectFile, ...] = ()
+    folders: tuple[ProjectFolder, ...] = ()
+
+
+def begin(state: str, journal: Journal) -> None:
+    """Give the journal its name: from now on the restore happens. Raises OSError, with nothing changed."""
+    beside = os.path.join(state, f"{JOURNAL}.new")
+    with open(os.open(beside, _NEW | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(msgspec.json.encode(journal))
+        file.flush()
+        os.fsync(file.fileno())
+    fault_point("restore.written")
+    os.replace(beside, os.path.join(state, JOURNAL))
+    sync_folder(state)
+    fault_point("restore.begun")
+
+
+def finish(state: str) -> bool:
+    """End a restore that was begun; what one left that was not goes. Call it with the project's lock.
+
+    Returns whether there was one. Raises OSError: then it is tried again by the next.
+    """
+    path = os.path.join(state, JOURNAL)
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        shutil.rmtree(os.path.join(state, STAGED), ignore_errors=True)
+        with suppress(FileNotFoundError):
+            os.unlink(f"{path}.new")
+        return False
+    try:
+        journal = msgspec.json.decode(data, type=Journal)
+    except msgspec.MsgspecError as error:
+        raise OSError(
+            errno.EINVAL, f"a restore was interrupted, and what it wrote is damaged ({error})", path
+        ) from error
+    for folder in journal.folders:
+        _rename(folder.folder, folder.aside, journal.root)
+        fault_point("restore.folder")
+    for file in journal.files:
+        _put_file(state, journal.root, file)
+        fault_point("restore.file")
+    for move in journal.moves:
+        _move(state, move)
+        fault_point("restore.moved")
+    sync_folder(state)
+    os.unlink(path)
+    sync_folder(state)
+    fault_point("restore.done")
+    shutil.rmtree(os.path.join(state, STAGED), ignore_errors=True)
+    return True
+
+
+def sync_folder(path: str) -> None:
+    """Have the names in a folder on the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _move(state: str, move: Move) -> None:
+    """Set the target aside, then have what is staged in its place. What is staged no more is there already."""
+    target, aside = os.path.join(state, move.target), os.path.join(state, move.aside)
+    staged = None if move.staged is None else os.path.join(state, move.staged)
+    if staged is not None and not os.path.lexists(staged):
+        return
+    if os.path.lexists(target) and not os.path.lexists(aside):
+        os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
+        os.rename(target, aside)
+        sync_folder(os.path.dirname(aside))
+        fault_point("restore.aside")
+    if staged is not None:
+        os.rename(staged, target)
+
+
+def _rename(folder: str, aside: str, root: str) -> None:
+    """Rename a folder of the project, unless it was done."""
+    above, _, name = plain_path(folder).rpartition("/")
+    try:
+        there = open_folder(root, above) if above else os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        beside = aside.rpartition("/")[2]
+        if not _exists(there, beside) and _exists(there, name):
+            os.rename(name, beside, src_dir_fd=there, dst_dir_fd=there)
+            os.fsync(there)
+    finally:
+        os.close(there)
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _put_file(state: str, root: str, file: ProjectFile) -> None:
+    """Copy the file aside, then put what is staged in its place, or remove it. Doing it again changes nothing."""
+    folder = open_folder(root, file.folder, make=file.staged is not None)
+    try:
+        aside = os.path.join(state, file.aside)
+        if _exists(folder, file.name) and not os.path.lexists(aside):
+            os.makedirs(os.path.dirname(aside), mode=0o700, exist_ok=True)
+            with open(open_file(folder, file.name, os.O_RDONLY), "rb") as found:
+                _copy(found.read, os.open(f"{aside}.part", _NEW | os.O_CLOEXEC, 0o600))
+            os.replace(f"{aside}.part", aside)
+        if file.staged is None:
+            with suppress(FileNotFoundError):
+                os.unlink(file.name, dir_fd=folder)
+        else:
+            temporary = f".{file.name}.tmp-restore"
+            with open(os.path.join(state, file.staged), "rb") as staged:
+                _copy(staged.read, open_file(folder, temporary, _NEW, 0o644))
+            os.replace(temporary, file.name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _copy(read: Callable[[int], bytes], descriptor: int) -> None:
+    with open(descriptor, "wb") as file:
+        while data := read(_CHUNK_BYTES):
+            file.write(data)
+        file.flush()
+        os.fsync(descriptor)

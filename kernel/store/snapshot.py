@@ -1,0 +1,227 @@
+"""Snapshots of the database: taken beside a kernel that writes, judged before one is believed, and fitted to a project.
+
+A snapshot is complete to the commit at which it began. It is read as what anybody may have written: its schema is
+compared with what our migrations come to before a single query is asked of it.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Final, NamedTuple, cast
+
+import apsw
+
+from kernel.store.database import migrate, migrations, newest_schema
+from kernel.store.errors import CannotOpen
+
+ID_GAP: Final = 10_000
+"""Ids that are left out after a restore: those that the original gave after the backup are not given again."""
+_READ: Final = apsw.SQLITE_OPEN_READWRITE
+"""Readers of a database in WAL mode write to its index of the log."""
+_BUSY_MS: Final = 10_000
+
+
+class SnapshotRefused(Exception):
+    """It cannot be taken, or is none of ours. The text says why."""
+
+
+class SnapshotMark(NamedTuple):
+    """The point up to which a snapshot is complete: its schema, newest event and message, and the time of the first."""
+
+    schema: int
+    event: int
+    message: int
+    at_ms: int
+
+
+class SnapshotTree(NamedTuple):
+    """A working tree that a snapshot knows: its branch, and the last commit there."""
+
+    run: int
+    agent: str
+    branch: str
+    tip: str
+
+
+TAKE: Final = "VACUUM INTO ?"
+# Digests of made tokens are all that it takes to know their holders: a copy admits nobody.
+FORGET_TOKENS: Final = "DELETE FROM tokens"
+_PRIVATE: Final = "PRAGMA secure_delete = ON"
+_VERSION: Final = "PRAGMA user_version"
+_CHECK: Final = "PRAGMA integrity_check(1)"
+SCHEMA: Final = "SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type, name"
+TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table'"
+MARK: Final = """
+SELECT (SELECT coalesce(max(seq), 0) FROM events), (SELECT coalesce(max(seq), 0) FROM messages),
+  coalesce((SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1), 0)
+"""
+
+
+def open_beside(path: str) -> apsw.Connection:
+    """A connection to a database that a kernel may be writing, to read from. Raises apsw.Error."""
+    logged = os.path.exists(f"{path}-wal")
+    connection = apsw.Connection(path, flags=_READ)
+    connection.set_busy_timeout(_BUSY_MS)
+    # The log of a kernel that died is for the next one to copy back; where there is none, none is left.
+    connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(logged))
+    return connection
+
+
+def take_snapshot(source: str, target: str) -> SnapshotMark:
+    """Copy the database at ``source``, which a kernel may be writing, to the new file ``target``. Blocks.
+
+    Raises SnapshotRefused. No credential is in the copy, nor the rest of what was removed.
+    """
+    try:
+        reading = open_beside(source)
+        try:
+            reading.execute(TAKE, (target,)).fetchall()
+        finally:
+            reading.close()
+        copy = apsw.Connection(target, flags=_READ)
+        try:
+            copy.execute(_PRIVATE).fetchall()
+            if ("tokens",) in copy.execute(TABLES).fetchall():
+                copy.execute(FORGET_TOKENS)
+        finally:
+            copy.close()
+    except apsw.Error as error:
+        raise SnapshotRefused(f"{source} cannot be copied: {error}") from error
+    return check_snapshot(target)
+
+
+def check_snapshot(path: str) -> SnapshotMark:
+    """Return what the snapshot at ``path`` is complete to. Blocks: all of it is read. Raises SnapshotRefused."""
+    scripts = migrations()
+    try:
+        connection = _closed_connection(path)
+        try:
+            found = int(connection.execute(_VERSION).get or 0)
+            if found > max(scripts):
+                text = f"its schema is {found}, newer than this program's {max(scripts)}: upgrade agent-worker first"
+                raise SnapshotRefused(text)
+            made = apsw.Connection(":memory:")
+            steps = [scripts[number] for number in range(1, found + 1)]
+            for script in [newest_schema()] if found == max(scripts) else steps:
+                made.execute(script).fetchall()
+            if found < 1 or _shape(connection) != _shape(made):
+                raise SnapshotRefused("its tables are not those of agent-worker: it was made or changed by others")
+            broken = str(connection.execute(_CHECK).get)
+            if broken != "ok":
+                raise SnapshotRefused(f"the database is damaged: {broken[:200]}")
+            event, message, at_ms = cast("tuple[int, int, int]", connection.execute(MARK).fetchone())
+            return SnapshotMark(found, event, message, at_ms)
+        finally:
+            connection.close()
+    except apsw.Error as error:
+        raise SnapshotRefused(f"the database cannot be read: {error}") from error
+
+
+def _closed_connection(path: str) -> apsw.Connection:
+    """A connection on which nothing that stands in the file is run. Raises apsw.Error."""
+    connection = apsw.Connection(path, flags=_READ)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_TRIGGER, 0)
+    return connection
+
+
+def _shape(connection: apsw.Connection) -> list[tuple[str, str, str]]:
+    rows = cast("list[tuple[str, str, str]]", connection.execute(SCHEMA).fetchall())
+    return [(kind, name, " ".join(sql.split())) for kind, name, sql in rows]
+
+
+TREES: Final = """
+SELECT run, name, branch, tip FROM worktrees
+WHERE state IN ('planned', 'made', 'kept') ORDER BY 1, 2
+"""
+FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE mirror IS NOT NULL ORDER BY 1"
+
+
+def trees_of(path: str) -> tuple[SnapshotTree, ...]:
+    """The working trees that the snapshot at ``path`` knows; none where its schema is older than they are."""
+    connection = _closed_connection(path)
+    try:
+        if ("worktrees",) not in connection.execute(TABLES).fetchall():
+            return ()
+        return tuple(SnapshotTree(*cast("SnapshotTree", row)) for row in connection.execute(TREES).fetchall())
+    finally:
+        connection.close()
+
+
+def folders_of(path: str) -> tuple[str, ...]:
+    """The folders of the project to which the snapshot's kernel wrote what is said in workflows."""
+    connection = _closed_connection(path)
+    try:
+        return tuple(str(folder) for (folder,) in connection.execute(FOLDERS).fetchall())
+    finally:
+        connection.close()
+
+
+# No token of an attempt of the original is one here, also before the next kernel has ended these.
+FENCE: Final = "UPDATE attempts SET token_hash = randomblob(32)"
+# Its kernel did not die: it is only that the copy was made while it ran.
+STOPPED: Final = """
+UPDATE boots SET stopped_ms = at_ms WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
+"""
+SKIP_IDS: Final = "UPDATE sqlite_sequence SET seq = (seq / ?1 + 2) * ?1"
+REDO: Final = "DELETE FROM mirrors"
+REDO_RUNS: Final = "INSERT INTO mirrors (space, seq) SELECT DISTINCT space, 0 FROM workflows WHERE mirror IS NOT NULL"
+REDO_DIRECT: Final = """
+INSERT INTO mirrors (space, seq) SELECT 'dm:' || key, 0 FROM agents WHERE origin = 'file'
+"""
+UNLEFT: Final = "DELETE FROM document_mirrors"
+MOVE_TREE: Final = "UPDATE worktrees SET path = ?, repository = ?, git_dir = '' WHERE run = ? AND agent = ?"
+ALL_TREES: Final = "SELECT run, agent, path, repository, git_dir FROM worktrees"
+MOVE_LANDINGS: Final = "UPDATE landings SET repository = ? WHERE repository <> ?"
+
+
+class TreePlaces(NamedTuple):
+    """The folder of working trees in the original and here, and the git directory of the project here."""
+
+    then: str
+    now: str
+    repository: str
+
+
+def fit_snapshot(path: str, places: TreePlaces) -> None:
+    """Make the snapshot at ``path``, which was checked, the start of a kernel of this project. Blocks.
+
+    Raises SnapshotRefused. It has the newest schema then. Attempts of the original are strangers to it, its ids go on
+    where nobody has been, files that are written from the log are made anew, and working trees are nowhere but in this
+    project's state.
+    """
+    try:
+        connection = _closed_connection(path)
+        try:
+            migrate(connection, path)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute(FENCE)
+            connection.execute(STOPPED)
+            connection.execute(SKIP_IDS, (ID_GAP,))
+            connection.execute(REDO)
+            connection.execute(REDO_RUNS)
+            connection.execute(REDO_DIRECT)
+            connection.execute(UNLEFT)
+            rows = cast("list[tuple[int, str, str, str, str]]", connection.execute(ALL_TREES).fetchall())
+            _move_trees(connection, rows, places)
+            connection.execute(MOVE_LANDINGS, (places.repository, places.repository))
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+    except (apsw.Error, CannotOpen) as error:
+        raise SnapshotRefused(f"the database cannot be fitted to this project: {error}") from error
+
+
+def _move_trees(
+    connection: apsw.Connection, rows: Sequence[tuple[int, str, str, str, str]], places: TreePlaces
+) -> None:
+    """Have each tree below our folder of trees, whatever path it says. Raises SnapshotRefused where it says none."""
+    for run, agent, path, repository, git_dir in rows:
+        inside = path.removeprefix(f"{places.then}/")
+        parts = inside.split("/")
+        if inside == path or any(part in ("", ".", "..") for part in parts) or len(parts) < 3:
+            raise SnapshotRefused(f"a working tree of r{run} is outside of the folder of working trees: {path[:200]!r}")
+        moved = f"{places.now}/{inside}"
+        ours = git_dir == "" or os.path.normpath(git_dir).startswith(f"{places.repository}/worktrees/")
+        if moved != path or repository != places.repository or not ours:
+            connection.execute(MOVE_TREE, (moved, places.repository, run, agent))

@@ -1,0 +1,356 @@
+"""Backup and restore: complete to a commit, of no credential, and either the old or the new whole."""
+
+import fcntl
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import apsw
+import msgspec
+import pytest
+
+from kernel import fault_injection
+from kernel.inspect.backup import backup, restore
+from kernel.source import restore_journal
+from kernel.source.backup_file import name_fault
+from kernel.store.database import migrations, open_database
+from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
+from kernel.store.transaction import rfc3339
+from protocol.backup import BackupManifest
+from protocol.discovery import DATABASE, JOURNAL, LOCK
+from protocol.errors import Refused
+from tests.kernel.store.running_store import open_store, token_hash
+
+AT = 1_790_000_000.0
+LATER = AT + 3600
+TEXTS = "SELECT text FROM messages ORDER BY seq"
+TREE = """
+INSERT INTO worktrees (run, agent, name, space, state, repository, base, branch, path, folder, git_dir)
+VALUES (1, 'alice', 'alice', 'review:main', 'made', '/elsewhere/.git', 'b', 'awk/review/r1/alice', ?, '', '/x')
+"""
+TOKEN = "INSERT INTO tokens (name, scope, digest, created_ms) VALUES ('ci', 'operate', ?, 0)"
+
+
+class Place:
+    """A project and its state, both new."""
+
+    def __init__(self, base: Path) -> None:
+        self.root, self.state = base / "project", base / "state"
+        (self.root / ".agents").mkdir(parents=True)
+        self.state.mkdir(mode=0o700)
+        (self.root / ".agents" / "alice.yaml").write_text("backend: mock\nmock: [{text: hi}]\n")
+
+    def knows(self, **known: str) -> None:
+        """What alice keeps in files of the project."""
+        for name, text in known.items():
+            file = self.root / ".agents/alice/memory" / f"{name}.yaml"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
+
+    def whole(self) -> tuple[list[str], dict[str, str]]:
+        """What was said, and what alice knows."""
+        connection = apsw.Connection(str(self.state / DATABASE))
+        said = [str(text) for (text,) in connection.execute(TEXTS)]
+        connection.close()
+        memory = self.root / ".agents/alice/memory"
+        return said, {file.name: file.read_text() for file in sorted(memory.glob("*.yaml"))}
+
+
+async def filled(place: Place, *texts: str) -> None:
+    """A store in which this was said, and of which the first is being worked on."""
+    async with open_store(str(place.state / DATABASE)) as store:
+        await store.agents("alice")
+        said = [await store.said("dm:alice", text) for text in texts]
+        await store.take(said[0].instruction_ids[0])
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> Place:
+    """A project in which something was said and kept."""
+    made = Place(tmp_path)
+    await filled(made, "one", "two")
+    made.knows(core="auth: JWT\n")
+    return made
+
+
+def refused(call: Callable[[], object]) -> Refused:
+    with pytest.raises(Refused) as caught:
+        call()
+    return caught.value
+
+
+@pytest.mark.promise("P76")
+async def test_what_was_backed_up_is_restored_elsewhere(place: Place, tmp_path: Path) -> None:
+    """The log and what agents keep in one private file, without a digest of a token, or of use to an attempt."""
+    digest = os.urandom(32)
+    connection = apsw.Connection(str(place.state / DATABASE))
+    connection.execute(TOKEN, (digest,))
+    connection.execute(TREE, (f"{place.state.resolve()}/worktrees/review/r1/alice",))
+    connection.close()
+    file = tmp_path / "b.zip"
+    report = backup(place.root, place.state, str(file), now=AT)
+    assert (report.backup.message, file.stat().st_mode & 0o777, os.listdir(tmp_path)) == (
+        2, 0o600, [*(name for name in os.listdir(tmp_path) if name in {"project", "state", "b.zip"})],
+    )  # fmt: skip
+    with zipfile.ZipFile(file) as archive:
+        assert digest not in archive.read(DATABASE)
+        assert archive.read("project/.agents/alice/memory/core.yaml") == b"auth: JWT\n"
+
+    other = Place(tmp_path / "other")
+    told = restore(other.root, other.state, str(file), now=LATER)
+    assert other.whole() == (["one", "two"], {"core.yaml": "auth: JWT\n"})
+    assert (told.aside, told.backup.project) == ((), str(place.root))
+    assert [one.branch for one in told.missing] == ["awk/review/r1/alice"]
+    assert any("must not run too" in note for note in told.notes)
+    connection = apsw.Connection(str(other.state / DATABASE))
+    assert connection.execute("SELECT count(*) FROM attempts WHERE token_hash = ?", (token_hash("i1"),)).get == 0
+    ((path, repository),) = connection.execute("SELECT path, repository FROM worktrees").fetchall()
+    assert path == f"{other.state.resolve()}/worktrees/review/r1/alice"
+    assert repository == str(other.root / ".git")
+    connection.close()
+    async with open_store(str(other.state / DATABASE)) as store:
+        said = await store.said("dm:alice", "three")
+        assert int(said.message_id[1:]) > 10_000, "ids of the original are not given again"
+
+
+@pytest.mark.promise("P76")
+async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_it_is_forced_over(
+    place: Place, tmp_path: Path
+) -> None:
+    """Nothing is changed until it may be; then the old is where the report says."""
+    file = str(tmp_path / "b.zip")
+    backup(place.root, place.state, file, now=AT)
+    assert refused(lambda: backup(place.root, place.state, file, now=AT)).code == "already_exists"
+    place.knows(core="auth: changed\n", archive="old: 1\n")
+    before = place.whole()
+    assert refused(lambda: restore(place.root, place.state, file, now=LATER)).code == "already_exists"
+    lock = os.open(place.state / LOCK, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    assert "runs" in refused(lambda: restore(place.root, place.state, file, now=LATER, force=True)).text
+    os.close(lock)
+    assert place.whole() == before
+
+    told = restore(place.root, place.state, file, now=LATER, force=True)
+    assert place.whole() == (["one", "two"], {"core.yaml": "auth: JWT\n"})
+    aside = Path(told.aside[0])
+    assert (aside / DATABASE).exists()
+    assert (aside / "project/.agents/alice/memory/core.yaml").read_text() == "auth: changed\n"
+    assert (aside / "project/.agents/alice/memory/archive.yaml").read_text() == "old: 1\n"
+
+
+class Killed(BaseException):
+    """In place of the end of the process."""
+
+
+def killed_at(number: int, monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> bool:
+    """Whether the call got as far as its n-th point."""
+    left = number
+
+    def reached(_name: str) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fault_injection, "_reached", reached)
+        try:
+            call()
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.promise("P76")
+async def test_a_restore_that_is_killed_at_any_point_leaves_the_old_or_the_new_whole(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the lock next, a kernel that starts, ends what was begun."""
+    file = str(tmp_path / "b.zip")
+    backup(place.root, place.state, file, now=AT)
+    saved, olds, news, done = place.whole(), 0, 0, False
+    for number in range(1, 100):
+        (place.state / DATABASE).unlink()
+        await filled(place, f"other {number}")
+        (place.state / f"{DATABASE}-wal").write_bytes(b"")
+        place.knows(core=f"auth: {number}\n", working="b: 2\n")
+        old = place.whole()
+        done = not killed_at(
+            number,
+            monkeypatch,
+            lambda number=number: restore(place.root, place.state, file, now=LATER + number, force=True),  # type: ignore[misc]
+        )
+        begun = (place.state / JOURNAL).exists()
+        restore_journal.finish(str(place.state))
+        found = place.whole()
+        assert found in (old, saved), number
+        assert (found == saved) or not (begun or done), number
+        olds, news = olds + (found == old), news + (found == saved)
+        assert not (place.state / JOURNAL).exists()
+        assert not (place.state / "restore-staged").exists()
+        if done:
+            break
+    assert olds >= 3
+    assert news >= 5
+    assert done
+
+
+async def test_a_backup_that_is_killed_at_any_point_leaves_a_whole_one_or_none(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was there before, where it was to be replaced."""
+    file = tmp_path / "b.zip"
+    backup(place.root, place.state, str(file), now=AT)
+    first = file.read_bytes()
+    for number in range(1, 50):
+        done = not killed_at(
+            number, monkeypatch, lambda: backup(place.root, place.state, str(file), now=LATER, force=True)
+        )
+        with zipfile.ZipFile(file) as archive:
+            at = json.loads(archive.read("manifest.json"))["head"]["at"]
+        assert (
+            (at == rfc3339(int(LATER * 1000)))
+            if done
+            else (file.read_bytes() == first or at != rfc3339(int(AT * 1000)))
+        )
+        if done:
+            return
+    pytest.fail("it never ended")
+
+
+Change = Callable[[dict[str, bytes], BackupManifest], BackupManifest]
+
+
+def rewritten(file: Path, to: Path, change: Change) -> Path:
+    """The backup with its files changed, and a manifest that fits them but for what ``change`` says."""
+    with zipfile.ZipFile(file) as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    manifest = change(files, msgspec.json.decode(files.pop("manifest.json"), type=BackupManifest))
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+        archive.writestr("manifest.json", msgspec.json.encode(manifest))
+    return to
+
+
+def with_file(path: str, content: bytes = b"x: 1\n") -> Change:
+    def change(files: dict[str, bytes], manifest: BackupManifest) -> BackupManifest:
+        files[path] = content
+        one = msgspec.structs.replace(
+            manifest.files[0], path=path, bytes=len(content), sha256=hashlib.sha256(content).hexdigest()
+        )
+        kept = tuple(kept for kept in manifest.files if kept.path != path)
+        return msgspec.structs.replace(manifest, files=(*kept, one))
+
+    return change
+
+
+def hostile_database(sql: str) -> Change:
+    def change(files: dict[str, bytes], manifest: BackupManifest) -> BackupManifest:
+        connection = apsw.Connection(":memory:")
+        connection.deserialize("main", files[DATABASE])
+        connection.execute(sql)
+        return with_file(DATABASE, connection.serialize("main"))(files, manifest)
+
+    return change
+
+
+HOSTILE: dict[str, Change] = {
+    "leads out": with_file("../../evil"),
+    "absolute": with_file("/etc/evil"),
+    "a definition of an agent": with_file("project/.agents/evil.yaml"),
+    "a workflow": with_file("project/.workflows/memory/evil.yaml"),
+    "git's own": with_file("project/.git/memory/hook.md"),
+    "a program": with_file("project/.agents/alice/memory/run.sh"),
+    "a soul that is an agent": with_file("project/.agents/soul.yaml"),
+    "trust": with_file("trust.json"),
+    "too large": with_file("project/.agents/alice/notes/big.md", b"\0" * (17 * 1024 * 1024)),
+    "a bomb": with_file(DATABASE, b"\0" * (100 * 1024 * 1024)),
+    "no database": with_file(DATABASE, b"not one"),
+    "a trigger": hostile_database("CREATE TRIGGER t AFTER INSERT ON messages BEGIN DELETE FROM messages; END"),
+    "a view": hostile_database("CREATE VIEW v AS SELECT 1"),
+    "a newer schema": hostile_database(f"PRAGMA user_version = {max(migrations()) + 1}"),
+    "a tree elsewhere": hostile_database(TREE.replace("?", "'/home/user'")),
+    "another form": lambda _files, manifest: msgspec.structs.replace(manifest, schema="awk/backup-file/9"),
+    "a digest": lambda _files, manifest: msgspec.structs.replace(
+        manifest, files=tuple(msgspec.structs.replace(one, sha256="0" * 64) for one in manifest.files)
+    ),
+    "a file that is not told of": lambda _files, manifest: msgspec.structs.replace(manifest, files=manifest.files[:1]),
+}
+
+
+@pytest.mark.promise("P76")
+async def test_a_backup_that_somebody_else_wrote_changes_nothing(place: Place, tmp_path: Path) -> None:
+    """Names, sizes, bombs, digests, what a database could bring along: each is refused, and nothing is left of it."""
+    file = tmp_path / "b.zip"
+    backup(place.root, place.state, str(file), now=AT)
+    before, listing = place.whole(), sorted(os.listdir(place.state))
+    for name, change in HOSTILE.items():
+        bad = rewritten(file, tmp_path / "bad.zip", change)
+        told = refused(lambda bad=bad: restore(place.root, place.state, str(bad), now=LATER, force=True))  # type: ignore[misc]
+        assert told.code == "conflict", name
+        assert ("upgrade agent-worker" in told.text) == (name in {"a newer schema", "another form"}), told.text
+    for cut in (0, 10, file.stat().st_size // 2, file.stat().st_size - 1):
+        (tmp_path / "bad.zip").write_bytes(file.read_bytes()[:cut])
+        told = refused(lambda: restore(place.root, place.state, str(tmp_path / "bad.zip"), now=LATER, force=True))
+        assert told.code == "conflict", cut
+    link = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(link, "w") as new:
+        for info in old.infolist():
+            info.external_attr = 0o120777 << 16
+            new.writestr(info, old.read(info.filename))
+    (tmp_path / "bad.zip").write_bytes(link.getvalue())
+    assert (
+        "no plain file" in refused(lambda: restore(place.root, place.state, str(tmp_path / "bad.zip"), now=LATER)).text
+    )
+    left = sorted(name for name in os.listdir(place.state) if name != LOCK)
+    assert (place.whole(), left) == (before, [name for name in listing if name != LOCK])
+
+
+async def test_a_folder_that_is_a_link_is_not_written_through(place: Place, tmp_path: Path) -> None:
+    """Nor is anything taken from there."""
+    file, outside = tmp_path / "b.zip", tmp_path / "outside"
+    backup(place.root, place.state, str(file), now=AT)
+    other = Place(tmp_path / "other")
+    (outside / "memory").mkdir(parents=True)
+    (other.root / ".agents/alice").symlink_to(outside)
+    assert refused(lambda: restore(other.root, other.state, str(file), now=LATER)).code == "storage_failed"
+    assert list((outside / "memory").iterdir()) == []
+    (place.root / ".agents/alice/memory").rename(place.root / "kept")
+    (place.root / ".agents/alice/memory").symlink_to(place.root / "kept")
+    assert backup(place.root, place.state, str(tmp_path / "c.zip"), now=AT).files == 1
+
+
+def test_a_snapshot_of_an_older_schema_is_taken_fitted_and_migrated(tmp_path: Path) -> None:
+    """What an older program wrote is backed up as it is; the next kernel brings it up to date."""
+    for schema in (1, 20):
+        old, copy = str(tmp_path / f"{schema}.db"), str(tmp_path / f"{schema}.copy")
+        connection = apsw.Connection(old)
+        for number in range(1, schema + 1):
+            connection.execute(migrations()[number]).fetchall()
+        connection.close()
+        assert take_snapshot(old, copy).schema == schema
+        fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"))
+        open_database(copy).close()
+        assert check_snapshot(copy).schema == max(migrations())
+    with pytest.raises(SnapshotRefused):
+        take_snapshot(str(tmp_path / "none.db"), str(tmp_path / "none.copy"))
+
+
+@pytest.mark.parametrize(
+    ("path", "fits"),
+    [
+        (DATABASE, True), ("contexts/alice/soul.yaml", True), ("contexts/alice/notes/1.md", True),
+        ("project/.agents/alice/soul.yaml", True), ("project/team/alice/todo/index.md", True),
+        ("contexts/alice", False), ("project/memory/x.yaml", False), ("project/.agents/memory/x.yaml", False),
+        ("contexts/../x/y", False), ("contexts/a/b\\c", False), ("project/soul.yaml", False), ("", False),
+        ("project/.agents/alice/memory/" + "x" * 300 + ".yaml", False), ("manifest.json", False),
+    ],
+)  # fmt: skip
+def test_names_in_a_backup_are_few(path: str, fits: bool) -> None:
+    """The database, and files in which agents keep what they know."""
+    assert (name_fault(path) is None) == fits
