@@ -1,6 +1,6 @@
 """The kernel itself: its health, state, discovery record and end; the usage of its work; providers and backends."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -86,6 +86,34 @@ class UsageRow(Body, frozen=True, kw_only=True):
     """Instructions that used tokens of which nobody knows the price."""
 
 
+GroupedBy = Literal["agent", "workflow", "model", "day"]
+GROUPED_BY: Final[tuple[GroupedBy, ...]] = ("agent", "workflow", "model", "day")
+"""What work over a time can be parted by."""
+
+
+class UsageGroup(Body, frozen=True, kw_only=True):
+    """Work that ended in a time. ``key`` has the value of each thing it is parted by; {}: all of it.
+
+    A model is that of the last attempt, a day one of UTC; ``""``: in no workflow, or never begun.
+    """
+
+    key: dict[str, str]
+    instructions: int
+    ended: dict[str, int]
+    success: float | None
+    """The share that is done; null where nothing ended."""
+    retries: int
+    """Attempts that followed another one."""
+    steps: int
+    usage: Usage
+    worked_seconds: float
+    unpriced: int
+    merges: int | None
+    """Landings then; null where they are nobody's: by agent or model, or of one agent."""
+    cost_per_merge: float | None
+    """What the runs took that landed then, for each landing; null without landings, or where no price is known."""
+
+
 class UsageReport(Document, frozen=True, kw_only=True):
     """GET /usage, ``awk stats``: a row for each agent that was ever given work, and the same work seen otherwise."""
 
@@ -95,6 +123,8 @@ class UsageReport(Document, frozen=True, kw_only=True):
     models: tuple[UsageRow, ...]
     """By the model of the last attempt, or the backend where that names none; without work that was never begun."""
     total: UsageRow
+    groups: tuple[UsageGroup, ...] = ()
+    """Where a time or a part was asked for: work that ended then; all of it last. ``rows`` are of all work."""
     schema: str = "awk/stats/1"
 
 
