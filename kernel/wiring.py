@@ -219,13 +219,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
         watchdog=watchdog,
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
-        retention=Retention(
-            reader=reader,
-            writer=writer,
-            now_ms=clock.now_ms,
-            kept_seconds=lambda: catalog.project().retention,
-            homes=base.homes,
-        ),
+        retention=_retention(base),
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
@@ -260,16 +254,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
-        traces=Traces(
-            catalog=catalog,
-            reader=reader,
-            writer=writer,
-            wake=feed.new_wake(traces.WAKING),
-            environ=base.environ,
-            project=base.identity.project,
-            trusted=boot.arguments.trusted,
-            kept=base.trust_store,
-        ),
+        traces=_traces(base),
     )
 
 
@@ -284,6 +269,29 @@ def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNum
         turns=watchdog.ticks.turns,
         retention_seconds=lambda: base.catalog.kept_project().retention,
         free_bytes=free_bytes,
+    )
+
+
+def _retention(base: Foundation) -> Retention:
+    return Retention(
+        reader=base.reader,
+        writer=base.writer,
+        now_ms=base.clock.now_ms,
+        kept_seconds=lambda: base.catalog.project().retention,
+        homes=base.homes,
+    )
+
+
+def _traces(base: Foundation) -> Traces:
+    return Traces(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        wake=base.feed.new_wake(traces.WAKING),
+        environ=base.environ,
+        project=base.identity.project,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
     )
 
 

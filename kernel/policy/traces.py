@@ -45,8 +45,8 @@ class Work(msgspec.Struct, frozen=True):
     """An instruction, as its row says."""
 
     number: int
-    agent: str
-    name: str
+    agent_key: str
+    agent_name: str
     space: str
     enqueued_ms: int
     model: str
@@ -97,7 +97,7 @@ class RunDone(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a run."""
 
     run: int
-    name: str
+    workflow: str
     tag: str
     started_ms: int
     at_ms: int
@@ -177,7 +177,7 @@ def attempt_span(work: Work, origin: Origin, attempt: AttemptDone) -> Span:
         trace=trace_id(origin),
         id=span_id(origin.log, work.number, attempt.epoch),
         parent=span_id(origin.log, work.number),
-        name=f"attempt {work.name}",
+        name=f"attempt {work.agent_name}",
         start_ms=attempt.started_ms,
         end_ms=attempt.ended_ms,
         attributes=attributes,
@@ -210,7 +210,7 @@ def work_span(work: Work, origin: Origin, done: WorkDone) -> Span:
         trace=trace_id(origin),
         id=first if done.ends <= 1 else span_id(origin.log, work.number, "end", done.ends),
         parent=(asked_by or of_run or b"") if done.ends <= 1 else first,
-        name=f"invoke_agent {work.name}",
+        name=f"invoke_agent {work.agent_name}",
         start_ms=work.enqueued_ms,
         end_ms=done.at_ms,
         attributes=attributes,
@@ -222,7 +222,7 @@ def run_span(log: str, run: RunDone) -> Span:
     """The span of a run: ``invoke_workflow``, the root of its trace."""
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_workflow",
-        "gen_ai.workflow.name": run.name,
+        "gen_ai.workflow.name": run.workflow,
         "agent_worker.run": f"r{run.run}",
         "agent_worker.tag": run.tag,
         "agent_worker.status": run.status,
@@ -235,7 +235,7 @@ def run_span(log: str, run: RunDone) -> Span:
     return Span(
         trace=trace_id(Origin(log, None, run.run, run.run, 0)),
         id=span_id(log, "run", run.run),
-        name=f"invoke_workflow {run.name}",
+        name=f"invoke_workflow {run.workflow}",
         start_ms=run.started_ms,
         end_ms=run.at_ms,
         attributes=attributes,
@@ -245,8 +245,8 @@ def run_span(log: str, run: RunDone) -> Span:
 
 def _whose(work: Work) -> dict[str, Value]:
     return {
-        "gen_ai.agent.name": work.name,
-        "gen_ai.agent.id": work.agent,
+        "gen_ai.agent.name": work.agent_name,
+        "gen_ai.agent.id": work.agent_key,
         "gen_ai.conversation.id": work.space,
         "agent_worker.instruction": f"i{work.number}",
         "agent_worker.backend": work.backend,

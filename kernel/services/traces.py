@@ -107,7 +107,8 @@ class Traces:
                 with suppress(Refused):
                     if await self.turn(collector):
                         continue
-            with trio.move_on_after(self._rest_seconds()):
+            pause = PAUSES_SECONDS[min(self._failures, len(PAUSES_SECONDS)) - 1]
+            with trio.move_on_after(pause if self._failures else LOOK_SECONDS):
                 await self._until_new(collector)
 
     async def _until_new(self, collector: Collector | None) -> None:
@@ -120,9 +121,6 @@ class Traces:
                 return
             self._wake.clear()
         await trio.sleep_forever()
-
-    def _rest_seconds(self) -> float:
-        return LOOK_SECONDS if not self._failures else PAUSES_SECONDS[min(self._failures, len(PAUSES_SECONDS)) - 1]
 
     async def flush(self) -> None:
         """Tell what is left, for FLUSH_SECONDS at most: the kernel stops. Nothing, where the collector is away."""

@@ -4,7 +4,7 @@ What is counted is a fold over the log: so a restart changes nothing of it, and 
 happens. What there is now is asked of indexes that hold open work alone.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple, cast
 
 import apsw
@@ -82,7 +82,7 @@ class NewEvents(NamedTuple):
     n: int
 
 
-class Look(NamedTuple):
+class NewCounts(NamedTuple):
     """The next events, up to ``cursor``; ``behind`` more are there."""
 
     cursor: int
@@ -90,12 +90,12 @@ class Look(NamedTuple):
     events: tuple[NewEvents, ...]
 
 
-def look(conn: apsw.Connection, after: int, types: str) -> Look:
+def look(conn: apsw.Connection, after: int, types: str) -> NewCounts:
     """Count the events behind ``after`` that are of ``types`` (a JSON list), BATCH of all at most. Ask in a thread."""
     newest = event_range(conn).newest
     upto = min(newest, after + BATCH)
     found = rows.all_(conn.execute(NEW, {"after": after, "upto": upto, "types": types}), NEW, NewEvents)
-    return Look(max(upto, after), max(newest - upto, 0), tuple(found))
+    return NewCounts(max(upto, after), max(newest - upto, 0), tuple(found))
 
 
 FOLLOW: Final = """
@@ -188,8 +188,11 @@ def gauges(conn: apsw.Connection) -> Gauges:
     followers = cast("list[tuple[int, int | None, int]]", conn.execute(FOLLOWERS).fetchall())
     size, free = cast("tuple[int, int]", conn.execute(PAGES).fetchone())
     retries, _ = cast("tuple[int, int]", conn.execute(RETRIES).fetchone())
+    queued = dict.fromkeys(LANES, (0, 0))
+    for lane, count, first in cast("list[tuple[int, int, int]]", conn.execute(QUEUED).fetchall()):
+        queued[LANES[lane]] = (count, int(conn.execute(ENQUEUED, (first,)).get or 0))
     return Gauges(
-        queued=dict.fromkeys(LANES, (0, 0)) | dict(_queued(conn)),
+        queued=queued,
         working=_count(conn, WORKING),
         waiting=dict(cast("list[tuple[str, int]]", conn.execute(WAITING, (WAITING_LIMIT,)).fetchall())),
         attempts=_count(conn, ATTEMPTS),
@@ -210,11 +213,6 @@ def gauges(conn: apsw.Connection) -> Gauges:
         free_bytes=free,
         spent=tuple(rows.each(conn.execute(SPENT), SPENT, ModelSpending)),
     )
-
-
-def _queued(conn: apsw.Connection) -> Iterator[tuple[str, tuple[int, int]]]:
-    for lane, count, first in cast("list[tuple[int, int, int]]", conn.execute(QUEUED).fetchall()):
-        yield LANES[lane], (count, int(conn.execute(ENQUEUED, (first,)).get or 0))
 
 
 def _count(conn: apsw.Connection, question: str) -> int:

@@ -1,6 +1,7 @@
 """Spans of what happened: the next ones behind a collector's cursor, and how it stands with each collector."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, cast
 
 import apsw
@@ -24,7 +25,7 @@ from kernel.store.entries import bare_name
 from kernel.store.feed import event_range
 from kernel.store.transaction import Transaction
 from protocol.instruction import Usage
-from protocol.ipc import Shown
+from protocol.ipc import Entry
 
 PREFIX: Final = "otel:"
 """Of the names of followers that are collectors."""
@@ -126,48 +127,42 @@ class Batch(NamedTuple):
 
 
 NEXT: Final = """
-SELECT seq, type, at_ms, space, instruction, CAST(data AS TEXT) AS data FROM events
+SELECT seq, type, at_ms, space, instruction, CAST(data AS TEXT) FROM events
 WHERE seq > ? AND type IN ('instruction.step', 'attempt.ended', 'instruction.ended', 'workflow.stopped')
 ORDER BY seq LIMIT ?
 """
 
 
-class _Happened(NamedTuple):
-    """A row of NEXT."""
-
-    seq: int
-    type: str
-    at_ms: int
-    space: str | None
-    instruction: int | None
-    data: str
-
-
+_Happened = tuple[int, str, int, str | None, int | None, str]
+"""A row of NEXT."""
 _data: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 def batch(conn: apsw.Connection, log: str, cursor: int, limit: int, content: bool) -> Batch:
     """The spans behind ``cursor``, ``limit`` at most. What is kept no longer has none. Ask in a thread."""
     newest = event_range(conn).newest
-    found = rows.all_(conn.execute(NEXT, (cursor, limit)), NEXT, _Happened)
+    found = cast("list[_Happened]", conn.execute(NEXT, (cursor, limit)).fetchall())
     known: dict[int, tuple[Work, Origin] | None] = {}
     spans: list[tuple[int, Span]] = []
-    for one in found:
+    for seq, type_, at_ms, space, number, body in found:
         span: Span | None = None
-        if one.type == "workflow.stopped":
-            span = _of_run(conn, log, one)
-        elif one.instruction is not None:
-            if one.instruction not in known:
-                known[one.instruction] = _of_instruction(conn, log, one.instruction)
-            whose = known[one.instruction]
-            span = None if whose is None else _of_work(conn, *whose, one, content)
+        data = _data.decode(body)
+        if type_ == "workflow.stopped":
+            span = _of_run(conn, log, at_ms, space, data)
+        elif number is not None:
+            if number not in known:
+                known[number] = _of_instruction(conn, log, number)
+            whose = known[number]
+            if whose is not None:
+                span = _OF[type_](conn, *whose, at_ms, data, content)
         if span is not None:
-            spans.append((one.seq, span))
-    return Batch(tuple(spans), found[-1].seq if len(found) == limit else max(newest, cursor))
+            spans.append((seq, span))
+    return Batch(tuple(spans), found[-1][0] if len(found) == limit else max(newest, cursor))
 
 
 WORK: Final = """
-SELECT i.id AS number, i.agent, i.name, i.space, i.enqueued_ms, coalesce(i.model, '') AS model,
+SELECT i.id AS number, i.agent AS agent_key, i.name AS agent_name, i.space, i.enqueued_ms,
+  coalesce(i.model, '') AS model,
   coalesce(a.backend, '') AS backend, coalesce(a.provider, '') AS provider
 FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = ?
 """
@@ -194,44 +189,29 @@ def _of_instruction(conn: apsw.Connection, log: str, number: int) -> tuple[Work,
     return work, Origin(log, asked_by, chain[0][1], root_run, root)
 
 
-def _of_work(conn: apsw.Connection, work: Work, origin: Origin, happened: _Happened, content: bool) -> Span | None:
-    data = _data.decode(happened.data)
-    match happened.type:
-        case "instruction.step":
-            step = _step(conn, work.number, int(data["k"]), happened.at_ms, content)
-            return None if step is None else step_span(work, origin, step)
-        case "attempt.ended":
-            epoch = int(str(data["attempt"]).rpartition("-")[2])
-            attempt = rows.one(conn.execute(ATTEMPT, (work.number, epoch)), ATTEMPT, AttemptDone)
-            return None if attempt is None else attempt_span(work, origin, attempt)
-        case _:
-            ends = int(conn.execute(ENDS, (work.number, happened.at_ms)).get or 1)
-            done = WorkDone(
-                at_ms=happened.at_ms,
-                ends=ends,
-                status=str(data["status"]),
-                cause=data.get("cause"),
-                attempts=int(data.get("attempts") or 0),
-                usage=msgspec.convert(data.get("usage") or {}, Usage),
-            )
-            return work_span(work, origin, done)
+def _of_end(
+    conn: apsw.Connection, work: Work, origin: Origin, at_ms: int, data: dict[str, Any], _content: bool
+) -> Span:
+    done = WorkDone(
+        at_ms=at_ms,
+        ends=int(conn.execute(ENDS, (work.number, at_ms)).get or 1),
+        status=str(data["status"]),
+        cause=data.get("cause"),
+        attempts=int(data.get("attempts") or 0),
+        usage=msgspec.convert(data.get("usage") or {}, Usage),
+    )
+    return work_span(work, origin, done)
 
 
-class _Told(msgspec.Struct, frozen=True):
-    """The fields of an entry that a span has."""
-
-    kind: str
-    text: str = ""
-    stop_reason: str | None = None
-    usage: Usage | None = None
-    call_id: str | None = None
-    name: str | None = None
-    is_error: bool = False
-    duration_ms: int | None = None
-    shown: Shown | None = None
+def _of_attempt(
+    conn: apsw.Connection, work: Work, origin: Origin, _at_ms: int, data: dict[str, Any], _content: bool
+) -> Span | None:
+    epoch = int(str(data["attempt"]).rpartition("-")[2])
+    attempt = rows.one(conn.execute(ATTEMPT, (work.number, epoch)), ATTEMPT, AttemptDone)
+    return None if attempt is None else attempt_span(work, origin, attempt)
 
 
-_told: Final = msgspec.json.Decoder(_Told)
+_entry: Final = msgspec.json.Decoder(Entry)
 
 # An entry of the same number that was made later is another: somebody had all of it done anew.
 STEP: Final = """
@@ -244,27 +224,31 @@ WHERE e.instruction = ? AND e.k = ? AND e.at_ms = ? AND e.kind IN ('reply', 'too
 """
 
 
-def _step(conn: apsw.Connection, number: int, k: int, at_ms: int, content: bool) -> StepDone | None:
-    row = cast("tuple[int, bytes, int] | None", conn.execute(STEP, (number, k, at_ms)).fetchone())
+def _of_step(
+    conn: apsw.Connection, work: Work, origin: Origin, at_ms: int, data: dict[str, Any], content: bool
+) -> Span | None:
+    k = int(data["k"])
+    row = cast("tuple[int, bytes, int] | None", conn.execute(STEP, (work.number, k, at_ms)).fetchone())
     if row is None:
         return None
     epoch, body, since_ms = row
-    told = _told.decode(body)
-    shown = told.text if told.shown is None else told.shown.text
-    return StepDone(
+    entry = _entry.decode(body)
+    shown = entry.text if entry.shown is None else entry.shown.text
+    step = StepDone(
         k=k,
         epoch=epoch,
-        is_tool=told.kind == "tool",
+        is_tool=entry.kind == "tool",
         at_ms=at_ms,
         since_ms=since_ms,
-        duration_ms=told.duration_ms,
-        name=bare_name(told.name or "tool"),
-        call_id=told.call_id,
-        stop_reason=told.stop_reason,
-        is_error=told.is_error,
-        usage=told.usage,
+        duration_ms=entry.duration_ms,
+        name=bare_name(entry.name or "tool"),
+        call_id=entry.call_id,
+        stop_reason=entry.stop_reason,
+        is_error=entry.is_error,
+        usage=entry.usage,
         content=shown if content else None,
     )
+    return step_span(work, origin, step)
 
 
 ATTEMPT: Final = """
@@ -282,19 +266,24 @@ SELECT id, name, tag, started_ms FROM workflows WHERE space = ? AND started_ms <
 """
 
 
-def _of_run(conn: apsw.Connection, log: str, happened: _Happened) -> Span | None:
-    row = cast("tuple[int, str, str, int] | None", conn.execute(RUN, (happened.space, happened.at_ms)).fetchone())
+def _of_run(conn: apsw.Connection, log: str, at_ms: int, space: str | None, data: dict[str, Any]) -> Span | None:
+    row = cast("tuple[int, str, str, int] | None", conn.execute(RUN, (space, at_ms)).fetchone())
     if row is None:
         return None
-    data = _data.decode(happened.data)
     run, name, tag, started_ms = row
     done = RunDone(
         run=run,
-        name=name,
+        workflow=name,
         tag=tag,
         started_ms=started_ms,
-        at_ms=happened.at_ms,
+        at_ms=at_ms,
         status=str(data.get("status") or "stopped"),
         exit_code=data.get("exit_code"),
     )
     return run_span(log, done)
+
+
+_OF: Final[Mapping[str, Callable[[apsw.Connection, Work, Origin, int, dict[str, Any], bool], Span | None]]] = (
+    MappingProxyType({"instruction.step": _of_step, "attempt.ended": _of_attempt, "instruction.ended": _of_end})
+)
+"""What is told of an event, by its type."""

@@ -68,15 +68,12 @@ class StatusReport(Document, frozen=True, kw_only=True):
     schema: str = "awk/status/1"
 
 
-class UsageRow(Body, frozen=True, kw_only=True):
-    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+class UsageNumbers(Body, frozen=True, kw_only=True):
+    """The numbers of some work."""
 
-    key: str
     usage: Usage
     """Its cost is of what has a known price; see ``unpriced``."""
     instructions: int
-    failures: int
-    """Those that failed, or are dead."""
     ended: dict[str, int]
     """How many ended in which status; those that ended in none have not ended."""
     steps: int
@@ -86,28 +83,30 @@ class UsageRow(Body, frozen=True, kw_only=True):
     """Instructions that used tokens of which nobody knows the price."""
 
 
+class UsageRow(UsageNumbers, frozen=True, kw_only=True):
+    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+
+    key: str
+    failures: int
+    """Those that failed, or are dead."""
+
+
 GroupedBy = Literal["agent", "workflow", "model", "day"]
 GROUPED_BY: Final[tuple[GroupedBy, ...]] = ("agent", "workflow", "model", "day")
 """What work over a time can be parted by."""
 
 
-class UsageGroup(Body, frozen=True, kw_only=True):
+class UsageGroup(UsageNumbers, frozen=True, kw_only=True):
     """Work that ended in a time. ``key`` has the value of each thing it is parted by; {}: all of it.
 
     A model is that of the last attempt, a day one of UTC; ``""``: in no workflow, or never begun.
     """
 
     key: dict[str, str]
-    instructions: int
-    ended: dict[str, int]
     success: float | None
     """The share that is done; null where nothing ended."""
     retries: int
     """Attempts that followed another one."""
-    steps: int
-    usage: Usage
-    worked_seconds: float
-    unpriced: int
     merges: int | None
     """Landings then; null where they are nobody's: by agent or model, or of one agent."""
     cost_per_merge: float | None
