@@ -188,7 +188,7 @@ def gauges(conn: apsw.Connection) -> Gauges:
     followers = cast("list[tuple[int, int | None, int]]", conn.execute(FOLLOWERS).fetchall())
     size, free = cast("tuple[int, int]", conn.execute(PAGES).fetchone())
     retries, _ = cast("tuple[int, int]", conn.execute(RETRIES).fetchone())
-    queued = dict.fromkeys(LANES, (0, 0))
+    queued: dict[str, tuple[int, int]] = dict.fromkeys(LANES, (0, 0))
     for lane, count, first in cast("list[tuple[int, int, int]]", conn.execute(QUEUED).fetchall()):
         queued[LANES[lane]] = (count, int(conn.execute(ENQUEUED, (first,)).get or 0))
     return Gauges(
