@@ -40,4 +40,4 @@ INSERT INTO model_spending (backend, model, input_tokens, output_tokens, cache_r
 -- Work by when it ended, for stats over a time; of runs that landed, for what a change cost.
 CREATE INDEX instructions_ended_at ON instructions (ended_ms) WHERE ended_ms IS NOT NULL;
 
-PRAGMA user_version = 26;
+PRAGMA user_version = 27;
