@@ -25,6 +25,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    KernelNumbers,
     MemoryAccess,
     ProcessControl,
     ProjectFiles,
@@ -38,13 +39,14 @@ from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.discovery_record import boot_id
+from kernel.boot.log_file import log_as_json
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
 from kernel.rule.installed import InstalledRules
 from kernel.services import guard as guards
-from kernel.services import landings, mirror, recall, retention, timers, webhooks, worktrees
+from kernel.services import landings, mirror, recall, retention, timers, traces, webhooks, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -60,6 +62,7 @@ from kernel.services.in_flight import InFlight
 from kernel.services.installed_rules import find_installed
 from kernel.services.landings import Landings
 from kernel.services.logins import LOGINS, Logins
+from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
 from kernel.services.recall import Recall
@@ -71,6 +74,7 @@ from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
+from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
 from kernel.services.webhooks import Webhooks
 from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement, Placeholders
@@ -130,6 +134,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     dispatcher: Dispatcher
     webhooks: Webhooks
     idle_exit: IdleExit
+    traces: Traces
 
 
 class Foundation(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,12 +183,9 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
+    watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     requests = RequestCount()
-    kept = Retention(
-        reader=reader, writer=writer, now_ms=clock.now_ms, homes=base.homes,
-        kept_seconds=lambda: catalog.project().retention,
-    )  # fmt: skip
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         writer=writer,
@@ -209,6 +211,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 saved_notice=database.saved_notice,
                 restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
                 rules=base.rules,
+                numbers=_numbers(base, watchdog, os.path.dirname(database.path)),
                 shutdown=shutdown,
                 requests=requests,
             ),
@@ -220,9 +223,9 @@ def build(boot: Boot, database: Database) -> Kernel:
         safe_mode=safe_mode,
         shutdown=shutdown,
         boundary=Boundary(writer=writer, shutdown=shutdown, now_ms=clock.now_ms),
-        watchdog=LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic),
+        watchdog=watchdog,
         runs=Runs(reader=reader, writer=writer, wake=feed.new_wake(unless=concerns_no_run), now_ms=clock.now_ms),
-        retention=kept,
+        retention=_retention(base),
         mirror=files_mirror,
         recall=found_again,
         embeddings=asking,
@@ -258,6 +261,44 @@ def build(boot: Boot, database: Database) -> Kernel:
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, requests.told, time.monotonic),
+        traces=_traces(base),
+    )
+
+
+def _numbers(base: Foundation, watchdog: LoopWatchdog, folder: str) -> KernelNumbers:
+    def free_bytes() -> int:
+        room = os.statvfs(folder)
+        return room.f_bavail * room.f_frsize
+
+    return KernelNumbers(
+        counters=EventCounters(reader=base.reader, writer=base.writer, now_ms=base.clock.now_ms),
+        commits=base.writer.commits,
+        turns=watchdog.ticks.turns,
+        retention_seconds=lambda: base.catalog.kept_project().retention,
+        free_bytes=free_bytes,
+    )
+
+
+def _retention(base: Foundation) -> Retention:
+    return Retention(
+        reader=base.reader,
+        writer=base.writer,
+        now_ms=base.clock.now_ms,
+        kept_seconds=lambda: base.catalog.project().retention,
+        homes=base.homes,
+    )
+
+
+def _traces(base: Foundation) -> Traces:
+    return Traces(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        wake=base.feed.new_wake(traces.WAKING),
+        environ=base.environ,
+        project=base.identity.project,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
     )
 
 
@@ -301,6 +342,8 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
 def _foundation(boot: Boot, database: Database) -> Foundation:
     clock, feed = Clock(), Feed()
     state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
+    if catalog.project().log == "json":
+        log_as_json()
     # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
     environ, left_out = text_environment(os.environ)
     for name in left_out:

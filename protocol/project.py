@@ -78,6 +78,19 @@ class OutgoingHook(_Strict, frozen=True, kw_only=True):
     """Whether it may be on this machine or in its networks."""
 
 
+class OtelSettings(_Strict, frozen=True, kw_only=True):
+    """A collector of OpenTelemetry that is told of work as spans (OTLP over HTTP). It needs trust."""
+
+    endpoint: str
+    """Its address; to one without a path, or with another, ``/v1/traces`` is added."""
+    headers: dict[str, str] = {}
+    """Header fields of each request, ``name: $NAME`` of a variable in the kernel's environment."""
+    content: bool = False
+    """Whether it is told what models and tools said, up to 4,000 characters each, without secrets."""
+    allow_private: bool = False
+    """Whether a name may lead to this machine or its networks; what is written as an address, or localhost, may."""
+
+
 class Embeddings(_Strict, frozen=True, kw_only=True):
     """An endpoint of the user's own that makes vectors of texts (``/v1/embeddings``). It needs trust.
 
@@ -112,6 +125,10 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Rules of installed packages that are not asked here, by their names: ``awk rule list`` has them."""
     webhooks: tuple[OutgoingHook, ...] = ()
     """Servers that are told what happens, at most 20."""
+    otel: OtelSettings | None = None
+    """A collector of traces that is told of work, once that is in the log."""
+    log: Literal["text", "json"] = "text"
+    """How lines of the kernel's log look: for people, or one JSON object each."""
     limits: ProjectLimits = ProjectLimits()
     """Bounds for the whole kernel."""
     guard: GuardSettings = GuardSettings()

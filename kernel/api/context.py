@@ -19,6 +19,7 @@ from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
 from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
+from kernel.policy.durations import Durations
 from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
@@ -28,6 +29,7 @@ from kernel.rule.installed import InstalledRules
 from kernel.store.attempts import Identity
 from kernel.store.feed import Feed
 from kernel.store.idempotency import RequestKey, SingleFlight
+from kernel.store.metrics import Counted
 from kernel.store.reader import Reader
 from kernel.store.transitions.append import Appended
 from kernel.store.transitions.guarding import Question
@@ -373,6 +375,30 @@ class ShutdownControl(Protocol):
         ...
 
 
+class CountedEvents(Protocol):
+    """Events, counted by type and by what they say."""
+
+    behind: int
+    """Those that are not counted yet."""
+
+    async def look(self) -> Counted:
+        """Count what is new, for a second at most. Raises Refused (busy)."""
+        ...
+
+
+class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """Numbers of this kernel that no table has."""
+
+    counters: CountedEvents
+    commits: Durations
+    """Of the writer, from the begin of a transaction until it is durable."""
+    turns: Durations
+    """Of the event loop."""
+    retention_seconds: Callable[[], float]
+    free_bytes: Callable[[], int]
+    """On the disk of the database."""
+
+
 class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel itself: its identity, its state, and its end."""
 
@@ -388,6 +414,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
     rules: InstalledRules
     """Those of installed packages."""
+    numbers: KernelNumbers
     shutdown: ShutdownControl
     restart_notice: str | None = None
     """Of the service that keeps this kernel: for people, where the kernel before had died."""

@@ -6,15 +6,30 @@ new one. At most two files of LIMIT_BYTES are kept (promise P10). A log elsewher
 """
 
 import faulthandler
+import json
 import logging
 import os
+import re
 import sys
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Final
 
 LIMIT_BYTES: Final = 8 * 1024 * 1024
 OLD: Final = ".1"
 """What is added to the name of the file before the last one."""
+FORMAT: Final = "AGENT_WORKER_LOG"
+"""Variable: ``json`` has all lines from the first one on as JSON; the project file's ``log`` counts once it is read."""
+TEXT_CHARACTERS: Final = 16_000
+"""Of a text or a traceback in a line of JSON."""
+_EVENT: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+", re.ASCII)
+_IDS: Final = {
+    "instruction": re.compile(r"i[0-9]{1,18}", re.ASCII),
+    "attempt": re.compile(r"i[0-9]{1,18}-[0-9]{1,18}", re.ASCII),
+    "run": re.compile(r"r[0-9]{1,18}", re.ASCII),
+    "message": re.compile(r"m[0-9]{1,18}", re.ASCII),
+    "approval": re.compile(r"a[0-9]{1,18}", re.ASCII),
+}
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
@@ -28,6 +43,48 @@ def start_logging(path: str) -> None:
         own = False
     handler = RotatingStderrHandler(path) if own else logging.StreamHandler(sys.stderr)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", handlers=[handler])
+    if os.environ.get(FORMAT) == "json":
+        log_as_json()
+
+
+def log_as_json() -> None:
+    """Have every line from now on be one JSON object."""
+    for handler in logging.getLogger().handlers:
+        handler.setFormatter(JsonFormatter())
+
+
+class JsonFormatter(logging.Formatter):
+    """Makes one line of ASCII of a record, whatever is in it.
+
+    ``event`` is the first word of the message, such as ``kernel.ready``. Ids are values that the message was made of,
+    and not words in them: what somebody wrote names nothing.
+    """
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Never raises for what a message holds."""
+        try:
+            message = record.getMessage()
+        except Exception as error:  # noqa: BLE001 - a message that does not fit its values is shown as it stands
+            message = f"{record.msg} ({type(error).__name__})"
+        first, _, rest = message.partition(" ")
+        event = first if _EVENT.fullmatch(first) else None
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": event,
+        }
+        values = record.args if isinstance(record.args, tuple) else ()
+        for value in (one for one in values if isinstance(one, str)):
+            line |= {name: value for name, shape in _IDS.items() if shape.fullmatch(value)}
+        line["text"] = _cut(message if event is None else rest)
+        if record.exc_info:
+            line["error"] = _cut(self.formatException(record.exc_info))
+        return json.dumps(line)  # ASCII: no terminal and no reader of lines takes anything in it for its own
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT_CHARACTERS else f"{text[:TEXT_CHARACTERS]}... ({len(text)} characters)"
 
 
 class RotatingStderrHandler(logging.StreamHandler):  # type: ignore[type-arg]

@@ -24,6 +24,7 @@ from kernel.agents.environment import worker_environment
 from kernel.agents.sandbox import find_bubblewrap, home_fault
 from kernel.agents.trust import TrustStore
 from kernel.inspect.agents import PartialCatalog
+from kernel.inspect.collector import collector_rows
 from kernel.inspect.fetch import open_launcher
 from kernel.inspect.validate import validate
 from kernel.procs.command import VersionProbes
@@ -87,6 +88,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     bubblewrap: Program
     database: Checkup | None
     """None: there is none yet, or a kernel has it open."""
+    collector: tuple[DoctorRow, ...] = ()
+    """Nothing where the project names none."""
 
 
 Check = Callable[[Findings], Iterator[DoctorRow]]
@@ -318,8 +321,14 @@ def leftovers(found: Findings) -> Iterator[DoctorRow]:
         yield fine("leftovers", "nothing of a killed kernel")
 
 
+def traces(found: Findings) -> Iterator[DoctorRow]:
+    """Spans would reach their collector."""
+    yield from found.collector or (fine("traces", "the project names no collector of spans"),)
+
+
 CHECKS: Final[tuple[Check, ...]] = (
-    python, commands, environment, git, sandbox, files, backends, state, database, clock, disk, limits, leftovers
+    python, commands, environment, git, sandbox, files, backends, state, database, clock, disk, limits, leftovers,
+    traces,
 )  # fmt: skip
 
 
@@ -332,7 +341,10 @@ def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: floa
     """Look at the machine and at the project at ``root``. Blocks for as long as programs take to say their versions."""
     env = worker_environment(environ, own_bin=frozenset({os.path.dirname(sys.executable)}))
     git_program, bubblewrap, probed = trio.run(_programs, env, environ)
-    loaded = [one.definition for one in PartialCatalog(root).survey().loaded]
+    catalog = PartialCatalog(root)
+    loaded = [one.definition for one in catalog.survey().loaded]
+    kept = TrustStore(str(state_dir), str(root))
+    otel = catalog.project().otel
     path = state_dir / DATABASE
     return examine(
         Findings(
@@ -341,13 +353,14 @@ def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: floa
             environ=environ,
             runs=runs,
             now=now,
-            files=validate(root, root, (), environ, TrustStore(str(state_dir), str(root))).files,
+            files=validate(root, root, (), environ, kept).files,
             used=frozenset(one.backend for one in loaded),
             confined=tuple(sorted(one.name for one in loaded if one.sandbox == "on")),
             backends=probed,
             git=git_program,
             bubblewrap=bubblewrap,
             database=None if runs or not path.exists() else check_database(str(path)),
+            collector=() if otel is None else tuple(collector_rows(otel, environ, kept)),
         )
     )
 

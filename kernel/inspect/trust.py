@@ -6,6 +6,7 @@ from pathlib import Path
 from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
 from kernel.agents.resources import resources_of
+from kernel.agents.telemetry import otel_units
 from kernel.agents.trust import agent_units, schedule_units
 from kernel.agents.webhooks import hook_units
 from kernel.source.diagnostics import BadDefinition
@@ -48,7 +49,8 @@ def trust_demands(
             units += workflow_units(load_workflow(catalog, name))
         except (BadDefinition, Refused) as error:
             skipped.append(f"workflow {name}: {error.text}")
-    units += (*hook_units(catalog.project()), *embedding_units(catalog.project()))
+    project = catalog.project()
+    units += (*hook_units(project), *otel_units(project), *embedding_units(project))
     survey = catalog.survey()
     for loaded in survey.loaded:
         try:

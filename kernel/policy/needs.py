@@ -349,7 +349,9 @@ def _untrusted(one: Untrusted) -> Need:
 
 def _webhook(one: StuckWebhook) -> Need:
     why = "wants to be told nothing more (410)" if one.ended else f"cannot be told: a delivery failed {one.tries} times"
-    text = _line(f"{one.host or 'a server'} {why}; mend it, or take its webhook out of the project file")
+    if one.why:
+        why = f"takes no spans: {one.why}"
+    text = _line(f"{one.host or 'a server'} {why}; mend it, or take it out of the project file")
     return Need(kind="webhook", id=one.id, text=text, actions=(_action("try again", f"webhook retry {one.id}"),))
 
 

@@ -159,6 +159,8 @@ class StuckWebhook(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     ended: bool
     tries: int
+    why: str = ""
+    """Of the collector of spans: what its last try came to."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,8 @@ from typing import Final
 import msgspec
 import trio
 
+from kernel.policy.durations import Durations
+
 logger = logging.getLogger(__name__)
 
 FRESH_SECONDS: Final = 1.0
@@ -138,6 +140,7 @@ class LoopTicks(trio.abc.Instrument):
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._began = now()
+        self.turns = Durations()
 
     def after_io_wait(self, timeout: float) -> None:
         """A turn begins."""
@@ -146,6 +149,7 @@ class LoopTicks(trio.abc.Instrument):
     def before_io_wait(self, timeout: float) -> None:
         """A turn is over."""
         took = self._now() - self._began
+        self.turns.add(took)
         if took > LAG_SECONDS:
             logger.warning("kernel.loop_lag one turn of the event loop took %.1f s; everything else waited", took)
 
@@ -168,14 +172,13 @@ class LoopWatchdog:
         disarm: Callable[[], None] = faulthandler.cancel_dump_traceback_later,
     ) -> None:
         self._notifier = notifier
-        self._now = now
+        self.ticks = LoopTicks(now)
         self._arm = arm
         self._disarm = disarm
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Watch until cancelled."""
-        turns = LoopTicks(self._now)
-        trio.lowlevel.add_instrument(turns)
+        trio.lowlevel.add_instrument(self.ticks)
         task_status.started()
         try:
             while True:
@@ -185,7 +188,7 @@ class LoopWatchdog:
                 await trio.sleep(NAP_SECONDS if watchdog is None else min(NAP_SECONDS, watchdog / SIGNS_PER_WATCHDOG))
         finally:
             self._disarm()
-            trio.lowlevel.remove_instrument(turns)
+            trio.lowlevel.remove_instrument(self.ticks)
 
     def ready(self, status: str) -> None:
         """The kernel serves; ``status`` is for people."""

@@ -108,6 +108,11 @@ class Feed:
         self._wakes.append((kinds, unless, wake))
         return wake
 
+    @property
+    def watchers(self) -> int:
+        """How many watch now: streams, and commands that wait."""
+        return len(self._subscriptions)
+
     def publish(self, events: Sequence[Event]) -> None:
         """Durable events, after their COMMIT. Nobody has to look for work that the same commit leased."""
         leased = {event.instruction for event in events if event.type == "instruction.leased"}

@@ -23,7 +23,7 @@ from kernel.policy.open_items import (
     StuckWebhook,
     Untrusted,
 )
-from kernel.store import rows, souls, task_views, tray, voting, webhooks
+from kernel.store import rows, souls, task_views, traces, tray, voting, webhooks
 from kernel.store.circuit_breakers import breakers
 from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
 from kernel.store.rows import Page
@@ -69,9 +69,15 @@ def snapshot(
         souls=souls.open_everywhere(conn),
         dead_total=int(conn.execute(COUNT_DEAD).get),
         untrusted=tuple(untrusted),
-        webhooks=tuple(
-            StuckWebhook(id=webhook_id(digest), host=hosts.get(digest, ""), ended=ended, tries=tries)
-            for digest, ended, tries in webhooks.stuck(conn)
+        webhooks=(
+            *(
+                StuckWebhook(id=webhook_id(digest), host=hosts.get(digest, ""), ended=ended, tries=tries)
+                for digest, ended, tries in webhooks.stuck(conn)
+            ),
+            *(
+                StuckWebhook(id=traces.NEED, host="the collector of otel", ended=False, tries=0, why=why)
+                for _, why in traces.failing(conn, now_ms - traces.AWAY_MS)
+            ),
         ),
     )  # fmt: skip
 

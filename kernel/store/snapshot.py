@@ -100,7 +100,7 @@ def check_snapshot(path: str) -> SnapshotMark:
                 text = f"its schema is {found}, newer than this program's {max(scripts)}: upgrade agent-worker first"
                 raise SnapshotRefused(text)
             made = apsw.Connection(":memory:")
-            steps = [scripts[number] for number in range(1, found + 1)]
+            steps = [scripts[number].read_text() for number in range(1, found + 1)]
             for script in [newest_schema()] if found == max(scripts) else steps:
                 made.execute(script).fetchall()
             if found < 1 or _shape(connection) != _shape(made):

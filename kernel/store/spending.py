@@ -3,7 +3,7 @@
 Queries for budgets are indexed, and bounded by the window, never by the queue.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Literal
 
 import apsw
@@ -11,7 +11,8 @@ import msgspec
 
 from kernel.store import rows
 from kernel.store.rows import SpentColumns
-from protocol.api.kernel import UsageReport, UsageRow
+from protocol.api.kernel import GROUPED_BY, GroupedBy, UsageGroup, UsageReport, UsageRow
+from protocol.errors import Refused
 from protocol.instruction import ENDED, LARGEST, Status, Usage
 from protocol.names import SpaceId, number_of, place_of
 
@@ -157,7 +158,7 @@ def _grouped(found: list[_Row], column: Callable[[_Row], str]) -> tuple[UsageRow
     return tuple(_sum(key, groups[key]) for key in sorted(groups) if key)
 
 
-def _sum(key: str, found: list[_Row]) -> UsageRow:
+def _sum(key: str, found: Sequence[_Row]) -> UsageRow:
     statuses: list[str] = sorted(ENDED)
     ended = dict.fromkeys(statuses, 0)
     usage = Usage()
@@ -179,4 +180,120 @@ def _sum(key: str, found: list[_Row]) -> UsageRow:
         steps=steps,
         worked_seconds=worked_ms / 1000,
         unpriced=unpriced,
+    )
+
+
+# Work by when it ended, found by its index; what is not asked for is one group.
+ENDED_THEN: Final = """
+SELECT iif(:agent, i.agent, '') AS agent, iif(:workflow AND i.run IS NOT NULL, i.space, '') AS place,
+  iif(:model, coalesce(i.model, ''), '') AS model, iif(:day, date(i.ended_ms / 1000, 'unixepoch'), '') AS day, i.state,
+  count(*) AS instructions, CAST(total(max(i.attempts + i.crashes - 1, 0)) AS INTEGER) AS retries,
+  CAST(min(total(i.input_tokens), :largest) AS INTEGER) AS input_tokens,
+  CAST(min(total(i.output_tokens), :largest) AS INTEGER) AS output_tokens,
+  CAST(min(total(i.cache_read_tokens), :largest) AS INTEGER) AS cache_read_tokens,
+  CAST(min(total(i.cache_write_tokens), :largest) AS INTEGER) AS cache_write_tokens,
+  min(sum(i.cost_usd), :largest) AS cost_usd, sum(i.steps) AS steps,
+  coalesce(sum((SELECT sum(a.worked_ms) FROM attempts AS a WHERE a.instruction = i.id)), 0) AS worked_ms,
+  sum(i.cost_usd IS NULL AND i.input_tokens + i.output_tokens + i.cache_read_tokens
+    + i.cache_write_tokens > 0) AS unpriced
+FROM instructions AS i INDEXED BY instructions_ended_at
+WHERE i.ended_ms >= :since AND i.ended_ms < :until
+  AND (:space IS NULL OR i.space = :space OR substr(i.space, 1, length(:space) + 1) = :space || '#')
+  AND coalesce(:name, i.name) = i.name AND coalesce(:key, i.agent) = i.agent
+GROUP BY 1, 2, 3, 4, 5 LIMIT :limit
+"""
+GROUPS_LIMIT: Final = 5_000
+
+# Of each run that landed then, all that it took, whenever that was.
+LANDED: Final = """
+SELECT l.space AS place, date(min(l.ended_ms) / 1000, 'unixepoch') AS day, count(*) AS merges,
+  (SELECT sum(i.cost_usd) FROM instructions AS i INDEXED BY instructions_run WHERE i.run = l.run) AS cost_usd
+FROM landings AS l WHERE l.state = 'merged' AND l.ended_ms >= :since AND l.ended_ms < :until
+  AND (:space IS NULL OR l.space = :space OR substr(l.space, 1, length(:space) + 1) = :space || '#')
+GROUP BY l.run
+"""
+
+
+class Period(msgspec.Struct, frozen=True):
+    """A time, from ``since_ms`` up to and without ``until_ms``, and by what the work in it is parted."""
+
+    by: tuple[GroupedBy, ...]
+    since_ms: int
+    until_ms: int
+
+
+class _EndedRow(_Row, frozen=True):
+    """A row of ENDED_THEN."""
+
+    day: str
+    retries: int
+
+
+class _LandedRow(msgspec.Struct, frozen=True):
+    """A row of LANDED."""
+
+    place: str
+    day: str
+    merges: int
+    cost_usd: float | None
+
+
+def over_time(
+    conn: apsw.Connection,
+    period: Period,
+    *,
+    space: SpaceId | None = None,
+    name: str | None = None,
+    agent: str | None = None,
+) -> tuple[UsageGroup, ...]:
+    """Work that ended in ``period``, in order; all of it last. Raises Refused (too_large).
+
+    Landings are of runs: where the work is parted by agent or model, or is one agent's, nobody has them.
+    Reads every instruction that ended then: ask in a thread.
+    """
+    values = {"since": period.since_ms, "until": period.until_ms, "space": space}
+    asked = {word: word in period.by for word in GROUPED_BY} | {"name": name, "key": agent, "largest": LARGEST}
+    cursor = conn.execute(ENDED_THEN, values | asked | {"limit": GROUPS_LIMIT + 1})
+    found = rows.all_(cursor, ENDED_THEN, _EndedRow)
+    if len(found) > GROUPS_LIMIT:
+        raise Refused("too_large", f"these are more than {GROUPS_LIMIT} rows", "ask for a shorter time, or by less")
+    of_runs = agent is None and name is None
+    landed = rows.all_(conn.execute(LANDED, values), LANDED, _LandedRow) if of_runs else []
+    groups: dict[tuple[str, ...], tuple[list[_EndedRow], list[_LandedRow]]] = {}
+    for row in found:
+        groups.setdefault(_key(period, row.agent, row.place, row.model, row.day), ([], []))[0].append(row)
+    of_runs_too = of_runs and not {"agent", "model"} & set(period.by)
+    for one in landed if of_runs_too else ():
+        groups.setdefault(_key(period, "", one.place, "", one.day), ([], []))[1].append(one)
+    total = _group({}, found, landed if of_runs else None)
+    if not period.by:
+        return (total,)
+    named = [
+        _group(dict(zip(period.by, key, strict=True)), work, landings if of_runs_too else None)
+        for key, (work, landings) in sorted(groups.items())
+    ]
+    return (*named, total)
+
+
+def _key(period: Period, agent: str, place: str, model: str, day: str) -> tuple[str, ...]:
+    found = {"agent": agent, "workflow": place_of(place), "model": model, "day": day}
+    return tuple(found[word] for word in period.by)
+
+
+def _group(key: dict[str, str], work: list[_EndedRow], landed: list[_LandedRow] | None) -> UsageGroup:
+    row = _sum("", work)
+    merges = None if landed is None else sum(one.merges for one in landed)
+    spent = sum(one.cost_usd or 0.0 for one in landed or ())
+    return UsageGroup(
+        key=key,
+        instructions=row.instructions,
+        ended=row.ended,
+        success=round(row.ended["done"] / row.instructions, 4) if row.instructions else None,
+        retries=sum(one.retries for one in work),
+        steps=row.steps,
+        usage=row.usage,
+        worked_seconds=row.worked_seconds,
+        unpriced=row.unpriced,
+        merges=merges,
+        cost_per_merge=round(spent / merges, 6) if merges and spent else None,
     )

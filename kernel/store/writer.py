@@ -24,6 +24,7 @@ import trio
 from msgspec import UNSET
 
 from kernel.fault_injection import fault_point
+from kernel.policy.durations import Durations
 from kernel.rule.evaluate import CORE_TABLE, Table
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
@@ -124,6 +125,8 @@ class Writer:
         self._trouble: Refused | None = None
         """Why the last commit failed, where it did and another may not."""
         self.soon_seconds = SOON_SECONDS
+        self.commits = Durations()
+        """From the begin of each transaction until it is durable."""
         self._owes_truncation = self._owes_rewrite = False
         """Something was removed whose bytes are still in the write-ahead log, or in the file."""
 
@@ -332,6 +335,7 @@ class Writer:
         conn = self._conn
         transaction = Transaction(conn, now_ms, self._rules)
         fault_point("store.begin")
+        began = monotonic()
         conn.execute("BEGIN IMMEDIATE")
         try:
             for job in group:
@@ -343,6 +347,7 @@ class Writer:
             if conn.in_transaction:
                 conn.execute("ROLLBACK")
             raise
+        self.commits.add(monotonic() - began)
         if transaction.forgets:
             self._owes_truncation = self._owes_rewrite = True
         return transaction.events

@@ -1,6 +1,6 @@
 """The kernel itself: its health, state, discovery record and end; the usage of its work; providers and backends."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
@@ -68,15 +68,12 @@ class StatusReport(Document, frozen=True, kw_only=True):
     schema: str = "awk/status/1"
 
 
-class UsageRow(Body, frozen=True, kw_only=True):
-    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+class UsageNumbers(Body, frozen=True, kw_only=True):
+    """The numbers of some work."""
 
-    key: str
     usage: Usage
     """Its cost is of what has a known price; see ``unpriced``."""
     instructions: int
-    failures: int
-    """Those that failed, or are dead."""
     ended: dict[str, int]
     """How many ended in which status; those that ended in none have not ended."""
     steps: int
@@ -84,6 +81,36 @@ class UsageRow(Body, frozen=True, kw_only=True):
     """Of all attempts that have ended, as far as that is known. Waiting is no work."""
     unpriced: int
     """Instructions that used tokens of which nobody knows the price."""
+
+
+class UsageRow(UsageNumbers, frozen=True, kw_only=True):
+    """The usage of some work. ``key`` is an agent (``alice``, or ``helper@review:main``), a workspace or a model."""
+
+    key: str
+    failures: int
+    """Those that failed, or are dead."""
+
+
+GroupedBy = Literal["agent", "workflow", "model", "day"]
+GROUPED_BY: Final[tuple[GroupedBy, ...]] = ("agent", "workflow", "model", "day")
+"""What work over a time can be parted by."""
+
+
+class UsageGroup(UsageNumbers, frozen=True, kw_only=True):
+    """Work that ended in a time. ``key`` has the value of each thing it is parted by; {}: all of it.
+
+    A model is that of the last attempt, a day one of UTC; ``""``: in no workflow, or never begun.
+    """
+
+    key: dict[str, str]
+    success: float | None
+    """The share that is done; null where nothing ended."""
+    retries: int
+    """Attempts that followed another one."""
+    merges: int | None
+    """Landings then; null where they are nobody's: by agent or model, or of one agent."""
+    cost_per_merge: float | None
+    """What the runs took that landed then, for each landing; null without landings, or where no price is known."""
 
 
 class UsageReport(Document, frozen=True, kw_only=True):
@@ -95,6 +122,8 @@ class UsageReport(Document, frozen=True, kw_only=True):
     models: tuple[UsageRow, ...]
     """By the model of the last attempt, or the backend where that names none; without work that was never begun."""
     total: UsageRow
+    groups: tuple[UsageGroup, ...] = ()
+    """Where a time or a part was asked for: work that ended then; all of it last. ``rows`` are of all work."""
     schema: str = "awk/stats/1"
 
 

@@ -22,6 +22,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    KernelNumbers,
     MemoryAccess,
     ProcessControl,
     ProjectFiles,
@@ -32,6 +33,7 @@ from kernel.api.context import (
 )
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
+from kernel.policy.durations import Durations
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.procs.peer import Wire, caller
@@ -39,6 +41,7 @@ from kernel.procs.procfs import ProcessId
 from kernel.rule.installed import InstalledRules
 from kernel.services.embeddings import EmbeddingProcess, Embeddings
 from kernel.services.guard import ANSWER_SECONDS, WAKING, Guard
+from kernel.services.metrics import EventCounters
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.souls import Souls
@@ -365,6 +368,13 @@ async def serve_kernel(
             safe_mode=lambda: False,
             saved_notice=lambda: None,
             rules=InstalledRules(),
+            numbers=KernelNumbers(
+                counters=EventCounters(reader=reader, writer=writer, now_ms=lambda: 1_700_000_000_000),
+                commits=writer.commits,
+                turns=Durations(),
+                retention_seconds=lambda: 60.0,
+                free_bytes=lambda: 0,
+            ),
             shutdown=shutdown,
         ),
         memory=MemoryAccess(

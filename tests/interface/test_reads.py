@@ -11,6 +11,7 @@ import pytest
 from interface.cli.commands import status
 from interface.cli.output import Screen
 from protocol.api.instructions import AskedApproval, QueueReport, QueueRow
+from protocol.api.kernel import UsageGroup
 from protocol.api.messages import Channel
 from protocol.api.processes import Ps
 from protocol.instruction import Usage
@@ -185,6 +186,39 @@ def test_what_work_took_is_asked_of_a_target(
     kernel.answers["GET /usage"] = read_answers("x")["GET /usage"]
     assert cli("stats", *words).code == 0
     assert kernel.of("GET", "/usage")[0].query == query
+
+
+def test_work_over_a_time_is_asked_for_and_shown_by_what_it_is_parted_by(cli: Cli, kernel: KernelDouble) -> None:
+    """contracts 7: stats --by --since --until; the share that is done, and what a merged change cost."""
+    sample = read_answers("x")["GET /usage"]
+    row = UsageGroup(
+        key={"day": "2026-11-01", "model": "m\n1"},
+        instructions=4,
+        ended={"done": 3, "failed": 1},
+        success=0.75,
+        retries=2,
+        steps=9,
+        usage=Usage(input_tokens=5, cost_usd=0.25),
+        worked_seconds=1.5,
+        unpriced=0,
+        merges=None,
+        cost_per_merge=None,
+    )
+    total = msgspec.structs.replace(row, key={}, merges=2, cost_per_merge=0.125)
+    kernel.answers["GET /usage"] = msgspec.structs.replace(sample, groups=(row, total))
+    told = cli("stats", "--by", "day,model", "--since", "2026-11-01", "--until", "2026-11-02T01:00:00+01:00")
+    assert kernel.of("GET", "/usage")[0].query == {
+        "by": "day,model", "since": "1793491200000", "until": "1793577600000"
+    }  # fmt: skip
+    header, first, last, merged = told.out.splitlines()
+    assert header.split()[:5] == ["DAY", "MODEL", "ENDED", "DONE", "SUCCESS"]
+    assert first.split()[0] == "2026-11-01"
+    assert first.split()[-10:] == ["4", "3", "75%", "2", "9", "5", "0", "0", "0.2500", "1.5"]
+    assert last.startswith("total")
+    assert merged == "merged: 2, 0.1250 USD each"
+    assert cli("stats", "--since", "2h").code == 0
+    for wrong in (["--by", "week"], ["--by", "day,day"], ["--since", "soon"]):
+        assert cli("stats", *wrong).code == 2
 
 
 def test_a_cost_nobody_knows_is_unknown_and_not_0(cli: Cli, kernel: KernelDouble) -> None:

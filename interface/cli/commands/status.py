@@ -4,7 +4,7 @@
 """
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from interface.cli.context import Context
 from interface.cli.exits import Exit
@@ -15,7 +15,7 @@ from interface.failure import Unreachable
 if TYPE_CHECKING:
     import argparse
 
-    from protocol.api.kernel import StatusReport, UsageReport, UsageRow
+    from protocol.api.kernel import StatusReport, UsageGroup, UsageReport, UsageRow
 
 _DOWN: Final = b'{"schema":"awk/status/1","state":"down","kernel":null,"agents":{},"workflows":[]}'
 
@@ -93,12 +93,61 @@ def configure_stats(parser: "argparse.ArgumentParser") -> None:
     parser.add_argument(
         "target", metavar="TARGET", nargs="?", help="alice, @review[:tag] or alice@review (default: all work)"
     )
+    by = "part it by agent, workflow, model or day (of UTC), or by two of them: day,model"
+    parser.add_argument("--by", type=_parts, metavar="WHAT", help=by)
+    when = "only what ended since then: 7d, 2h, 2026-11-01, or a time such as 2026-11-01T12:00:00Z"
+    parser.add_argument("--since", type=_moment, metavar="T", help=when)
+    parser.add_argument("--until", type=_moment, metavar="T", help="and before then (default: now)")
     json_flag(parser)
 
 
+def _parts(text: str) -> str:
+    from argparse import ArgumentTypeError  # noqa: PLC0415  (argparse calls this)
+
+    from protocol.api.kernel import GROUPED_BY  # noqa: PLC0415  (as above)
+
+    words = text.split(",")
+    if len(words) > 2 or len(set(words)) != len(words) or not set(words) <= set(GROUPED_BY):
+        raise ArgumentTypeError(f"{text[:60]!r} is none of {', '.join(GROUPED_BY)}, nor two of them: day,model")
+    return text
+
+
+def _moment(text: str) -> "Moment":
+    """Seconds before now, or the time that is meant."""
+    from argparse import ArgumentTypeError  # noqa: PLC0415  (argparse calls this)
+    from datetime import UTC, datetime  # noqa: PLC0415  (as above)
+
+    from interface.cli.command_parser import duration  # noqa: PLC0415  (as above)
+
+    try:
+        found = datetime.fromisoformat(text)
+        return Moment((found if found.tzinfo is not None else found.replace(tzinfo=UTC)).timestamp(), ago=False)
+    except ValueError:
+        pass
+    try:
+        return Moment(duration(text), ago=True)
+    except ArgumentTypeError:
+        raise ArgumentTypeError(f"{text[:60]!r} is no time: write 7d, 2h, 2026-11-01 or 2026-11-01T12:00:00Z") from None
+
+
+class Moment(NamedTuple):
+    """A time: seconds since 1970, or ``ago``, before now."""
+
+    seconds: float
+    ago: bool
+
+
 def run_stats(context: Context) -> int:
-    """Print instructions by how they ended, steps, tokens, cost and time worked, over all that is kept."""
-    return context.answer(context.kernel().get("/usage", _query(context)), stats_lines)
+    """Print instructions by how they ended, steps, tokens, cost and time worked: of all that is kept, or of a time."""
+    query = _query(context)
+    if context.args.by is not None:
+        query["by"] = context.args.by
+    for name in ("since", "until"):
+        moment: Moment | None = getattr(context.args, name)
+        if moment is not None:
+            at = context.clock.wall() - moment.seconds if moment.ago else moment.seconds
+            query[name] = str(max(0, round(at * 1000)))
+    return context.answer(context.kernel().get("/usage", query), stats_lines)
 
 
 _COUNTS = ("done", "incomplete", "failed", "dead", "cancelled")
@@ -114,6 +163,8 @@ def stats_lines(body: bytes, screen: Screen) -> list[str]:
     from protocol.api.kernel import UsageReport  # noqa: PLC0415  (JSON needs no types)
 
     report = decode(body, UsageReport)
+    if report.groups:
+        return _groups_table(report.groups, screen)
     if not report.total.instructions:
         return ["no work was given"]
     whole = _tables(report, Screen(), frozenset())
@@ -121,6 +172,28 @@ def stats_lines(body: bytes, screen: Screen) -> list[str]:
         return _tables(report, screen, frozenset())
     counts = dict(zip(_OUTCOMES, _cells(report.total, "")[1:], strict=False))
     return _tables(report, screen, frozenset(title for title, count in counts.items() if count == "0"))
+
+
+def _groups_table(groups: "tuple[UsageGroup, ...]", screen: Screen) -> list[str]:
+    """A row for each group, and all of it; then what a merged change cost."""
+    *_, total = groups
+    words = list(groups[0].key)
+    numbers = ("ENDED", "DONE", "SUCCESS", "RETRIES", "STEPS", "IN", "OUT", "CACHE", "COST$", "SECONDS")
+    if not total.instructions and not total.merges:
+        return ["no work ended then"]
+    cells = []
+    for group in groups:
+        names = [group.key.get(word, "") or "-" for word in words] if group.key else ["total"] + [""] * (len(words) - 1)
+        share = "-" if group.success is None else f"{group.success:.0%}"
+        counts = [str(group.instructions), str(group.ended.get("done", 0)), share, str(group.retries), str(group.steps)]
+        cells.append([*(one_line(name) for name in (names if words else [])), *counts, *_spent_cells(group)])
+    lines = list(table([*(word.upper() for word in words), *numbers], cells, screen, right=frozenset(numbers)))
+    for group in groups:
+        if group.merges:
+            whose = f" ({', '.join(one_line(name) for name in group.key.values())})" if group.key else ""
+            cost = "at no known price" if group.cost_per_merge is None else f"{group.cost_per_merge:.4f} USD each"
+            lines.append(f"merged{whose}: {group.merges}, {cost}")
+    return lines
 
 
 def _tables(report: "UsageReport", screen: Screen, without: frozenset[str]) -> list[str]:
@@ -137,14 +210,20 @@ def _tables(report: "UsageReport", screen: Screen, without: frozenset[str]) -> l
 
 
 def _cells(row: "UsageRow", name: str) -> list[str]:
-    usage = row.usage
-    more = "+?" if row.unpriced else ""
-    cost = f"{usage.cost_usd:.4f}{more}" if usage.cost_usd is not None else "unknown" if more else "-"
     return [
         name,
         str(row.instructions - sum(row.ended.values())),
         *(str(row.ended.get(status, 0)) for status in _COUNTS),
         str(row.steps),
+        *_spent_cells(row),
+    ]
+
+
+def _spent_cells(row: "UsageRow | UsageGroup") -> list[str]:
+    usage = row.usage
+    more = "+?" if row.unpriced else ""
+    cost = f"{usage.cost_usd:.4f}{more}" if usage.cost_usd is not None else "unknown" if more else "-"
+    return [
         str(usage.input_tokens + usage.cache_write_tokens),
         str(usage.output_tokens),
         str(usage.cache_read_tokens),

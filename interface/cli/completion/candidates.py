@@ -190,7 +190,7 @@ _SOURCES: Final[Mapping[str, _Source]] = {
     "document": _in_workspaces("documents", "file"),
     "suggestion": _in_workspaces("suggestions?state=open", "id"),
     "run": _runs,
-    "comparison": lambda lookup: lookup.kept("comparisons"),
+    "comparison": lambda lookup: iter(lookup.kept("comparisons")),
     "merged": _all(_ids("/runs", "runs"), lambda lookup: (f"@{row['run']}" for row in lookup.rows("/runs", "runs"))),
     "diffed": _all(_targets, _ids("/runs", "runs")),
     "exported": _all(

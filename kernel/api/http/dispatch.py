@@ -164,6 +164,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
         args=asked.args,
         query=query,
         last_event_id=None if last_event_id is None else last_event_id.decode("latin-1"),
+        accept=fields.get(b"accept", b"").decode("latin-1"),
         request_key=request_key,
         if_match=_version(fields.get(b"if-match")),
         if_none_match=_is_any(fields.get(b"if-none-match")),

@@ -31,6 +31,8 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     args: Mapping[str, str]
     query: Mapping[str, str]
     last_event_id: str | None = None
+    accept: str = ""
+    """The kinds of answers that it takes."""
     if_match: int | None = None
     """From ``If-Match``: the version that the change is made from."""
     if_none_match: bool = False

@@ -21,11 +21,13 @@ from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
-from kernel.store import agents, spending, tokens
+from kernel.store import agents, spending, tokens, traces
+from kernel.store.spending import Period
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.recovery import predecessor_died
 from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
+    GROUPED_BY,
     BackendList,
     Health,
     HeldAgent,
@@ -36,6 +38,7 @@ from protocol.api.kernel import (
     ShutdownRequest,
     StatusReport,
     UsageReport,
+    UsageRow,
 )
 from protocol.api.tokens import TokenList, TokenMade, TokenRequest
 from protocol.discovery import prove
@@ -45,6 +48,8 @@ from protocol.names import place_of
 from protocol.trust import TrustList
 
 NONCE_LIMIT: Final = 200
+MOST_PARTS: Final = 2
+"""By so many things work can be parted at once."""
 NOTHING_WRONG: Final = Definitions(None)
 
 
@@ -130,7 +135,10 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
         files_notice = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
         unread = UNREAD if definitions is None else None
         again = kernel.restart_notice if store.reader.now(predecessor_died) else None
-        notices = (unread, files_notice if wrong else None, saved, needs.untrusted_notice(waiting), again)
+        away = store.reader.now(traces.failing, store.now_ms())
+        traces_notice = f"spans wait: the collector of otel takes none ({away[0][1]})" if away else None
+        untrusted = needs.untrusted_notice(waiting)
+        notices = (unread, files_notice if wrong else None, saved, untrusted, again, traces_notice)
         notice = "; ".join(part for part in notices if part) or None
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
@@ -208,14 +216,40 @@ async def trust(_call: Request[None], files: ProjectFiles) -> TrustList:
 async def usage(call: Request[None], store: StoreAccess, files: ProjectFiles) -> UsageReport:
     """GET /usage?space=&agent=: over all that is kept; with a space what was done there, with an agent what it did.
 
-    With both, the agent is who bears that name there. Raises Refused (unknown_agent, workflow_not_running).
+    With both, the agent is who bears that name there. ``by``, ``since`` and ``until`` (milliseconds since 1970) part
+    what ended in a time. Raises Refused (unknown_agent, workflow_not_running, too_large).
     """
     asked, agent = call.query.get("space"), call.query.get("agent")
     space = None if asked is None else place_of(known_space(store, files, asked))
     if agent is not None and space is None:
         check_known(store, files, agent)
-        return await store.reader.read(spending.report, agent=agent)
-    return await store.reader.read(spending.report, space=space, name=agent)
+    whose = {"agent": agent} if space is None else {"name": agent}
+    period = _period(call, store.now_ms())
+    if period is None:
+        return await store.reader.read(spending.report, space=space, **whose)
+    *groups, total = await store.reader.read(spending.over_time, period, space=space, **whose)
+    row = UsageRow(
+        key="",
+        usage=total.usage,
+        instructions=total.instructions,
+        failures=total.ended["failed"] + total.ended["dead"],
+        ended=total.ended,
+        steps=total.steps,
+        worked_seconds=total.worked_seconds,
+        unpriced=total.unpriced,
+    )
+    return UsageReport(rows=(), workflows=(), models=(), total=row, groups=(*groups, total))
+
+
+def _period(call: Request[None], now_ms: int) -> Period | None:
+    """The time that is asked about; None: none. Raises Refused (bad_request)."""
+    if not {"by", "since", "until"} & set(call.query):
+        return None
+    words = [word for word in call.query.get("by", "").split(",") if word]
+    by = tuple(word for word in GROUPED_BY if word in words)
+    if len(words) > MOST_PARTS or len(by) != len(words):
+        raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two with a comma between them")
+    return Period(tuple(sorted(by, key=words.index)), call.number("since", 0), call.number("until", now_ms + 1))
 
 
 async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:

@@ -8,7 +8,7 @@ from kernel.api.context import ProjectFiles, StoreAccess
 from kernel.api.http.route import Request, once
 from kernel.api.responses import Response
 from kernel.policy.webhooks import keeps_failing
-from kernel.store import webhooks
+from kernel.store import traces, webhooks
 from kernel.store.transaction import Transaction
 from protocol.api.webhooks import WebhookList, WebhookRow, WebhookState
 from protocol.errors import Refused
@@ -22,7 +22,19 @@ async def list_webhooks(_call: Request[None], store: StoreAccess, files: Project
 
 
 async def retry_webhook(call: Request[None], store: StoreAccess, files: ProjectFiles) -> Response:
-    """POST /webhooks/:id/retry: what waits is told now, and what happened since a 410. Returns all of them."""
+    """POST /webhooks/:id/retry: what waits is told now, and what happened since a 410. Returns all of them.
+
+    ``otel`` is the collector of spans.
+    """
+    otel = files.catalog.kept_project().otel
+    if call.args["id"] == traces.NEED and otel is not None:
+        host = host_of(otel.endpoint)
+
+        def again(tx: Transaction) -> WebhookList:
+            traces.retry(tx, host)
+            return _listed(tx.conn, files.catalog, tx.now_ms)
+
+        return Response(200, await store.writer.commit(once, call.request_key, again, status=200))
     hooks = {webhook_id(outgoing_unit(hook).digest): hook for hook in files.catalog.kept_project().webhooks}
     hook = hooks.get(call.args["id"])
     if hook is None:

@@ -793,8 +793,41 @@ CREATE INDEX subspaces_base ON subspaces (base, number);
 
 CREATE UNIQUE INDEX ballots_name ON ballots (run, name, space);
 
+CREATE TABLE followers (
+  name TEXT PRIMARY KEY,             -- metrics, or otel: and the digest of a unit of trust
+  cursor INTEGER NOT NULL,           -- the event that was taken up last
+  since_ms INTEGER NOT NULL,         -- when it began
+  failing_ms INTEGER,                -- since when nothing could be delivered; null: the last time it could
+  why TEXT,                          -- not
+  dropped INTEGER NOT NULL DEFAULT 0 -- events that were refused for good
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE counters (
+  id INTEGER PRIMARY KEY,
+  name TEXT NOT NULL,
+  labels TEXT NOT NULL,              -- JSON: the values of its labels, in order
+  value REAL NOT NULL
+) STRICT;
+
+CREATE UNIQUE INDEX counters_name ON counters (name, labels);
+
+CREATE TABLE model_spending (
+  id INTEGER PRIMARY KEY,
+  backend TEXT NOT NULL,
+  model TEXT NOT NULL,
+  input_tokens INTEGER NOT NULL,
+  output_tokens INTEGER NOT NULL,
+  cache_read_tokens INTEGER NOT NULL,
+  cache_write_tokens INTEGER NOT NULL,
+  cost_usd REAL NOT NULL             -- of what has a known price
+) STRICT;
+
+CREATE UNIQUE INDEX model_spending_model ON model_spending (backend, model);
+
+CREATE INDEX instructions_ended_at ON instructions (ended_ms) WHERE ended_ms IS NOT NULL;
+
 INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
 
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 25;
+PRAGMA user_version = 26;

@@ -233,7 +233,7 @@ def _conclude(
     agent, name, space = row.agent, row.name, row.space
     forget_quotas(tx, number)
     total = row.usage
-    spend(tx, agent=agent, run=row.run, usage=conclusion.usage)
+    spend(tx, agent=agent, run=row.run, usage=conclusion.usage, instruction=number)
     end = ENDS[conclusion.status]
     tx.conn.execute(END_DELIVERY, (end.delivery, number))
     if ending is None:
@@ -345,5 +345,5 @@ def book_late(tx: Transaction, instruction: str, epoch: int, entry: Entry) -> No
         raise stale(instruction, epoch)
     agent, run = row
     tx.conn.execute(INSERT_ENTRY, (number, entry.k, epoch, entry.kind, *store_body(tx, _encode(entry)), tx.now_ms))
-    spend(tx, agent=agent, run=run, usage=entry.usage)
+    spend(tx, agent=agent, run=run, usage=entry.usage, instruction=number)
     tx.conn.execute(BOOK, {"agent": agent, "exit": None, "now": tx.now_ms, "worked": False, **amounts_of(entry.usage)})

@@ -123,7 +123,7 @@ def journal(
     if entry.is_error:
         data |= {"is_error": True, "refused": entry.refused}
     tx.emit("instruction.step", space=space, agent=name, instruction=number, data=data)
-    spend(tx, agent=agent, run=run, usage=usage)
+    spend(tx, agent=agent, run=run, usage=usage, instruction=number)
     if entry.last:
         return None
     return "asked" if _asks(tx, number, entry) else _pressing(tx, agent, run, lane)

@@ -111,8 +111,25 @@ RETURNING limited_by IS NULL OR limited_by IN ('hops', 'instructions'),
 """
 
 
-def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage) -> None:
-    """Add ``usage`` to what ``agent`` and ``run`` have spent. A run whose budget that uses up is limited at once."""
+# Under the model of the attempt that spends, and the backend of its agent.
+BOOK_MODEL: Final = """
+INSERT INTO model_spending
+  (backend, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost_usd)
+SELECT coalesce(a.backend, ''), coalesce(i.model, ''), :input, :output, :cache, :cached, :usd
+FROM instructions AS i LEFT JOIN agents AS a ON a.key = i.agent WHERE i.id = :id
+ON CONFLICT (backend, model) DO UPDATE SET input_tokens = min(input_tokens + excluded.input_tokens, :largest),
+  output_tokens = min(output_tokens + excluded.output_tokens, :largest),
+  cache_read_tokens = min(cache_read_tokens + excluded.cache_read_tokens, :largest),
+  cache_write_tokens = min(cache_write_tokens + excluded.cache_write_tokens, :largest),
+  cost_usd = min(cost_usd + excluded.cost_usd, :largest)
+"""
+
+
+def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage, instruction: int | None) -> None:
+    """Add ``usage`` to what ``agent``, ``run`` and the model of ``instruction`` have spent.
+
+    A run whose budget that uses up is limited at once.
+    """
     tokens = min(usage.tokens, LARGEST)
     if not tokens and not usage.cost_usd:
         return
@@ -121,6 +138,16 @@ def spend(tx: Transaction, *, agent: str, run: int | None, usage: Usage) -> None
     values = {"agent": agent, "minute": minute, "tokens": tokens, "usd": usd, "run": run, "largest": LARGEST}
     tx.conn.execute(BOOK, values)
     tx.conn.execute(FORGET_MINUTES, {"agent": agent, "oldest": minute - KEPT_MINUTES})
+    by_kind = {
+        "id": instruction,
+        "input": usage.input_tokens,
+        "output": usage.output_tokens,
+        "cache": usage.cache_read_tokens,
+        "cached": usage.cache_write_tokens,
+        "usd": usd,
+        "largest": LARGEST,
+    }
+    tx.conn.execute(BOOK_MODEL, by_kind)
     if run is None:
         return
     free, used_up = tx.conn.execute(BOOK_RUN, values).fetchone() or (False, False)

@@ -79,6 +79,6 @@ async def test_the_fast_path_and_quart_answer_alike(
 def test_every_route_without_variables_that_gives_one_document_is_fast() -> None:
     """The fast path is derived from the table, and every route of it needs a body that the comparison knows."""
     streams = {route.path for route in ROUTES if route.answers is None}
-    assert streams == {"/run", "/events", "/runs/<run>/export", "/spaces/<space>/export"}
+    assert streams == {"/run", "/events", "/metrics", "/runs/<run>/export", "/spaces/<space>/export"}
     assert set(entry.FAST.values()) == {route for route in ROUTES if "<" not in route.path and route.answers}
     assert {f"{method} {path}" for method, path in entry.FAST if method != "GET"} == set(BODIES)

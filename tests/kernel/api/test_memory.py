@@ -333,6 +333,7 @@ ballots: space name type rule tie_breaker creator creator_key state winner why e
 blobs: hash part
 boots: version machine
 breakers: key reason state failures
+counters: name labels
 crashes: agent
 deliveries: agent name space state
 document_mirrors: space file folder digest told
@@ -345,6 +346,7 @@ electors: name
 entries: kind blob
 events: type space agent
 feedback: author space call_key
+followers: name why
 grants: space agent name scope giver giver_key revoked_by
 guard_jobs: space evidence state purpose call
 held_rules: space proposal author author_key scopes
@@ -354,6 +356,7 @@ landings: space repository state branch expected tip result
 members: space name agent backend
 messages: kind space sender addressed
 mirrors: space
+model_spending: backend model
 quotas: told
 resources: id space blob type author
 rules: space name author author_key scopes

@@ -1,12 +1,15 @@
 """The kernel's log file: bounded, with everything in it that is written to standard error."""
 
+import json
+import logging
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from kernel.boot.log_file import OLD
+from kernel.boot.log_file import OLD, TEXT_CHARACTERS, JsonFormatter
 
 pytestmark = pytest.mark.promise("P10")
 
@@ -63,3 +66,35 @@ def test_a_log_that_is_somebody_elses_is_left_alone(tmp_path: Path) -> None:
         subprocess.run(argv, stdout=file, stderr=file, timeout=60, check=False)
     assert [path.name for path in tmp_path.iterdir()] == ["theirs.log"]
     assert "line 0\n" in theirs.read_text()
+
+
+WRITES_JSON = """
+import logging, sys
+from kernel.boot import log_file as log
+log.LIMIT_BYTES = 5_000
+log.start_logging(sys.argv[1])
+log.log_as_json()
+for number in range(100):
+    logging.info("merge.done %s\\n%s", f"i{number}", "fake\\r\\n{\\"time\\": 1}\\u2028\\x1b[31m")
+"""
+
+
+def test_lines_are_one_json_object_each_whatever_is_in_them(tmp_path: Path) -> None:
+    """contracts 4: time, level, event, ids; a text of several lines, hostile ones too, is one; rotated alike."""
+    path = tmp_path / "kernel.log"
+    run(WRITES_JSON, path)
+    assert {file.name for file in tmp_path.iterdir()} == {"kernel.log", f"kernel.log{OLD}"}
+    lines = [json.loads(line) for file in (f"{path}{OLD}", path) for line in Path(file).read_text("ascii").splitlines()]
+    assert [line["instruction"] for line in lines][-1] == "i99"
+    assert {line["event"] for line in lines} == {"merge.done"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["time"]) for line in lines)
+    record = logging.LogRecord("kernel.app", logging.ERROR, "", 0, "said %s, not %d", ("i7-2", "x"), None)
+    broken = json.loads(JsonFormatter().format(record))
+    assert (broken["event"], broken["level"], broken["attempt"]) == (None, "error", "i7-2")
+    try:
+        raise ValueError("\ud800" * TEXT_CHARACTERS * 2)
+    except ValueError:
+        failed = logging.LogRecord("a", logging.INFO, "", 0, "x.y i7 is a word of somebody's", (), sys.exc_info())
+    (text,) = JsonFormatter().format(failed).splitlines()
+    assert "instruction" not in json.loads(text)
+    assert len(json.loads(text)["error"]) < TEXT_CHARACTERS + 100

@@ -331,7 +331,7 @@ def test_a_snapshot_of_an_older_schema_is_taken_fitted_and_migrated(tmp_path: Pa
         old, copy = str(tmp_path / f"{schema}.db"), str(tmp_path / f"{schema}.copy")
         connection = apsw.Connection(old)
         for number in range(1, schema + 1):
-            connection.execute(migrations()[number]).fetchall()
+            connection.execute(migrations()[number].read_text()).fetchall()
         connection.close()
         assert take_snapshot(old, copy).schema == schema
         fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"))

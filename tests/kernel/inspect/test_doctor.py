@@ -2,6 +2,7 @@
 
 import os
 import resource
+import socket
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,12 +12,16 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from kernel.agents.telemetry import otel_unit
 from kernel.inspect import doctor
+from kernel.inspect.collector import collector_rows
 from kernel.inspect.doctor import Findings, Program, examine
 from kernel.inspect.validate import validate
 from kernel.store.checkup import Checkup, check_database
 from kernel.store.database import Database
 from protocol.api.kernel import BackendRow
+from protocol.project import OtelSettings
+from protocol.trust import Grant
 from tests.kernel.inspect.files import review, write
 
 NOW: Final = 1_800_000_000.0
@@ -236,3 +241,19 @@ def test_it_looks_at_a_real_machine(tmp_path: Path) -> None:
     rows = doctor.doctor(tmp_path, tmp_path / "state", {**os.environ, "HOME": str(tmp_path)}, now=NOW, runs=False).rows
     assert {row.check for row in rows} >= {"python", "git", "files", "state", "disk"}
     assert next(row.detail for row in rows if row.check == "git" and row.ok).startswith("git version")
+
+
+def test_a_collector_of_spans_is_tried_and_each_thing_that_it_lacks_is_named() -> None:
+    """Trust, the variable of its header field, and somebody who answers; nothing is said to it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        settings = OtelSettings(endpoint=url, headers={"x-token": "$TOKEN"})
+        kept = Grant(**msgspec.structs.asdict(otel_unit(settings)), at="2026-11-23T00:00:00Z")
+        (well,) = collector_rows(settings, {"TOKEN": "x"}, lambda: [kept])
+        assert well.ok
+        rows = list(collector_rows(settings, {}, list))
+        assert [row.ok for row in rows] == [False, False, True]
+        assert "not trusted" in rows[0].detail
+        assert "$TOKEN" in rows[1].detail
+    (away,) = collector_rows(settings, {"TOKEN": "x"}, lambda: [kept])
+    assert "nobody answers" in away.detail

@@ -86,6 +86,7 @@ KEPT = {
     "document_owners": "names, and patterns of the workflow's file or of a vote that is cleared",
     "document_mirrors": "digests of files",
     "grants": "names and numbers", "subspaces": "names and times", "tokens": "digests, and what their maker calls them",
+    "followers": "digests and numbers", "counters": "kinds and numbers", "model_spending": "models and numbers",
     "webhooks": "digests and numbers", "webhook_retries": "digests and numbers",
     "soul_versions": "who an agent is, in every space, as a person or its workflow let it be",
 }  # fmt: skip

@@ -1,0 +1,41 @@
+"""Looks whether spans would reach the collector of the project file: trust, header fields, somebody who answers."""
+
+import socket
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from kernel.agents.telemetry import header_fields, otel_unit
+from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.webhooks import host_of
+from protocol.inspection import DoctorRow
+from protocol.project import OtelSettings
+
+CHECK: Final = "traces"
+CONNECT_SECONDS: Final = 2.0
+
+
+def collector_rows(settings: OtelSettings, environ: Mapping[str, str], kept: GrantSource) -> Iterator[DoctorRow]:
+    """What keeps it from being told, each with a way out. Connects to it, and says nothing."""
+    host, fields = host_of(settings.endpoint), header_fields(settings, environ)
+    if environ.get("AGENT_WORKER_TRUST") != "1" and missing_grants((otel_unit(settings),), kept):
+        yield DoctorRow(
+            check=CHECK, ok=False, detail=f"{host} is not trusted, so it is told nothing", fix="look at it: awk trust"
+        )
+    if isinstance(fields, str):
+        yield DoctorRow(
+            check=CHECK, ok=False, detail=f"{host}: {fields}", fix="set it, then stop the kernel and start it again"
+        )
+    parts = urlsplit(settings.endpoint)
+    try:
+        address = (parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80))
+        socket.create_connection(address, timeout=CONNECT_SECONDS).close()
+    except OSError as error:
+        yield DoctorRow(
+            check=CHECK,
+            ok=False,
+            detail=f"nobody answers at {host}: {error}",
+            fix="start the collector, or mend otel.endpoint in the project file",
+        )
+    else:
+        yield DoctorRow(check=CHECK, ok=True, detail=f"somebody answers at {host}")

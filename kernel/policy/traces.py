@@ -1,0 +1,273 @@
+"""Work as spans, by OpenTelemetry's conventions for generative AI: what each is called, and where it belongs. Pure.
+
+A run, its instructions, their attempts and the steps of these. Ids are functions of what they are of, so that something
+told twice is the same span. An instruction that another one asked for is below it, in its trace.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from kernel.policy.otlp import CLIENT, Span, Value
+from protocol.instruction import Usage
+from protocol.text import encode_json
+
+SCHEMA: Final = "https://opentelemetry.io/schemas/1.41.0"
+CONTENT_CHARACTERS: Final = 4000
+"""Of what a model or a tool said, where the project's file has it told at all."""
+_NAME_CHARACTERS: Final = 200
+_PROVIDERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "claude": "anthropic", "codex": "openai", "google": "gcp.gemini", "mistral": "mistral_ai",
+        "moonshot": "moonshot_ai", "xai": "x_ai",
+    }
+)  # fmt: skip
+"""Names of ours that the conventions have another for."""
+_DONE: Final = frozenset({"done"})
+_IN_ORDER: Final = frozenset({"done", "incomplete", "yielded", "held back", "over budget"})
+"""Ends of attempts that are no failures."""
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """The place of an instruction: the log it is of, the one that asked for it, its run, and what began its trace."""
+
+    log: str
+    asked_by: int | None
+    run: int | None
+    root_run: int | None
+    root: int
+
+
+class Work(msgspec.Struct, frozen=True):
+    """An instruction, as its row says."""
+
+    number: int
+    agent_key: str
+    agent_name: str
+    space: str
+    enqueued_ms: int
+    model: str
+    backend: str
+    provider: str
+
+
+class StepDone(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry: a reply of a model, or the result of a call. ``content`` is None unless it is to be told."""
+
+    k: int
+    epoch: int
+    is_tool: bool
+    at_ms: int
+    since_ms: int
+    """When the one before it was done, or the attempt began."""
+    duration_ms: int | None = None
+    name: str = ""
+    call_id: str | None = None
+    stop_reason: str | None = None
+    is_error: bool = False
+    usage: Usage | None = None
+    content: str | None = None
+
+
+class AttemptDone(msgspec.Struct, frozen=True):
+    """An attempt that has ended."""
+
+    epoch: int
+    started_ms: int
+    ended_ms: int
+    outcome: str
+    exit: str | None
+
+
+class WorkDone(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of an instruction, the ``ends``-th: one that failed can be tried again by a person."""
+
+    at_ms: int
+    ends: int
+    status: str
+    cause: str | None
+    attempts: int
+    usage: Usage
+
+
+class RunDone(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a run."""
+
+    run: int
+    workflow: str
+    tag: str
+    started_ms: int
+    at_ms: int
+    status: str
+    exit_code: int | None
+
+
+def trace_id(origin: Origin) -> bytes:
+    """The trace of an instruction: that of what began it all."""
+    root = ("run", origin.root_run) if origin.root_run is not None else ("instruction", origin.root)
+    return _digest(origin.log, "trace", *root)[:16]
+
+
+def span_id(log: str, *what: object) -> bytes:
+    """The id of the span of a run, an instruction, an attempt or a step."""
+    return _digest(log, "span", *what)[:8]
+
+
+def _digest(*parts: object) -> bytes:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
+
+
+def step_span(work: Work, origin: Origin, step: StepDone) -> Span:
+    """The span of a step: ``chat`` or ``execute_tool``, below its attempt."""
+    since = step.since_ms if step.duration_ms is None else step.at_ms - step.duration_ms
+    attributes: dict[str, Value] = {"gen_ai.operation.name": "execute_tool" if step.is_tool else "chat"}
+    failed = None
+    if step.is_tool:
+        name = f"execute_tool {step.name}"
+        attributes |= {"gen_ai.tool.name": step.name, "gen_ai.tool.type": "function"}
+        if step.call_id is not None:
+            attributes["gen_ai.tool.call.id"] = step.call_id[:_NAME_CHARACTERS]
+        if step.is_error:
+            failed = "the tool failed"
+            attributes["error.type"] = "tool_error"
+    else:
+        name = f"chat {work.model}".rstrip()
+        attributes["gen_ai.provider.name"] = _provider(work)
+        if work.model:
+            attributes["gen_ai.request.model"] = work.model
+        if step.stop_reason:
+            attributes["gen_ai.response.finish_reasons"] = (step.stop_reason[:_NAME_CHARACTERS],)
+        attributes |= _spent(step.usage or Usage())
+    if step.content is not None:
+        said = step.content[:CONTENT_CHARACTERS]
+        if step.is_tool:
+            attributes["gen_ai.tool.call.result"] = said
+        else:
+            message = {"role": "assistant", "parts": [{"type": "text", "content": said}]}
+            attributes["gen_ai.output.messages"] = encode_json([message]).decode()
+    attributes |= _whose(work) | {"agent_worker.attempt": f"i{work.number}-{step.epoch}", "agent_worker.step": step.k}
+    return Span(
+        trace=trace_id(origin),
+        id=span_id(origin.log, work.number, step.epoch, step.k),
+        parent=span_id(origin.log, work.number, step.epoch),
+        name=name[:_NAME_CHARACTERS],
+        kind=1 if step.is_tool else CLIENT,
+        start_ms=max(since, 0),
+        end_ms=step.at_ms,
+        attributes=attributes,
+        failed=failed,
+    )
+
+
+def attempt_span(work: Work, origin: Origin, attempt: AttemptDone) -> Span:
+    """The span of an attempt, below its instruction. The conventions have no word for it."""
+    attributes = _whose(work) | {
+        "agent_worker.attempt": f"i{work.number}-{attempt.epoch}",
+        "agent_worker.outcome": attempt.outcome,
+    }
+    if attempt.exit is not None:
+        attributes["agent_worker.exit"] = attempt.exit
+    failed = None if attempt.outcome in _IN_ORDER else attempt.outcome
+    if failed is not None:
+        attributes["error.type"] = failed
+    return Span(
+        trace=trace_id(origin),
+        id=span_id(origin.log, work.number, attempt.epoch),
+        parent=span_id(origin.log, work.number),
+        name=f"attempt {work.agent_name}",
+        start_ms=attempt.started_ms,
+        end_ms=attempt.ended_ms,
+        attributes=attributes,
+        failed=failed,
+    )
+
+
+def work_span(work: Work, origin: Origin, done: WorkDone) -> Span:
+    """The span of an instruction: ``invoke_agent``, below who asked for it, or its run.
+
+    Its attempts are below its first end. Where somebody had it tried again, each further end is a span of its own.
+    """
+    attributes: dict[str, Value] = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": _provider(work),
+        **_whose(work),
+        "agent_worker.status": done.status,
+        "agent_worker.attempts": done.attempts,
+        **_spent(done.usage),
+    }
+    if work.model:
+        attributes["gen_ai.request.model"] = work.model
+    failed = None
+    if done.status not in _DONE:
+        attributes["error.type"] = failed = done.cause or done.status
+    first = span_id(origin.log, work.number)
+    asked_by = None if origin.asked_by is None else span_id(origin.log, origin.asked_by)
+    of_run = None if origin.run is None else span_id(origin.log, "run", origin.run)
+    return Span(
+        trace=trace_id(origin),
+        id=first if done.ends <= 1 else span_id(origin.log, work.number, "end", done.ends),
+        parent=(asked_by or of_run or b"") if done.ends <= 1 else first,
+        name=f"invoke_agent {work.agent_name}",
+        start_ms=work.enqueued_ms,
+        end_ms=done.at_ms,
+        attributes=attributes,
+        failed=failed,
+    )
+
+
+def run_span(log: str, run: RunDone) -> Span:
+    """The span of a run: ``invoke_workflow``, the root of its trace."""
+    attributes: dict[str, Value] = {
+        "gen_ai.operation.name": "invoke_workflow",
+        "gen_ai.workflow.name": run.workflow,
+        "agent_worker.run": f"r{run.run}",
+        "agent_worker.tag": run.tag,
+        "agent_worker.status": run.status,
+    }
+    if run.exit_code is not None:
+        attributes["agent_worker.exit_code"] = run.exit_code
+    failed = run.status if run.exit_code else None
+    if failed is not None:
+        attributes["error.type"] = failed
+    return Span(
+        trace=trace_id(Origin(log, None, run.run, run.run, 0)),
+        id=span_id(log, "run", run.run),
+        name=f"invoke_workflow {run.workflow}",
+        start_ms=run.started_ms,
+        end_ms=run.at_ms,
+        attributes=attributes,
+        failed=failed,
+    )
+
+
+def _whose(work: Work) -> dict[str, Value]:
+    return {
+        "gen_ai.agent.name": work.agent_name,
+        "gen_ai.agent.id": work.agent_key,
+        "gen_ai.conversation.id": work.space,
+        "agent_worker.instruction": f"i{work.number}",
+        "agent_worker.backend": work.backend,
+    }
+
+
+def _provider(work: Work) -> str:
+    name = work.provider or work.backend
+    return _PROVIDERS.get(name, name) or "_OTHER"
+
+
+def _spent(usage: Usage) -> dict[str, Value]:
+    """Input counts what came from a cache or was put into one, as the conventions have it."""
+    all_input = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    found: dict[str, Value] = {}
+    if all_input or usage.output_tokens:
+        found = {"gen_ai.usage.input_tokens": all_input, "gen_ai.usage.output_tokens": usage.output_tokens}
+    if usage.cache_read_tokens:
+        found["gen_ai.usage.cache_read.input_tokens"] = usage.cache_read_tokens
+    if usage.cache_write_tokens:
+        found["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
+    if usage.cost_usd is not None:
+        found["agent_worker.cost_usd"] = usage.cost_usd
+    return found

@@ -1,0 +1,207 @@
+"""Tells a collector of OpenTelemetry what was done, after it was committed.
+
+It has a cursor into the log of events, and nothing else: a collector that is away costs no memory, and a kernel that
+was killed goes on where it was. What was told and not written down is told again, as the same spans: their ids are
+functions of what they are of.
+"""
+
+import logging
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.telemetry import header_fields, may_reach, otel_unit, traces_url
+from kernel.agents.trust import GrantSource, missing_grants
+from kernel.agents.webhooks import host_of
+from kernel.fault_injection import fault_point
+from kernel.policy.otlp import CONTENT_TYPE, export_request
+from kernel.policy.traces import SCHEMA
+from kernel.services.signed_post import Asked, Unreached, post
+from kernel.store import traces
+from kernel.store.feed import Wake
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.project import OtelSettings
+from protocol.version import VERSION
+
+logger = logging.getLogger(__name__)
+
+WAKING: Final = frozenset(
+    {"instruction.step", "attempt.ended", "instruction.ended", "workflow.stopped", "webhook.retried"}
+)
+GATHER_SECONDS: Final = 1.0
+"""After an event, for those that come with it."""
+LOOK_SECONDS: Final = 10.0
+"""Until the project file and the trust in it are looked at again."""
+PAUSES_SECONDS: Final = (1.0, 5.0, 30.0, 60.0)
+"""Before each further try; the last one again and again."""
+FLUSH_SECONDS: Final = 3.0
+"""For what is left when the kernel stops. The next kernel tells the rest."""
+UNSAVED_EVENTS: Final = 1000
+"""Passed over without a span before the cursor is written."""
+BAD: Final = frozenset({400, 413, 422})
+"""Statuses that are about what was sent: a smaller request may do, and a single span that is refused is left out."""
+
+Post = Callable[[Asked, Callable[[str], bool]], Awaitable[int]]
+
+
+class Collector(NamedTuple):
+    """A collector that is trusted and can be asked."""
+
+    name: str
+    """Of its cursor."""
+    settings: OtelSettings
+    fields: Mapping[str, str]
+
+
+class Traces:
+    """Delivers spans to the collector of the project file."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        reader: Reader,
+        writer: Writer,
+        wake: Wake,
+        environ: Mapping[str, str],
+        project: str,
+        trusted: bool,
+        kept: GrantSource,
+        deliver: Post = post,
+    ) -> None:
+        """``project`` is the path that its log is of; ``trusted``: every file is."""
+        self._catalog = catalog
+        self._reader = reader
+        self._writer = writer
+        self._wake = wake
+        self._environ = environ
+        self._project = project
+        self._namespace = os.path.basename(project)
+        self._trusted = trusted
+        self._kept = kept
+        self._deliver = deliver
+        self._one = trio.Lock()
+        self._told: set[str] = set()
+        self._seen = 0
+        """The event up to which nothing is left to tell; the store is told with the next delivery."""
+        self._limit = traces.BATCH
+        self._failures = 0
+        """In a row."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Deliver until cancelled. It has started once the collector has its place in the log."""
+        while True:
+            self._wake.clear()
+            collector: Collector | None = None
+            with suppress(Refused):  # a disk that is full: it looks again
+                collector = await self.usable()
+            task_status.started()
+            task_status = trio.TASK_STATUS_IGNORED
+            if collector is not None:
+                with suppress(Refused):
+                    if await self.turn(collector):
+                        continue
+            pause = PAUSES_SECONDS[min(self._failures, len(PAUSES_SECONDS)) - 1]
+            with trio.move_on_after(pause if self._failures else LOOK_SECONDS):
+                await self._until_new(collector)
+
+    async def _until_new(self, collector: Collector | None) -> None:
+        """Wait for something to tell; of a collector that is away nothing new is worth a try, unless a person asks."""
+        while collector is not None:
+            await self._wake.wait()
+            await trio.sleep(GATHER_SECONDS)
+            standing = self._reader.now(traces.standing, collector.name)
+            if not self._failures or standing is None or standing.failing_ms is None:
+                return
+            self._wake.clear()
+        await trio.sleep_forever()
+
+    async def flush(self) -> None:
+        """Tell what is left, for FLUSH_SECONDS at most: the kernel stops. Nothing, where the collector is away."""
+        with trio.move_on_after(FLUSH_SECONDS), suppress(Refused):
+            collector = await self.usable()
+            while collector is not None and not self._failures and await self.turn(collector):
+                pass
+
+    async def usable(self) -> Collector | None:
+        """The collector, where it is trusted and can be asked; the store has a cursor for it."""
+        settings = self._catalog.kept_project().otel
+        found: Collector | None = None
+        if settings is not None:
+            wanted = otel_unit(settings)
+            fields = header_fields(settings, self._environ)
+            if not self._trusted and missing_grants((wanted,), self._kept):
+                self._tell_once("it is not trusted yet: look at it and keep it with awk trust", settings)
+            elif isinstance(fields, str):
+                self._tell_once(fields, settings)
+            else:
+                found = Collector(f"{traces.PREFIX}{wanted.digest}", settings, fields)
+        names = frozenset[str]() if found is None else frozenset({found.name})
+        if self._reader.now(traces.known) != names:
+            self._seen = 0
+            await self._writer.commit(traces.keep, names)
+        return found
+
+    def _tell_once(self, why: str, settings: OtelSettings) -> None:
+        if why not in self._told:
+            self._told.add(why)
+            logger.warning("otel.unusable %s: %s", host_of(settings.endpoint), why)
+
+    async def turn(self, collector: Collector) -> bool:
+        """Tell the next spans, in one request. Returns whether there may be more to tell at once."""
+        async with self._one:
+            standing = self._reader.now(traces.standing, collector.name)
+            if standing is None:
+                return False
+            if self._failures and standing.failing_ms is None:
+                self._failures = 0  # a person has it tried again
+            cursor = max(standing.cursor, self._seen)
+            log = self._reader.now(traces.log_id, self._project)
+            batch = await self._reader.read(traces.batch, log, cursor, self._limit, collector.settings.content)
+            if not batch.spans:
+                self._seen = batch.upto
+                if batch.upto - standing.cursor > UNSAVED_EVENTS:
+                    await self._writer.commit_soon(traces.took, collector.name, batch.upto)
+                return False
+            resource = {
+                "service.name": "agent-worker",
+                "service.version": VERSION,
+                "service.namespace": self._namespace,
+            }
+            spans = [span for _, span in batch.spans]
+            body = await trio.to_thread.run_sync(export_request, spans, resource, "agent-worker", VERSION, SCHEMA)
+            status, why = await self._post(collector, body)
+            fault_point("traces.told")
+            if status is not None and 200 <= status < 300:
+                self._failures, self._limit = 0, traces.BATCH
+                await self._writer.commit(traces.took, collector.name, batch.upto)
+                return True
+            if status in BAD and len(spans) > 1:
+                self._limit = max(1, len(spans) // 2)
+                return True
+            if status in BAD:
+                logger.warning("otel.refused %s: event %d, %s", host_of(collector.settings.endpoint), batch.upto, why)
+                await self._writer.commit(traces.took, collector.name, batch.upto, 1)
+                return True
+            self._failures += 1
+            if standing.failing_ms is None or standing.why != why:
+                logger.warning("otel.failed %s: %s", host_of(collector.settings.endpoint), why)
+                await self._writer.commit(traces.failed, collector.name, why)
+            return False
+
+    async def _post(self, collector: Collector, body: bytes) -> tuple[int | None, str]:
+        fields = {"Content-Type": CONTENT_TYPE, "User-Agent": f"agent-worker/{VERSION}", **collector.fields}
+        settings = collector.settings
+        try:
+            status = await self._deliver(
+                Asked(traces_url(settings), fields, body), lambda address: may_reach(settings, address)
+            )
+        except Unreached as unreached:
+            return None, str(unreached)
+        return status, f"status {status}"

@@ -1,0 +1,65 @@
+"""The ``otel`` key of the project file: its mistakes, its demand, and where spans may go."""
+
+import pytest
+
+from kernel.agents.project import ProjectFile, parse_project
+from kernel.agents.telemetry import header_fields, may_reach, otel_units, traces_url
+from kernel.source.diagnostics import BadDefinition
+from protocol.project import OtelSettings
+
+SOUND = "otel: {endpoint: 'https://otel.example', headers: {authorization: $AUTH}}\n"
+
+
+@pytest.mark.promise("P80")
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("otel.example", "other.example"),
+        ("$AUTH", "$OTHER"),
+        ("authorization", "x-key"),
+        ("}}", "}, content: true}"),
+        ("}}", "}, allow_private: true}"),
+    ],
+)
+def test_every_choice_is_a_demand_of_its_own(old: str, new: str) -> None:
+    """Trust in one address, variable or choice is none in another; the user reads all of it."""
+    sound, changed = (
+        otel_units(parse_project(ProjectFile("moniro.yaml", text.encode())).definition)
+        for text in (SOUND, SOUND.replace(old, new))
+    )
+    assert sound[0].digest != changed[0].digest
+    assert sound[0].demands == (
+        "spans of all work are told to https://otel.example/v1/traces, with the header fields authorization: $AUTH",
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "where"),
+    [
+        ("https://otel.example", "ftp://x", "otel.endpoint"),
+        ("https://otel.example", "https://user:pw@x", "otel.endpoint"),
+        ("$AUTH", "secret", "otel.headers.authorization"),
+        ("authorization", "host", "otel.headers.host"),
+        ("authorization", '"a b"', "otel.headers.a b"),
+    ],
+)
+def test_mistakes_are_told_at_their_place(old: str, new: str, where: str) -> None:
+    """Before anything is sent: no address, a secret in the file, a field that is ours."""
+    with pytest.raises(BadDefinition) as told:
+        parse_project(ProjectFile("moniro.yaml", SOUND.replace(old, new).encode()))
+    assert [error.where for error in told.value.errors] == [where]
+
+
+def test_spans_go_to_the_path_of_the_protocol_and_to_no_private_place_by_a_name() -> None:
+    """As other exporters have it; what is written as an address was trusted as that."""
+    base = {"https://h": "https://h/v1/traces", "http://h:1/a/": "http://h:1/a/v1/traces"}
+    base |= {"https://h/v1/traces": "https://h/v1/traces", "https://h/x?k=1": "https://h/x/v1/traces?k=1"}
+    for given, url in base.items():
+        assert traces_url(OtelSettings(endpoint=given)) == url
+    for host in ("127.0.0.1", "[::1]", "10.0.0.7", "localhost"):
+        assert may_reach(OtelSettings(endpoint=f"http://{host}:4318"), "127.0.0.1")
+    named = OtelSettings(endpoint="http://otel.example")
+    assert not may_reach(named, "127.0.0.1")
+    assert may_reach(named, "93.184.215.14")
+    assert may_reach(OtelSettings(endpoint="http://otel.example", allow_private=True), "10.0.0.7")
+    assert header_fields(OtelSettings(endpoint="http://h", headers={"a": "$X"}), {"X": " v\n"}) == {"a": "v"}
