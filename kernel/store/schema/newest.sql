@@ -830,4 +830,4 @@ INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
 
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 26;
+PRAGMA user_version = 27;
