@@ -70,6 +70,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
     Command("ps", "list agents as processes", "Look"),
     Command("top", "watch agents live (q quits)", "Look", file="ps"),
+    Command("open", "show all of it in a browser, or print the address of the page", "Look"),
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
     Command("channel", "show the channel of a workflow", "Look"),

@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
@@ -382,6 +383,7 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     rules: InstalledRules
     """Those of installed packages."""
     shutdown: ShutdownControl
+    page_keys: PageKeys = msgspec.field(default_factory=PageKeys)
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,6 +88,8 @@ def _parameters(route: Route, text: str) -> Iterable[dict[str, Any]]:
 
 
 def _responses(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any]]) -> dict[str, Any]:
+    if route.file:
+        return {"200": {"description": "A file.", "content": {"*/*": {"schema": {"type": "string"}}}}}
     if route.answers is None:
         kind = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"
         return {"200": {"description": "A stream.", "content": {kind: {"schema": {"type": "string"}}}}}

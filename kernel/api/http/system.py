@@ -56,7 +56,7 @@ async def health(call: Request[None], store: StoreAccess, kernel: KernelControl)
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
     if nonce and "token" in call.query:
-        digest = store.reader.now(tokens.digest_of, call.number("token", 0))
+        digest = store.reader.now(tokens.digest_of, call.number("token", 0), store.now_ms())
         key = "" if digest is None else digest.hex()
     return Health(
         status="stopping" if _stops(kernel) else "ok",
@@ -218,7 +218,7 @@ async def usage(call: Request[None], store: StoreAccess, files: ProjectFiles) ->
 
 async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:
     """GET /tokens: those that are valid."""
-    return TokenList(tokens=store.reader.now(tokens.all_))
+    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
 
 
 async def create_token(call: Request[TokenRequest], store: StoreAccess) -> TokenMade:
@@ -230,4 +230,4 @@ async def revoke_token(call: Request[None], store: StoreAccess) -> TokenList:
     """DELETE /tokens/:id: its next request is refused, and its streams end. Returns those that are left."""
     await store.writer.commit(tokens.revoke, call.args["id"])
     store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))
-    return TokenList(tokens=store.reader.now(tokens.all_))
+    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
