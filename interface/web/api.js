@@ -3,7 +3,7 @@
 const KEPT = "awk-page";
 const OTHERS_MS = 400; // so long other tabs have to hand on the session
 
-/** A refusal of the kernel: what, and what to do. `status` 0: nobody answered. */
+// A refusal of the kernel: what, and what to do. `status` 0: nobody answered.
 export class Problem extends Error {
 	constructor(status, body) {
 		super(body?.detail ?? body?.title ?? status);
@@ -12,7 +12,6 @@ export class Problem extends Error {
 	}
 }
 
-/** Token, scopes and project; null before somebody has signed in. */
 export let session = null;
 export const channel = new BroadcastChannel("awk-page");
 let signedOut = () => {};
@@ -24,13 +23,12 @@ function keep(found) {
 	else sessionStorage.removeItem(KEPT);
 }
 
-/** Whether the token opens what needs `scope`. */
 export function may(scope) {
 	const steps = ["read", "operate", "approve"];
 	return session !== null && session.scopes.some((one) => steps.indexOf(one) >= steps.indexOf(scope));
 }
 
-/** Trades the key of the address for a token, or takes that of this tab or of another. Returns why not, or null. */
+// Trades the key of the address for a token, or takes that of this tab or of another. Returns why not, or null.
 export async function signIn(whenOut) {
 	signedOut = whenOut;
 	channel.addEventListener("message", ({ data }) => data.ask === "session" && session && channel.postMessage({ session }));
@@ -58,12 +56,11 @@ const askOthers = () =>
 		channel.postMessage({ ask: "session" });
 	});
 
-/** The connection was lost: whoever listens next has to prove that it is the kernel before it is sent the token. */
+// The connection was lost: whoever listens next has to prove that it knows the token before it is sent it.
 export function distrust() {
 	proven = null;
 }
 
-/** Whether what listens there knows the token without being told it. */
 async function isOurKernel() {
 	const number = /^awt_(\d+)_/.exec(session?.token)?.[1];
 	if (!number) return true;
@@ -77,7 +74,6 @@ async function isOurKernel() {
 	return proof === hex(await crypto.subtle.sign("HMAC", key, bytes(nonce)));
 }
 
-/** A request with the token; a 401 signs out. Raises Problem. */
 export async function request(method, path, { body, headers, signal } = {}) {
 	let answer;
 	try {
@@ -97,19 +93,16 @@ export async function request(method, path, { body, headers, signal } = {}) {
 	return answer;
 }
 
-/** A path with its variables quoted: u`/runs/${id}`. */
 export const u = (parts, ...values) => String.raw({ raw: parts }, ...values.map(encodeURIComponent));
 
-/** GET: a document. Values of `query` that are null are left out. */
 export async function get(path, query = {}) {
 	const given = Object.entries(query).filter(([, value]) => value != null);
 	return (await request("GET", `${path}?${new URLSearchParams(given)}`)).json();
 }
 
-/** As `get`; null where there is no such thing. */
 export const find = (path, query) => get(path, query).catch((problem) => (problem.status > 399 ? null : Promise.reject(problem)));
 
-/** POST (or another method): the answer. Repeated with the same `key` it is done once. */
+// POST (or another method): the answer. Repeated with the same `key` it is done once.
 export async function post(path, body = {}, key = crypto.randomUUID(), method = "POST") {
 	return (await request(method, path, { body: method === "DELETE" ? undefined : body, headers: { "Idempotency-Key": key } })).json();
 }

@@ -18,7 +18,7 @@ function fill(element, rest) {
 	return element;
 }
 
-/** An element: h("p.none", {fields}, ...children). Fields that begin with `on` are listeners, children are escaped text. */
+// An element: h("p.none", {fields}, ...children). Fields that begin with `on` are listeners, children are escaped text.
 export function h(tag, ...rest) {
 	const [name, ...classes] = tag.split(".");
 	const element = document.createElement(name);
@@ -26,7 +26,6 @@ export function h(tag, ...rest) {
 	return fill(element, rest);
 }
 
-/** An element of a drawing. */
 export const s = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), rest);
 
 export const button = (label, onclick, fields) => h("button", { type: "button", onclick, ...fields }, label);
@@ -34,23 +33,20 @@ export const none = (...said) => h("p.none", said);
 export const rows = (items) => h("ul.rows", items.map((one) => h("li", one)));
 export const hashOf = (path) => `#/${path.map(encodeURIComponent).join("/")}`;
 
-/** A link to a part of this page: link(["run", "r3"], "r3"). */
 export const link = (path, label, fields) => h("a", { href: hashOf(path), "data-key": path.join("/"), ...fields }, label);
 
 const KINDS = { i: "instruction", r: "run", m: "message", a: "approval" };
 
-/** The place of an id: i4, i4-2 and i4.3 are of the instruction; null: it is none. */
+// The place of an id: i4, i4-2 and i4.3 are of the instruction; null: it is none.
 export function placeOfId(id) {
 	const [, letter, number] = /^([irma])(\d{1,18})([-.]\d+)?$/.exec(id.trim()) ?? [];
 	return letter ? [KINDS[letter], letter + number] : null;
 }
 
-/** Links to an instruction, a run, a message or an approval; to an agent; to a space. Nothing for nothing. */
 export const ref = (id) => (id ? link(placeOfId(id), id, { class: "id" }) : null);
 export const agentRef = (target) => link(["agent", target], target);
 export const spaceRef = (space) => (space ? link(["space", space, "channel"], space) : null);
 
-/** How long ago something was, kept true by `tick`. */
 export const ago = (at) => (at ? h("time", { datetime: at, title: clock(at) }, age(since(at))) : "-");
 export function tick() {
 	for (const one of document.querySelectorAll("time")) {
@@ -59,7 +55,7 @@ export function tick() {
 	}
 }
 
-/** A text of others on lines of its own: its beginning, and a button for the rest. */
+// A text of others on lines of its own: its beginning, and a button for the rest.
 export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
 	const whole = String(text ?? "");
 	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "region", "aria-label": t(name) }, draw(whole.slice(0, most)));
@@ -72,7 +68,6 @@ export function block(text, name = "text", most = 2000, kind = "", draw = (part)
 	return h("div", shown, more);
 }
 
-/** The lines of a change, marked by sign and by colour. */
 export const diff = (text) =>
 	block(text, "changes", 50_000, "diff", (part) => part.split("\n").map((one) => h(`span.${{ "+": "added", "-": "removed" }[one[0]] ?? "same"}`, one)));
 
@@ -81,17 +76,16 @@ const SHAPES = {
 	"✕": "error failed dead rejected denied timeout refused", "✓": "done resolved granted merged acked", "◐": "incomplete expired",
 };
 
-/** The state of something: a shape and a word, so that no colour is needed. */
+// The state of something: a shape and a word, so that no colour is needed.
 export function state(word) {
 	const shape = Object.keys(SHAPES).find((one) => SHAPES[one].split(" ").includes(word)) ?? "·";
 	return h("span.state", { "data-state": word }, h("span", { "aria-hidden": true }, shape), " ", t(`state_${word}`) ?? word);
 }
 
-/** Names and values; those without a value are left out. */
 export const facts = (given) =>
 	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", value)]));
 
-/** What is in `place` becomes what `make` makes, if `data` is other than it was; whoever had the focus has it again. */
+// What is in `place` becomes what `make` makes, if `data` is other than it was; whoever had the focus has it again.
 export function swap(place, data, make) {
 	const seen = JSON.stringify(data);
 	if (place.seen === seen) return;
@@ -102,7 +96,7 @@ export function swap(place, data, make) {
 	if (held?.dataset.key) place.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`)?.focus({ preventScroll: true });
 }
 
-/** The children of `list` become one for each of `items`, in their order; those that are there already stay. */
+// The children of `list` become one for each of `items`, in their order; those that are there already stay.
 export function sync(list, items, keyOf, make) {
 	list.made ??= new Map();
 	const held = list.contains(document.activeElement) ? document.activeElement : null;
@@ -117,7 +111,7 @@ export function sync(list, items, keyOf, make) {
 	if (held !== document.activeElement) held?.focus({ preventScroll: true }); // its row was moved
 }
 
-/** Arrow keys, j, k, Home and End move the focus among what `selector` finds in `root`; one of them is a tab stop. */
+// Arrow keys, j, k, Home and End move the focus among what `selector` finds in `root`; one of them is a tab stop.
 export function roving(root, selector, next = ["ArrowDown", "j"], before = ["ArrowUp", "k"]) {
 	const settle = () => {
 		const found = [...root.querySelectorAll(selector)];
@@ -138,7 +132,6 @@ export function roving(root, selector, next = ["ArrowDown", "j"], before = ["Arr
 	return settle;
 }
 
-/** Says in the line that screen readers hear what came of something, or what was refused and what to do about it. */
 export function say(text, problem = null) {
 	const said = problem === null ? text : problem.status === 0 ? t("no_answer") : [problem.message, problem.hint].filter(Boolean).join(". ");
 	document.getElementById("said").replaceChildren(h(problem ? "span.bad" : "span", line(said, 600)));

@@ -11,7 +11,7 @@ import { t } from "./words.js";
 
 const VIEWS = { agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView, run: runView, search: searchView, space: spaceView };
 
-/** The path that a fragment names: #/run/r3 is ["run", "r3"]; null where it names none. */
+// The path that a fragment names: #/run/r3 is ["run", "r3"]; null where it names none.
 export function pathOf(hash) {
 	try {
 		const path = hash.slice(2).split("/").map(decodeURIComponent);
@@ -21,11 +21,9 @@ export function pathOf(hash) {
 	}
 }
 
-/** The tabs of a view, of which one is where we are. */
 export const tabs = (path, names, now) =>
 	h("nav.tabs", { "aria-label": t("parts") }, names.map((name) => link([...path, name], t(`tab_${name}`), { "aria-current": name === now ? "page" : null })));
 
-/** Opens and closes the drawer by the address. Returns {close, end}. */
 export function keepDrawer(aside) {
 	let view = null;
 	let opener = null;
@@ -77,5 +75,4 @@ export function keepDrawer(aside) {
 	return { close, end };
 }
 
-/** Goes to a part of this page. */
 export const go = (path) => void (location.hash = hashOf(path));

@@ -16,7 +16,6 @@ const { dataset } = document.body;
 const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", n: "n", a: "a", r: "r", m: "m" };
 let drawer = null;
 
-/** Says how to get in, in place of everything else. */
 function signedOut(reason) {
 	[dataset.state, dataset.stream] = ["signed-out", "away"];
 	document.title = "agent-worker";

@@ -6,52 +6,58 @@ import { stale, watch } from "./stream.js";
 import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
-const MOVING = "delta progress message instruction.step worker.log attempt.started instruction.leased".split(" ");
+const MOVING = "message instruction.step worker.log attempt.started instruction.leased".split(" ");
 const PAGE = 200;
 
 const workflow = (target) => `/workflows/${spaceOf(target).split("~")[0].split(":").map(encodeURIComponent).join("/")}`;
-const each = (ids, make) => ids.trim().split(/ +/).map((id) => ({ path: make(id) }));
+const each = (ids, make) => ids.trim().split(/ +/).map(make);
 
-/** The commands of needs, and what they are over REST; an `agent` stands in the path as `{}`, once its key is known. */
+// The commands of needs: their scope (! asks once more) and their paths over REST; an agent's key takes the place of {NAME}.
 const COMMANDS = [
-	["(?:approve|deny) (ID)", (id) => ({ show: ["approval", id] }), "approve"],
-	["answer (ID) .*", (id) => ({ show: ["instruction", id] }), "approve"],
-	["cancel (IDS)", (ids) => ({ sure: true, calls: each(ids, (id) => u`/instructions/${id}/cancel`) })],
-	["retry (ID)", (id) => ({ calls: [{ path: u`/instructions/${id}/retry` }] })],
-	["stop (@\\S+)", (target) => ({ sure: true, calls: [{ path: workflow(target), method: "DELETE" }] })],
-	["continue (@\\S+)", (target) => ({ calls: [{ path: `${workflow(target)}/continue` }] }), "approve"],
-	["continue (\\S+)", (agent) => ({ calls: [{ agent, path: "/agents/{}/continue" }] }), "approve"],
-	["reset (\\S+)", (agent) => ({ calls: [{ agent, path: "/agents/{}/reset" }] })],
-	["task (done|cancel) (@\\S+) (IDS)", (what, at, ids) => ({ sure: what === "cancel", calls: each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`) })],
-	["proposal vote ([^@ ]+)(@\\S+) (\\S+)", (id, at, choice) => ({ calls: [{ path: u`/spaces/${spaceOf(at)}/proposals/${id}/vote`, body: { choice } }] }), "approve"],
-	["proposal cancel ([^@ ]+)(@\\S+)", (id, at) => ({ sure: true, calls: [{ path: u`/spaces/${spaceOf(at)}/proposals/${id}/cancel` }] })],
-	["agent memory (\\S+) tray (approve|reject) (\\S+)", (agent, what, id) => ({ calls: [{ agent, path: u`/agents/{}/tray/${id}/${what}` }] }), "approve"],
-	["agent soul (\\S+) (approve|reject) (\\S+)", (agent, what, id) => ({ calls: [{ agent, path: u`/agents/{}/soul/${id}/${what}` }] }), "approve"],
-	["webhook retry (\\S+)", (id) => ({ calls: [{ path: u`/webhooks/${id}/retry` }] })],
-].map(([pattern, make, scope = "operate"]) => [new RegExp(`^awk ${pattern.replace("IDS", "(?:ID ?)+").replace("ID", "[a-z]+\\d+")}$`), make, scope]);
+	["(?:approve|deny) (ID)", "approve", (id) => ["approval", id]],
+	["answer (ID) .*", "approve", (id) => ["instruction", id]],
+	["cancel (IDS)", "operate!", (ids) => each(ids, (id) => u`/instructions/${id}/cancel`)],
+	["retry (ID)", "operate", (id) => [u`/instructions/${id}/retry`]],
+	["stop (@\\S+)", "operate!", (at) => [`DELETE${workflow(at)}`]],
+	["continue (@\\S+)", "approve", (at) => [`${workflow(at)}/continue`]],
+	["continue (\\S+)", "approve", (agent) => [u`/agents/{${agent}}/continue`]],
+	["reset (\\S+)", "operate", (agent) => [u`/agents/{${agent}}/reset`]],
+	["task (done) (@\\S+) (IDS)", "operate", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
+	["task (cancel) (@\\S+) (IDS)", "operate!", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
+	["proposal vote ([^@ ]+)(@\\S+) (\\S+)", "approve", (id, at, choice) => [u`/spaces/${spaceOf(at)}/proposals/${id}/vote?${choice}`]],
+	["proposal cancel ([^@ ]+)(@\\S+)", "operate!", (id, at) => [u`/spaces/${spaceOf(at)}/proposals/${id}/cancel`]],
+	["agent memory (\\S+) (tray) (approve|reject) (\\S+)", "approve", (agent, part, what, id) => [u`/agents/{${agent}}/${part}/${id}/${what}`]],
+	["agent (soul) (\\S+) (approve|reject) (\\S+)", "approve", (part, agent, what, id) => [u`/agents/{${agent}}/${part}/${id}/${what}`]],
+	["webhook retry (\\S+)", "operate", (id) => [u`/webhooks/${id}/retry`]],
+].map(([pattern, scope, make]) => [new RegExp(`^awk ${pattern.replace("IDS", "(?:ID ?)+").replace("ID", "[a-z]+\\d+")}$`), scope, make]);
 
-/** A command of a need over REST: {scope, calls, show, sure}; null: only a terminal does that. */
+// A command of a need over REST: {scope, sure, paths}, or {show} where it is decided; null: only a terminal does that.
 export function requestOf(command) {
-	for (const [pattern, make, scope] of COMMANDS) {
-		const found = pattern.exec(command);
-		if (found) return { scope, ...make(...found.slice(1)) };
+	for (const [pattern, scope, make] of COMMANDS) {
+		const found = pattern.exec(command)?.slice(1);
+		if (!found) continue;
+		const made = make(...found);
+		return { scope: scope.replace("!", ""), sure: scope.endsWith("!"), [made[0].includes("/") ? "paths" : "show"]: made };
 	}
 	return null;
 }
 
-/** The key by which the kernel has an agent: one that a workflow only refers to is its own everywhere. */
+// The key by which the kernel has an agent: one that a workflow only refers to is its own everywhere.
 export async function keyOf(target) {
-	const members = target.includes("@") && (await find(u`/spaces/${spaceOf(target)}/members`))?.members;
-	return (members && members.find((one) => one.name === target.split("@")[0])?.agent) || target;
+	const members = target.includes("@") ? (await find(u`/spaces/${spaceOf(target)}/members`))?.members : [];
+	return members?.find((one) => one.name === target.split("@")[0])?.agent || target;
 }
 
-async function carryOut(calls) {
-	for (const { agent, path, body, method } of calls) {
-		await post(agent ? path.replace("{}", encodeURIComponent(await keyOf(agent))) : path, body, undefined, method);
+async function carryOut(paths) {
+	for (const one of paths) {
+		const [, method, path, choice] = /^(DELETE)?([^?]+)\??(.*)$/.exec(one);
+		const agent = /\{(.*)\}/.exec(path)?.[1];
+		const whole = agent ? path.replace(`{${agent}}`, encodeURIComponent(await keyOf(decodeURIComponent(agent)))) : path;
+		await post(whole, choice ? { choice: decodeURIComponent(choice) } : {}, undefined, method);
 	}
 }
 
-/** A button that does something; one that ends something asks once more. Null where the token does not open it. */
+// A button that does something; one that ends something asks once more. Null where the token does not open it.
 export function doer(name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) {
 	if (!may(scope)) return null;
 	const arm = (armed) => {
@@ -73,7 +79,7 @@ export function doer(name, act, { scope = "operate", sure = false, label = t(`ac
 	return made;
 }
 
-/** The ways to settle a need: buttons, links to where it is decided, and commands that only a terminal has. */
+// The ways to settle a need: buttons, links to where it is decided, and commands that only a terminal has.
 function way({ kind, id }, { label, command }) {
 	const asked = requestOf(command);
 	if (!may(asked?.scope ?? "operate")) return null;
@@ -82,10 +88,9 @@ function way({ kind, id }, { label, command }) {
 	const shown = t(`action_${label.split(",")[0].replaceAll(" ", "_")}`) ?? line(label, 60);
 	const key = `${kind}:${id} ${command}`;
 	if (asked.show) return link(asked.show, shown, { class: "button", "data-action": name, "data-key": key });
-	return doer(name, () => carryOut(asked.calls), { ...asked, label: shown, key });
+	return doer(name, () => carryOut(asked.paths), { ...asked, label: shown, key });
 }
 
-/** Where the thing is shown that a need is about; null: it has no place of its own here. */
 export function placeOf({ kind, id, agent, space, run }) {
 	if (kind === "approval") return ["approval", id];
 	if (kind === "answer" || kind === "dead") return ["instruction", id];
@@ -108,7 +113,6 @@ function row(need) {
 	);
 }
 
-/** Keeps the section of needs, and the number in the title. */
 export function keepNeeds(section, project) {
 	let limit = PAGE;
 	const head = h("h2", { id: "needs-title" });

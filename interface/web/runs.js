@@ -10,7 +10,6 @@ const PAGE = 200;
 const LANES = 60; // instructions of a timeline
 const WIDTH = 1000;
 
-/** Keeps the section of runs. */
 export function keepRuns(section) {
 	let limit = PAGE;
 	const strip = h("ul.strip");
@@ -34,7 +33,7 @@ export function keepRuns(section) {
 	});
 }
 
-/** #/run/r3 */
+// #/run/r3
 export function runView({ path: [, id], body }) {
 	let lanes = LANES;
 	let space = null;
@@ -71,7 +70,7 @@ export function runView({ path: [, id], body }) {
 	return view;
 }
 
-/** Bars of attempts and ticks of steps: {from, to, lanes: [{bars: [[x, width]], ticks: [x]}]}, x from 0 to 1. */
+// Bars of attempts and ticks of steps: {from, to, lanes: [{bars: [[x, width]], ticks: [x]}]}, x from 0 to 1.
 export function lanesOf(rows, now) {
 	const spans = rows.map((one) => one.attempts.map((a) => [Date.parse(a.started_at), a.ended_at ? Date.parse(a.ended_at) : now]));
 	const steps = rows.map((one) => one.steps.map((step) => Date.parse(step.at)));

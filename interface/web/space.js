@@ -12,7 +12,7 @@ import { messageParts } from "./work.js";
 
 const PAGE = 100;
 
-/** Buttons that turn the pages of a list: `next` names where the following page begins, and is null at the end. */
+// Buttons that turn the pages of a list: `next` names where the following page begins, and is null at the end.
 export function pager(again, forward = "next_page", back = "first_page") {
 	let next = null;
 	const onward = button(t(forward), () => again((pages.at = next)));
@@ -29,12 +29,11 @@ export function pager(again, forward = "next_page", back = "first_page") {
 	return pages;
 }
 
-/** #/space/review:main/channel, documents, tasks or votes */
+// #/space/review:main/channel, documents, tasks or votes
 export function spaceView({ path: [, space, part = "channel"], title, body }) {
 	title.textContent = line(targetOfSpace(space), 120);
 	if (!space.startsWith("dm:")) body.append(tabs(["space", space], Object.keys(PARTS), part));
-	const wants = (event) => event.space === space && event.type !== "delta" && event.type !== "progress";
-	const view = { wants, ...(PARTS[part] ?? PARTS.channel)(space, body, () => view.again()) };
+	const view = { wants: (event) => event.space === space, ...(PARTS[part] ?? PARTS.channel)(space, body, () => view.again()) };
 	return view;
 }
 
@@ -100,7 +99,7 @@ function proposal(space, one) {
 	);
 }
 
-/** #/doc/review:main/notes.md: its text, or what a version changed, and its history. */
+// #/doc/review:main/notes.md: its text, or what a version changed, and its history.
 export function documentView({ path: [, space, ...parts], title, body }) {
 	const file = parts.map(encodeURIComponent).join("/");
 	const path = (what) => `${u`/spaces/${space}/${what}`}/${file}`;

@@ -6,12 +6,10 @@ import { channel, distrust, Problem, request } from "./api.js";
 const FLUSH_MS = 250;
 const SILENCE_MS = 40_000; // the kernel gives a sign of life every 15 s
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
-const MOST = 5000; // events of one flush that are told one by one
-const DELTA_CHARACTERS = 4000;
 const SOON_MS = 50;
 const GAP_MS = 1000; // between two looks at the same thing
 
-/** Server-sent events out of pieces of text. `push` returns those that are whole: {id, type, data}. */
+// Server-sent events out of pieces of text. `push` returns those that are whole: {id, type, data}.
 export class Parser {
 	#rest = "";
 	push(piece) {
@@ -30,22 +28,10 @@ export class Parser {
 	}
 }
 
-/** Many events as fewer: pieces of one reply are joined, and of more than `most` those that touch the same are one. */
-export function merged(events, most = MOST) {
-	const found = new Map();
-	events.forEach((event, index) => {
-		const { type, space, agent, instruction } = event;
-		const key = type === "delta" || events.length > most ? [type, space, agent, instruction].join() : index;
-		const text = type === "delta" ? ((found.get(key)?.text ?? "") + event.text).slice(-DELTA_CHARACTERS) : undefined;
-		found.set(key, { ...event, text });
-	});
-	return [...found.values()];
-}
-
-/** Follows the events as long as the page lives, and `says` how it stands: leader, follower, away or hidden. */
+// Follows the events as long as the page lives, and `says` how it stands: leader, follower, away or hidden.
 export function follow(says) {
 	let lastId = null;
-	let waiting = [];
+	const waiting = new Map(); // one event of each kind and thing: that something changed is all that is told
 	let timer = null;
 	let turn = null; // ends the turn of this tab: its wait for the lock, or its reading
 	let now = "away";
@@ -57,8 +43,8 @@ export function follow(says) {
 
 	function flush() {
 		timer = null;
-		const events = merged(waiting);
-		waiting = [];
+		const events = [...waiting.values()];
+		waiting.clear();
 		channel.postMessage({ events, lastId });
 		heard(events);
 	}
@@ -66,9 +52,9 @@ export function follow(says) {
 	function take({ id, type, data }) {
 		lastId = id ?? lastId;
 		if (type === "gap" || type === "lagged") return lookAgain();
-		const event = JSON.parse(data);
-		waiting.push({ type, space: event.space, agent: event.agent, instruction: event.instruction, text: event.data.text ?? "" });
-		if (waiting.length > 4 * MOST) waiting = merged(waiting);
+		if (type === "delta" || type === "progress") return;
+		const { space, agent, instruction } = JSON.parse(data);
+		waiting.set([type, space, agent, instruction].join(), { type, space, agent, instruction });
 		timer ??= setTimeout(flush, FLUSH_MS);
 	}
 
@@ -147,17 +133,15 @@ export function follow(says) {
 
 const views = new Set();
 
-/**
- * Loads and draws now, and again when `wants(event)` says so: at most once a second, however many come, and only while it
- * is looked at. `every`: also after so many milliseconds. `live` is handed the events, `failed` refusals.
- */
-export function watch({ load, draw, wants = () => false, live, failed = () => {}, every }) {
+// Loads and draws now, and again when `wants(event)`: at most once a second, however many come, and only while it is looked at.
+// `every`: also after so many milliseconds. `failed` is told of refusals.
+export function watch({ load, draw, wants = () => false, failed = () => {}, every }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
 	let last = -Infinity;
 	let cost = 0;
-	const view = { wants, live, touch, stop: () => void (views.delete(view), clearTimeout(timer)) };
+	const view = { wants, touch, stop: () => void (views.delete(view), clearTimeout(timer)) };
 
 	async function run() {
 		if (document.hidden || !views.has(view)) return;
@@ -188,13 +172,8 @@ export function watch({ load, draw, wants = () => false, live, failed = () => {}
 	return { again: () => touch(true), stop: view.stop };
 }
 
-/** Events came: what they concern is loaded again. */
 export function heard(events) {
-	for (const view of views) {
-		view.live?.(events);
-		if (events.some(view.wants)) view.touch();
-	}
+	for (const view of views) if (events.some(view.wants)) view.touch();
 }
 
-/** Anything may have changed. */
 export const stale = () => views.forEach((view) => view.touch());

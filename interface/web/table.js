@@ -9,7 +9,6 @@ import { t } from "./words.js";
 const PAGE = 200;
 const BUSY_MS = 3000; // CPU and memory change without an event
 
-/** What an agent said of itself last, in a few words. */
 export const statusOf = ({ status }) => [status?.state, status?.task].filter(Boolean).join(": ");
 
 function stateOf({ state, until, reason }, now) {
@@ -24,18 +23,18 @@ function tasksOf({ tasks }) {
 
 const target = (row) => targetOf(row.name, row.space);
 
-/** Title, text of a cell, and the number that it is sorted by, the largest first. */
+// Title, text of a cell, and the number that it is sorted by (true: the text is), the largest first.
 export const COLUMNS = [
 	["NAME", target],
 	["STATE", stateOf],
-	["PID", (row) => row.pid, (row) => row.pid],
+	["PID", (row) => row.pid, true],
 	["BACKEND", (row) => row.backend],
 	["MODEL", (row) => row.model],
-	["STEP", (row) => row.step, (row) => row.step],
+	["STEP", (row) => row.step, true],
 	["DOING", (row) => row.doing],
 	["STATUS", statusOf],
 	["QUEUE", ({ queue: q }) => `${q.immediate}/${q.normal}/${q.background}`, ({ queue: q }) => q.immediate + q.normal + q.background],
-	["RESTARTS", (row) => row.restarts, (row) => row.restarts],
+	["RESTARTS", (row) => row.restarts, true],
 	["EXIT", (row) => row.last_exit],
 	["CPU%", (row) => row.cpu_percent.toFixed(1), (row) => row.cpu_percent],
 	["RSS", (row) => size(row.rss_bytes), (row) => row.rss_bytes],
@@ -46,14 +45,13 @@ export const COLUMNS = [
 	["LAST", (row, now) => age(since(row.last_event_at, now)), (row) => Date.parse(row.last_event_at)],
 ];
 
-/** Rows in the order of a column; backwards where somebody asked for it twice. */
 export function sorted(rows, title, backwards) {
 	const [, text, number] = COLUMNS.find(([name]) => name === title);
-	const compare = number ? (a, b) => (number(b) || 0) - (number(a) || 0) : (a, b) => (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0);
+	const count = number === true ? text : number;
+	const compare = count ? (a, b) => (count(b) || 0) - (count(a) || 0) : (a, b) => (text(a) < text(b) ? -1 : text(a) > text(b) ? 1 : 0);
 	return [...rows].sort((a, b) => (backwards ? -1 : 1) * compare(a, b));
 }
 
-/** Keeps the section of agents. */
 export function keepAgents(section) {
 	let rows = [];
 	let order = ["NAME", false];
@@ -102,7 +100,7 @@ export function keepAgents(section) {
 
 	watch({
 		load: () => get("/ps"),
-		wants: ({ type }) => type !== "delta" && type !== "worker.log",
+		wants: ({ type }) => type !== "worker.log",
 		every: BUSY_MS,
 		draw(found) {
 			rows = found.agents;

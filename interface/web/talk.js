@@ -3,6 +3,7 @@
 import { find, get, post, u } from "./api.js";
 import { agentRef, ago, button, h, none, placeOfId, ref, rows, say, spaceRef, state } from "./dom.js";
 import { go } from "./drawer.js";
+import { keyOf } from "./needs.js";
 import { stale } from "./stream.js";
 import { line, targetOf } from "./text.js";
 import { t } from "./words.js";
@@ -11,12 +12,12 @@ const AGENTS = 12; // whose turns are searched
 const EACH = 8;
 const NAMES = 50;
 
-/** A form that sends: to whomever, or to `to`. What is sent again after a silence arrives once. */
+// A form that sends: to whomever, or to `to`. What is sent again after a silence arrives once.
 export function sendForm(to, fields) {
 	let key = null;
 	let sent = null;
 	const input = (tag, name, more) => h(tag, { name, required: true, "aria-label": t(`send_${name}`), placeholder: t(`send_${name}`), ...more });
-	const target = input("input", "to", { list: "targets", maxlength: 200, autocomplete: "off", autocapitalize: "off", spellcheck: "false", onfocus: fillTargets });
+	const target = input("input", "to", { maxlength: 200, autocapitalize: "off", spellcheck: "false" });
 	const text = input("textarea", "text", { rows: 2, onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && send(event) });
 	const came = h("small");
 	const again = () => ((sent = null), (text.value = ""));
@@ -41,18 +42,9 @@ export function sendForm(to, fields) {
 	return h("form.send", { onsubmit: send, ...fields }, to ? null : target, text, button(t("send"), null, { type: "submit" }), came);
 }
 
-async function fillTargets() {
-	const [list, running] = await Promise.all([find("/agents"), find("/workflows")]);
-	const places = (running?.workflows ?? []).map((one) => `@${one.name}${one.tag === "main" ? "" : `:${one.tag}`}`);
-	const names = [...places, ...(list?.agents ?? []).map((one) => one.name)].slice(0, 200);
-	document.getElementById("targets").replaceChildren(...names.map((value) => h("option", { value })));
-}
-
-/** Keeps the section with the box for whomever. */
 export const keepSend = (section) =>
-	section.append(h("h2", { id: "send-box-title" }, t("send_title")), sendForm(null, { id: "send" }), h("datalist", { id: "targets" }));
+	section.append(h("h2", { id: "send-box-title" }, t("send_title")), sendForm(null, { id: "send" }));
 
-/** Turns of agents: what was said, heard and done. */
 export const turnParts = (one) =>
 	h("article.turn",
 		h("p", ref(one.id.split(".")[0]), " ", h("b", one.sender), " ", h("small", one.space, " ", ago(one.at))),
@@ -60,7 +52,7 @@ export const turnParts = (one) =>
 		(one.calls ?? []).slice(0, 5).map((call) => h("p.call", h("b", call.tool), " ", line(`${call.input} ${call.output ?? ""}`))),
 	);
 
-/** #/search/WORDS */
+// #/search/WORDS
 export function searchView({ path, title, body }) {
 	const words = path.slice(1).join("/");
 	const place = placeOfId(words);
@@ -73,7 +65,7 @@ export function searchView({ path, title, body }) {
 		const isIn = (text) => text.toLowerCase().includes(words.toLowerCase());
 		const names = agents.sort((a, b) => (b.last_event_at ?? "").localeCompare(a.last_event_at ?? "")).map((one) => targetOf(one.name, one.space));
 		const asked = names.slice(0, AGENTS);
-		const answers = await Promise.all(asked.map((name) => find(u`/agents/${name}/thread/search`, { query: words.slice(0, 400), limit: EACH })));
+		const answers = await Promise.all(asked.map(async (name) => find(u`/agents/${await keyOf(name)}/thread/search`, { query: words.slice(0, 400), limit: EACH })));
 		const best = new Map();
 		for (const hit of answers.flatMap((one) => one?.found ?? []).sort((a, b) => b.score - a.score)) best.set(hit.turn.id, best.get(hit.turn.id) ?? hit);
 		const places = [...new Set(runs.map((one) => one.run))];

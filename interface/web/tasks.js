@@ -11,7 +11,7 @@ const PAGE = 200;
 const [WIDE, HIGH, ASIDE, BELOW] = [168, 40, 44, 12];
 const OVER = ["done", "failed", "cancelled"];
 
-/** Places of tasks: {nodes: [{task, x, y}], edges: [[from, to]], width, height}. A task is right of all that it needs. */
+// Places of tasks: {nodes: [{task, x, y}], edges: [[from, to]], width, height}. A task is right of all that it needs.
 export function layout(tasks) {
 	const byId = new Map(tasks.map((task) => [task.id, task]));
 	const needs = (task) => task.needs.filter((id) => byId.has(id));
@@ -40,7 +40,6 @@ export function layout(tasks) {
 	};
 }
 
-/** The tasks of a space. */
 export function tasksPart(space, body, again) {
 	let chosen = null;
 	let shown = [];

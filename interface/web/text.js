@@ -7,7 +7,7 @@ const UNSAFE = new RegExp(
 	"gu",
 );
 
-/** `text` with everything made visible that a screen might obey or hide. */
+// `text` with everything made visible that a screen might obey or hide.
 export const escape = (text) =>
 	String(text).replace(UNSAFE, (character) => {
 		const code = character.codePointAt(0);
@@ -15,74 +15,46 @@ export const escape = (text) =>
 		return `\\${mark}${code.toString(16).padStart(digits, "0")}`;
 	});
 
-/** As `escape`, on one line of at most `most` characters. */
+// As `escape`, on one line of at most `most` characters.
 export function line(text, most = 300) {
 	const whole = String(text ?? "").slice(0, 4 * most + 1);
 	const shown = escape(whole.replace(/[\n\t ]+/g, " ").trim());
 	return shown.length > most || whole.length > 4 * most ? `${shown.slice(0, most - 1)}…` : shown;
 }
 
-/** Seconds since the time `at`; NaN where there is none. */
 export const since = (at, now = Date.now()) => (now - Date.parse(at ?? "")) / 1000;
 
-/** A time that has passed, in the largest unit that fits: 42s, 5m, 3h, 2d; "-" for none. */
+// A time that has passed, in the largest unit that fits: 42s, 5m, 3h, 2d; "-" for none.
 export function age(seconds) {
 	if (Number.isNaN(seconds)) return "-";
 	const [unit, length] = [["d", 86400], ["h", 3600], ["m", 60]].find(([, one]) => seconds >= one) ?? ["s", 1];
 	return Math.round(Math.max(seconds, 0) / length) + unit;
 }
 
-/** A duration as people say it: 0.4 s, 42 s, 5m07s, 2h03m. */
-export function duration(seconds) {
-	if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-	const two = (number) => String(Math.floor(number)).padStart(2, "0");
-	return seconds < 3600 ? `${Math.floor(seconds / 60)}m${two(seconds % 60)}s` : `${Math.floor(seconds / 3600)}h${two((seconds / 60) % 60)}m`;
-}
+export const duration = (seconds) => (seconds < 60 ? `${seconds.toFixed(1)}s` : age(seconds));
 
-/** Bytes as 12.3M; "-" for none. */
 export function size(bytes) {
 	const power = Math.min(Math.floor(Math.log2(bytes) / 10), 3);
 	return bytes <= 0 ? "-" : (bytes / 1024 ** power).toFixed(power ? 1 : 0) + "BKMG"[power];
 }
 
-/** Tokens in and out, and the cost where it is known. */
 export const usageText = (one) =>
 	`${one.input_tokens + one.cache_write_tokens}/${one.output_tokens}${one.cost_usd == null ? "" : ` $${one.cost_usd.toFixed(4)}`}`;
 
-/** The time `at`, here. */
 export const clock = (at) => (at ? new Date(at).toLocaleString("sv") : "-");
 
-/** How people type an agent of a space: alice, or alice@review:main. */
+// How people type an agent of a space: alice, or alice@review:main.
 export const targetOf = (name, space) => (!space || space.startsWith("dm:") ? name : `${name}@${space}`);
 
-/** The space of a target: @review is review:main, x@review~y is review:main~y. */
+// The space of a target: @review is review:main, x@review~y is review:main~y.
 export function spaceOf(target) {
 	const [place, below] = target.slice(target.indexOf("@") + 1).split("~");
 	return `${place.includes(":") ? place : `${place}:main`}${below ? `~${below}` : ""}`;
 }
 
-/** The target of a space: review:main is @review, dm:alice is alice. */
+// The target of a space: review:main is @review, dm:alice is alice.
 export const targetOfSpace = (space) => (space.startsWith("dm:") ? space.slice(3) : `@${space.replace(/:main(?=$|~)/, "")}`);
 
-/** JSON with its keys in order, as the kernel compares calls; null where a number might not be the same there. */
-export function canonical(value) {
-	if (typeof value === "number") return Number.isSafeInteger(value) && !Object.is(value, -0) ? `${value}` : null;
-	if (value === null || typeof value !== "object") return JSON.stringify(value);
-	const isList = Array.isArray(value);
-	const parts = (isList ? value : Object.keys(value).sort()).map((one) => {
-		const inner = canonical(isList ? one : value[one]);
-		return isList || inner === null ? inner : `${JSON.stringify(one)}:${inner}`;
-	});
-	return parts.includes(null) ? null : isList ? `[${parts}]` : `{${parts}}`;
-}
-
-/** The pattern that grants this very call from now on, and no other; null where there is none. */
-export function alwaysPattern(input) {
-	const pattern = canonical(input);
-	return pattern?.includes("*") ? null : pattern;
-}
-
-/** The arguments of a call, one a line; a text of several lines under its name. */
 export const argumentsOf = (given) =>
 	Object.entries(given ?? {})
 		.map(([name, value]) => {

@@ -1,6 +1,5 @@
 // All words of the page, in English and Chinese; {name} is filled in. What the kernel and agents say stays as it is.
 
-/** A key, its English, its Chinese. */
 const TEXTS = `
 skip|Skip to the content|跳到内容
 other_language|中文|English
@@ -50,7 +49,6 @@ given|Arguments|参数
 got|Result|结果
 text|Text|文本
 changes|Changes|改动
-live_text|As it is written|正在生成
 earlier|Earlier|更早
 newest|Newest|最新
 next_page|Next page|下一页
@@ -92,10 +90,9 @@ help_r|go to the runs|转到运行
 help_m|write a message|写消息
 help_more|What only a terminal does is shown as its command.|只能在终端完成的操作会显示其命令。
 help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。
-action_retry_fresh|try again from the start|从头重试
-action_always|always this very call|始终批准此调用`;
+action_retry_fresh|try again from the start|从头重试`;
 
-/** Words that are their own English, by what stands before them in their keys; then their Chinese. */
+// Words that are their own English, by what stands before them in their keys; then their Chinese.
 const NAMES = {
 	need: "approval 审批 vote 投票 agent_error 出错 credentials 密钥 quota 配额 limit 上限 answer 提问 task 任务 trust 信任 webhook 回调 memory 记忆 soul 性格 dead 失败",
 	action:
@@ -112,7 +109,6 @@ const NAMES = {
 		"checked 已检查 merged 已合并 refused 被拒绝 agent 智能体 workspace 工作空间",
 };
 
-/** Each key with its words. */
 export const words = new Map(TEXTS.trim().split("\n").map((line) => [line.split("|")[0], line.split("|").slice(1)]));
 for (const [group, names] of Object.entries(NAMES)) {
 	for (const [, name, chinese] of names.matchAll(/(\w+) (\S+)/g)) words.set(`${group}_${name}`, [name.replaceAll("_", " "), chinese]);
@@ -120,13 +116,11 @@ for (const [group, names] of Object.entries(NAMES)) {
 
 const KEPT = "awk-page-language";
 
-/** The language of the page: en or zh. */
 export const language = (globalThis.localStorage?.getItem(KEPT) ?? globalThis.navigator?.language ?? "en").startsWith("zh") ? "zh" : "en";
 
-/** Words by their key, with what is filled in; undefined where there are none. */
+// Words by their key, with what is filled in; undefined where there are none.
 export const t = (key, given = {}) => words.get(key)?.[language === "zh" ? 1 : 0].replace(/\{(\w+)\}/g, (_, name) => given[name]);
 
-/** Chooses a language for the next times, too. */
 export function setLanguage(next) {
 	localStorage.setItem(KEPT, next);
 	location.reload();

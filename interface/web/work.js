@@ -4,19 +4,19 @@ import { find, get, may, post, u } from "./api.js";
 import { ago, agentRef, block, button, diff, facts, h, none, ref, rows, spaceRef, state, swap, sync } from "./dom.js";
 import { tabs } from "./drawer.js";
 import { doer, keyOf } from "./needs.js";
+import { pager } from "./space.js";
 import { statusOf } from "./table.js";
 import { sendForm, turnParts } from "./talk.js";
-import { alwaysPattern, argumentsOf, clock, duration, escape, line, spaceOf, targetOf, usageText } from "./text.js";
+import { argumentsOf, clock, duration, line, spaceOf, targetOf, usageText } from "./text.js";
 import { t } from "./words.js";
 
 const QUEUED = 100;
 const PAGE = 100; // entries that are shown at once
-const LIVE_CHARACTERS = 4000;
 const ENDED = ["done", "incomplete", "failed", "dead", "cancelled"];
 
 const standing = (word, why, until) => [state(word), why ? ` (${why})` : "", until ? ` ${t("until", { at: clock(until) })}` : ""];
 
-/** #/agent/alice@review:main */
+// #/agent/alice@review:main
 export function agentView({ path: [, target], body }) {
 	let key = null;
 	const head = h("div");
@@ -37,7 +37,7 @@ export function agentView({ path: [, target], body }) {
 
 	const queued = (one) => [ref(one.id), " ", standing(one.status, one.waits_for), h("small", ` ${one.lane} · `, ago(one.enqueued_at))];
 	return {
-		wants: (event) => event.agent === target.split("@")[0] && event.type !== "delta",
+		wants: (event) => event.agent === target.split("@")[0],
 		every: 5000,
 		async load() {
 			key ??= await keyOf(target);
@@ -53,7 +53,7 @@ export function agentView({ path: [, target], body }) {
 	};
 }
 
-/** #/instruction/i4, with /prompt, /changes or /attempts behind it */
+// #/instruction/i4, with /prompt, /changes or /attempts behind it
 export function instructionView({ path: [, id, part = "steps"], body }) {
 	const head = h("div");
 	const answer = h("div");
@@ -61,15 +61,15 @@ export function instructionView({ path: [, id, part = "steps"], body }) {
 	body.append(head, answer, tabs(["instruction", id], Object.keys(PARTS), part), place);
 	const shown = (PARTS[part] ?? PARTS.steps)(place, id, () => view.again());
 	const view = {
-		wants: (event) => event.instruction === id && event.type !== "delta",
-		live: (events) => shown.live?.(events.filter((event) => event.instruction === id && event.type === "delta")),
+		wants: (event) => event.instruction === id,
 		async load() {
 			const info = await get(u`/instructions/${id}`);
 			return { info, rest: await shown.load(info) };
 		},
 		draw({ info, rest }) {
 			swap(head, info, () => summary(info));
-			swap(answer, info.waits_for === "person" && !ENDED.includes(info.status), () => info.waits_for === "person" && !ENDED.includes(info.status) && answerForm(info));
+			const isAsked = info.waits_for === "person" && !ENDED.includes(info.status);
+			swap(answer, isAsked, () => isAsked && answerForm(info));
 			shown.draw(rest, info);
 		},
 	};
@@ -103,48 +103,33 @@ function answerForm({ id, agent }) {
 
 const PARTS = {
 	steps(place, id, again) {
-		let before = null; // the entry before which the shown page ends; null: the newest
-		let first = 0;
-		let known = null;
-		const earlier = button(t("earlier"), () => again((before = first)));
-		const newest = button(t("newest"), () => again((before = null)));
 		const list = h("ol.steps");
 		const open = h("div");
-		const live = h("pre.block.live", { role: "region", tabindex: 0, "aria-label": t("live_text"), hidden: true });
-		place.append(earlier, list, open, live, newest);
+		const pages = pager(again, "earlier", "newest");
+		place.append(pages.buttons[0], list, open, pages.buttons[1]);
 		const path = u`/instructions/${id}/entries`;
 		return {
 			async load() {
 				const { entries: [begun], total } = await get(path, { limit: 1 });
-				if (!begun) return { entries: [], total, start: 0 };
+				if (!begun) return { entries: [], start: 0 };
 				// Numbers only grow, and may leave some out: at least so many are above this.
 				const start = begun.n - 1;
-				let after = before === null ? start + Math.max(total - PAGE, 0) : Math.max(before - 1 - PAGE, start);
 				const entries = [];
-				for (let pages = 0; after !== null && pages < 10; pages += 1) {
+				for (let after = pages.at ?? start + Math.max(total - PAGE, 0); after !== null; ) {
 					const page = await get(path, { after, limit: PAGE });
-					entries.push(...page.entries.filter((one) => before === null || one.n < before));
-					after = page.entries.at(-1)?.n >= before - 1 && before !== null ? null : page.next;
+					entries.push(...page.entries);
+					after = pages.at === null ? page.next : null;
 				}
-				return { entries: entries.slice(-PAGE), total, start };
+				return { entries: entries.slice(-PAGE), start };
 			},
-			draw({ entries, total, start }, { status }) {
+			draw({ entries, start }, { status }) {
 				sync(list, entries, (one) => one.n, (one) => h("li", { "data-step": one.n }, entryParts(one)));
-				first = entries[0]?.n ?? 0;
-				earlier.hidden = first - 1 <= start;
-				newest.hidden = before === null;
+				const first = (entries[0]?.n ?? 1) - 1;
+				pages.show(first > start ? Math.max(first - PAGE, start) : null);
 				const last = entries.findLastIndex((one) => one.kind === "reply");
 				const back = entries.slice(last + 1).filter((one) => one.kind === "tool").length;
-				const calls = last < 0 || before !== null || ENDED.includes(status) ? [] : entries[last].calls.slice(back);
-				swap(open, [calls, total], () => [total ? null : none(t("nothing_done")), calls.map((one) => h("p.call", h("b", one.tool), ` ${t("not_back")}: `, line(argumentsOf(one.input), 400)))]);
-				if (known !== total) live.textContent = ""; // what was being written is an entry now
-				live.hidden = live.textContent === "";
-				known = total;
-			},
-			live(events) {
-				if (before !== null || !events.length) return;
-				live.textContent = (live.textContent + events.map((one) => escape(one.text)).join("")).slice(-LIVE_CHARACTERS);
-				live.hidden = false;
+				const calls = last < 0 || pages.at !== null || ENDED.includes(status) ? [] : entries[last].calls.slice(back);
+				swap(open, [calls, last], () => [entries.length ? null : none(t("nothing_done")), calls.map((one) => h("p.call", h("b", one.tool), ` ${t("not_back")}: `, line(argumentsOf(one.input), 400)))]);
 			},
 		};
 	},
@@ -197,14 +182,14 @@ function entryParts(one) {
 	];
 }
 
-/** #/approval/a3: the whole call, and then the buttons. Nothing is granted of which not all was shown. */
+// #/approval/a3: the whole call, and then the buttons. Nothing is granted of which not all was shown.
 export function approvalView({ path: [, id], title, body }) {
 	title.textContent = t("approval_of", { id: line(id, 20) });
 	const place = h("div");
 	const reason = h("input", { name: "reason", maxlength: 2000, "aria-label": t("reason"), placeholder: t("reason") });
 	const acts = h("div.acts");
 	body.append(place, acts);
-	const decide = (name, what, more, sure) => doer(name, () => post(u`/approvals/${id}/${what}`, { ...more, reason: reason.value }), { scope: "approve", sure });
+	const decide = (name) => doer(name, () => post(u`/approvals/${id}/${name}`, { reason: reason.value }), { scope: "approve" });
 	return {
 		load: () => get(u`/approvals/${id}`),
 		wants: ({ type }) => type.startsWith("approval."),
@@ -216,22 +201,19 @@ export function approvalView({ path: [, id], title, body }) {
 					asked: ago(found.requested_at), expires: isOpen ? clock(found.expires_at) : null, why: line(found.reason, 2000), decided: found.decided_by && `${found.decided_by} ${found.decision_reason}`,
 				}),
 				// As JSON with each value on its line, so that no text can look like a key.
-				h("pre.block.given.whole", { role: "region", tabindex: 0, "aria-label": t("given") }, JSON.stringify(found.input, null, 2)),
+				block(JSON.stringify(found.input, null, 2), "given", Infinity, "given.whole"),
 			]);
-			const pattern = alwaysPattern(found.input);
-			const ways = () => [decide("approve", "approve"), pattern && decide("always", "approve", { always: pattern }, true), decide("deny", "deny")];
-			swap(acts, isOpen, () => isOpen && may("approve") && [reason, ways()]);
+			swap(acts, isOpen, () => isOpen && may("approve") && [reason, decide("approve"), decide("deny")]);
 		},
 	};
 }
 
-/** A message as it stands in a channel. */
 export const messageParts = (one) => [
 	h("p", h("b", one.from), one.to.length ? ` → ${one.to.join(", ")}` : "", " ", h("small", ref(`m${one.seq}`), one.kind === "said" ? " " : ` ${one.kind} `, ref(one.instruction), " ", ago(one.at))),
 	one.cleared ? none(t("cleared")) : block(one.text, "text", 2000, "said"),
 ];
 
-/** #/message/m12 */
+// #/message/m12
 export function messageView({ path: [, id], body }) {
 	const receipt = (one) => [one.agent, " ", state(one.state), " ", ref(one.instruction_id)];
 	return {
