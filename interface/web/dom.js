@@ -1,122 +1,138 @@
 // Elements, made one by one: there is no markup anywhere, so nothing that others wrote can become any.
 
-import { escape, age, clock, oneLine, secondsSince } from "./text.js";
+import { age, clock, escape, line, since } from "./text.js";
 import { t } from "./words.js";
 
-const SVG = "http://www.w3.org/2000/svg";
-const WHOLE = 4000; // characters of a long text that are shown before somebody asks for more
-
-function fill(element, fields, children) {
-  for (const [name, value] of Object.entries(fields ?? {})) {
-    if (value === null || value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
-    else element.setAttribute(name, value === true ? "" : String(value));
-  }
-  for (const child of children.flat(3)) {
-    if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : escape(child));
-  }
-  return element;
+function fill(element, rest) {
+	const fields = rest[0]?.constructor === Object ? rest.shift() : {};
+	for (const [name, value] of Object.entries(fields)) {
+		if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+		else if (value != null && value !== false) element.setAttribute(name, value === true ? "" : value);
+	}
+	for (const child of rest.flat(9)) {
+		if (child == null || child === false) continue;
+		const text = String(child);
+		const cut = element.tagName !== "PRE" && text.length > 1000 ? `${text.slice(0, 1000)}…` : text;
+		element.append(child instanceof Node ? child : escape(cut));
+	}
+	return element;
 }
 
-/** An HTML element. Fields that begin with `on` are listeners; children that are no nodes are text, escaped. */
-export const h = (name, fields, ...children) => fill(document.createElement(name), fields, children);
-
-/** An element of a drawing. */
-export const s = (name, fields, ...children) => fill(document.createElementNS(SVG, name), fields, children);
-
-/** A button. `key` names it for focus and tests. */
-export const button = (label, act, fields) => h("button", { type: "button", onclick: act, ...fields }, label);
-
-/** How long ago something was, kept true by `tick`. */
-export function ago(at) {
-  const passed = secondsSince(at);
-  return passed === null ? h("span", {}, "-") : h("time", { datetime: at, title: clock(at) }, age(passed));
+// An element: h("p.none", {fields}, ...children). Fields that begin with `on` are listeners, children are escaped text.
+export function h(tag, ...rest) {
+	const [name, ...classes] = tag.split(".");
+	const element = document.createElement(name);
+	if (classes.length) element.className = classes.join(" ");
+	return fill(element, rest);
 }
 
-/** Makes the ages below `root` true again. */
-export function tick(root) {
-  for (const element of root.querySelectorAll("time")) {
-    const text = age(secondsSince(element.dateTime) ?? 0);
-    if (element.textContent !== text) element.textContent = text;
-  }
-}
+export const s = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), rest);
 
-/** A text of others on lines of its own: its beginning, and a button for the rest. */
-export function block(text, fields, most = WHOLE) {
-  const whole = String(text ?? "");
-  const shown = h("pre", { class: "block", tabindex: 0, role: "region", "aria-label": t("text"), ...fields }, whole.slice(0, most));
-  if (whole.length <= most) return shown;
-  const more = button(t("all_of", { n: whole.length }), () => {
-    shown.textContent = escape(whole);
-    more.remove();
-  });
-  return h("div", {}, shown, more);
-}
+export const button = (label, onclick, fields) => h("button", { type: "button", onclick, ...fields }, label);
+export const none = (...said) => h("p.none", said);
+export const rows = (items) => h("ul.rows", items.map((one) => h("li", one)));
+export const hashOf = (path) => `#/${path.map(encodeURIComponent).join("/")}`;
 
-/** Lines of a change, marked by sign and by colour. */
-export function diff(text, most = 2000) {
-  const lines = String(text).split("\n");
-  const kind = { "+": "added", "-": "removed", "@": "place" };
-  const made = (some) => some.map((line) => h("span", { class: kind[line[0]] }, `${line}\n`));
-  const shown = h("pre", { class: "block diff", tabindex: 0, role: "region", "aria-label": t("changes") }, made(lines.slice(0, most)));
-  if (lines.length <= most) return shown;
-  const more = button(t("all_of", { n: lines.length }), () => {
-    shown.append(...made(lines.slice(most, most + 20000)));
-    more.remove();
-  });
-  return h("div", {}, shown, more);
-}
-
-/** The state of something: a shape and a word, so that no colour is needed. */
-export function state(word) {
-  const shapes = {
-    running: "▶", leased: "▶", claimed: "▶", waiting: "◷", backoff: "◷", yielded: "◷", queued: "·", idle: "○", ready: "○",
-    open: "○", paused: "‖", stopped: "■", cancelled: "■", error: "✕", failed: "✕", dead: "✕", rejected: "✕", denied: "✕",
-    timeout: "✕", done: "✓", resolved: "✓", granted: "✓", merged: "✓", accepted: "✓", incomplete: "◐", expired: "◐",
-  };
-  return h("span", { class: "state", "data-state": word }, h("span", { "aria-hidden": "true" }, shapes[word] ?? "·"), " ", t(`state_${word}`) ?? oneLine(word, 40));
-}
-
-/** What is in `place` becomes `children`, if `data` is other than it was; whoever had the focus has it again. */
-export function swap(place, data, make) {
-  const seen = JSON.stringify(data);
-  if (place.seen === seen) return false;
-  place.seen = seen;
-  const held = place.contains(document.activeElement) ? document.activeElement : null;
-  const key = held?.dataset.key;
-  const top = place.scrollTop;
-  place.replaceChildren(...[make()].flat(3).filter((one) => one));
-  place.scrollTop = top;
-  if (held && !held.isConnected) (key && place.querySelector(`[data-key="${CSS.escape(key)}"]`))?.focus({ preventScroll: true });
-  return true;
-}
-
-/** A link to a part of this page. */
 export const link = (path, label, fields) => h("a", { href: hashOf(path), "data-key": path.join("/"), ...fields }, label);
 
-/** The fragment of a place: ["run", "r3"] is #/run/r3. */
-export const hashOf = (path) => `#/${path.map((part) => encodeURIComponent(part)).join("/")}`;
+const KINDS = { i: "instruction", r: "run", m: "message", a: "approval" };
 
-/** Arrow keys, j, k, Home and End move the focus among what `selector` finds in `root`; one of them is a tab stop. */
-export function roving(root, selector, { sideways = false } = {}) {
-  const all = () => [...root.querySelectorAll(selector)];
-  const settle = () => {
-    const found = all();
-    const current = found.find((one) => one === document.activeElement) ?? found.find((one) => one.tabIndex === 0) ?? found[0];
-    for (const one of found) one.tabIndex = one === current ? 0 : -1;
-  };
-  const steps = sideways ? { ArrowRight: 1, ArrowLeft: -1 } : { ArrowDown: 1, j: 1, ArrowUp: -1, k: -1 };
-  root.addEventListener("focusin", settle);
-  root.addEventListener("keydown", (event) => {
-    const found = all();
-    const place = found.indexOf(document.activeElement);
-    if (place < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
-    const next = event.key === "Home" ? 0 : event.key === "End" ? found.length - 1 : place + (steps[event.key] ?? 0);
-    if (next === place || !found[next]) return;
-    event.preventDefault();
-    found[next].focus();
-    settle();
-  });
-  return settle;
+// The place of an id: i4, i4-2 and i4.3 are of the instruction; null: it is none.
+export function placeOfId(id) {
+	const [, letter, number] = /^([irma])(\d{1,18})([-.]\d+)?$/.exec(id.trim()) ?? [];
+	return letter ? [KINDS[letter], letter + number] : null;
+}
+
+export const ref = (id) => (id ? link(placeOfId(id), id, { class: "id" }) : null);
+export const agentRef = (target) => link(["agent", target], target);
+export const spaceRef = (space) => (space ? link(["space", space, "channel"], space) : null);
+
+export const ago = (at) => (at ? h("time", { datetime: at, title: clock(at) }, age(since(at))) : "-");
+export function tick() {
+	for (const one of document.querySelectorAll("time")) {
+		const text = age(since(one.dateTime));
+		if (one.textContent !== text) one.textContent = text;
+	}
+}
+
+// A text of others on lines of its own: its beginning, and a button for the rest.
+export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
+	const whole = String(text ?? "");
+	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "region", "aria-label": t(name) }, draw(whole.slice(0, most)));
+	if (whole.length <= most) return shown;
+	const more = button(t("all_of", { n: whole.length }), () => {
+		shown.replaceChildren();
+		fill(shown, [draw(whole.slice(0, 2 ** 21))]);
+		more.remove();
+	});
+	return h("div", shown, more);
+}
+
+export const diff = (text) =>
+	block(text, "changes", 50_000, "diff", (part) => part.split("\n").map((one) => h(`span.${{ "+": "added", "-": "removed" }[one[0]] ?? "same"}`, one)));
+
+const SHAPES = {
+	"▶": "running leased claimed", "◷": "waiting backoff yielded", "○": "idle ready open", "‖": "paused", "■": "stopped cancelled",
+	"✕": "error failed dead rejected denied timeout refused", "✓": "done resolved granted merged acked", "◐": "incomplete expired",
+};
+
+// The state of something: a shape and a word, so that no colour is needed.
+export function state(word) {
+	const shape = Object.keys(SHAPES).find((one) => SHAPES[one].split(" ").includes(word)) ?? "·";
+	return h("span.state", { "data-state": word }, h("span", { "aria-hidden": true }, shape), " ", t(`state_${word}`) ?? word);
+}
+
+export const facts = (given) =>
+	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", value)]));
+
+// What is in `place` becomes what `make` makes, if `data` is other than it was; whoever had the focus has it again.
+export function swap(place, data, make) {
+	const seen = JSON.stringify(data);
+	if (place.seen === seen) return;
+	place.seen = seen;
+	const held = place.contains(document.activeElement) ? document.activeElement : null;
+	place.replaceChildren();
+	fill(place, [make()]);
+	if (held?.dataset.key) place.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`)?.focus({ preventScroll: true });
+}
+
+// The children of `list` become one for each of `items`, in their order; those that are there already stay.
+export function sync(list, items, keyOf, make) {
+	list.made ??= new Map();
+	const held = list.contains(document.activeElement) ? document.activeElement : null;
+	const keys = new Set(items.map(keyOf));
+	for (const [key, one] of list.made) if (!keys.has(key)) one.remove(), list.made.delete(key);
+	items.forEach((item, index) => {
+		const key = keyOf(item);
+		if (!list.made.has(key)) list.made.set(key, make(item));
+		const one = list.made.get(key);
+		if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null);
+	});
+	if (held !== document.activeElement) held?.focus({ preventScroll: true }); // its row was moved
+}
+
+// Arrow keys, j, k, Home and End move the focus among what `selector` finds in `root`; one of them is a tab stop.
+export function roving(root, selector, next = ["ArrowDown", "j"], before = ["ArrowUp", "k"]) {
+	const settle = () => {
+		const found = [...root.querySelectorAll(selector)];
+		const stop = found.find((one) => one === document.activeElement) ?? found.find((one) => one.tabIndex === 0) ?? found[0];
+		for (const one of found) one.tabIndex = one === stop ? 0 : -1;
+	};
+	root.addEventListener("focusin", settle);
+	root.addEventListener("keydown", (event) => {
+		const found = [...root.querySelectorAll(selector)];
+		const place = found.indexOf(document.activeElement);
+		if (place < 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+		const step = next.includes(event.key) ? 1 : before.includes(event.key) ? -1 : 0;
+		const goal = found[event.key === "Home" ? 0 : event.key === "End" ? found.length - 1 : place + step];
+		if (!goal || goal === found[place]) return;
+		event.preventDefault();
+		goal.focus();
+	});
+	return settle;
+}
+
+export function say(text, problem = null) {
+	const said = problem === null ? text : problem.status === 0 ? t("no_answer") : [problem.message, problem.hint].filter(Boolean).join(". ");
+	document.getElementById("said").replaceChildren(h(problem ? "span.bad" : "span", line(said, 600)));
 }

@@ -1,119 +1,93 @@
 // The page: signs in, lays out what is always there, follows the events, and has keys for all of it.
 
 import { may, session, signIn } from "./api.js";
-import { say } from "./actions.js";
-import { button, h, hashOf, tick } from "./dom.js";
+import { button, h, hashOf, say, tick } from "./dom.js";
 import { keepDrawer } from "./drawer.js";
 import { keepNeeds } from "./needs.js";
-import { heard, stale } from "./refresh.js";
 import { keepRuns } from "./runs.js";
-import { keepSend } from "./send.js";
 import { follow } from "./stream.js";
 import { keepAgents } from "./table.js";
-import { oneLine } from "./text.js";
+import { keepSend } from "./talk.js";
+import { line } from "./text.js";
 import { language, setLanguage, t } from "./words.js";
 
-const main = document.getElementById("main");
-const KEYS = ["slash", "question", "escape", "arrows", "enter", "n", "a", "r", "m"];
+const byId = (id) => document.getElementById(id);
+const { dataset } = document.body;
+const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", n: "n", a: "a", r: "r", m: "m" };
 let drawer = null;
 
-/** Says how to get in, in place of everything else. */
 function signedOut(reason) {
-  document.body.dataset.state = "signed-out";
-  document.body.dataset.stream = "away";
-  document.title = "agent-worker";
-  document.getElementById("top").replaceChildren();
-  drawer?.end();
-  main.replaceChildren(
-    h("section", { class: "out" }, h("h1", {}, "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`)), h("p", {}, t("out_do")), h("pre", { class: "block" }, "awk open")),
-  );
+	[dataset.state, dataset.stream] = ["signed-out", "away"];
+	document.title = "agent-worker";
+	drawer?.end();
+	byId("top").replaceChildren();
+	byId("main").replaceChildren(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`)), h("p", t("out_do")), h("pre.block", "awk open")));
 }
 
 function header(project) {
-  const search = h("input", { id: "search", name: "search", type: "search", placeholder: t("search"), "aria-label": t("search_long"), autocomplete: "off", maxlength: 200 });
-  const find = (event) => {
-    event.preventDefault();
-    if (search.value.trim()) location.hash = hashOf(["search", search.value.trim()]);
-  };
-  document.getElementById("top").replaceChildren(
-    h("h1", {}, oneLine(project, 60)),
-    h("p", { id: "stream", role: "status", "aria-live": "polite" }),
-    h("form", { role: "search", onsubmit: find }, search),
-    button(t("other_language"), () => setLanguage(language === "en" ? "zh" : "en"), { class: "quiet", lang: language === "en" ? "zh" : "en" }),
-    button(t("help"), openHelp, { class: "quiet" }),
-  );
+	const search = h("input", { id: "search", type: "search", placeholder: t("search"), "aria-label": t("search_long"), maxlength: 200 });
+	const find = (event) => {
+		event.preventDefault();
+		if (search.value.trim()) location.hash = hashOf(["search", search.value.trim()]);
+	};
+	const other = language === "en" ? "zh" : "en";
+	byId("top").replaceChildren(
+		h("h1", project),
+		h("p", { id: "stream", role: "status" }),
+		h("form", { role: "search", onsubmit: find }, search),
+		button(t("other_language"), () => setLanguage(other), { class: "quiet", lang: other }),
+		button(t("help"), openHelp, { class: "quiet" }),
+	);
 }
 
 function openHelp() {
-  const dialog = document.getElementById("help");
-  const rows = KEYS.map((key) => [h("dt", {}, h("kbd", {}, t(`key_${key}`))), h("dd", {}, t(`help_${key}`))]);
-  dialog.replaceChildren(
-    h("h2", { id: "help-title" }, t("help")),
-    h("dl", {}, rows),
-    h("p", {}, may("operate") ? t("help_more") : t("help_read")),
-    button(t("close"), () => dialog.close()),
-  );
-  dialog.showModal();
+	const keys = Object.entries(KEYS).map(([key, name]) => [h("dt", h("kbd", key)), h("dd", t(`help_${name}`))]);
+	const close = button(t("close"), () => byId("help").close());
+	byId("help").replaceChildren(h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), close);
+	byId("help").showModal();
 }
 
 function says(state) {
-  document.body.dataset.stream = state;
-  const line = document.getElementById("stream");
-  const text = state === "away" ? t("kernel_away") : state === "hidden" ? "" : t("kernel_live");
-  if (line && line.textContent !== text) line.textContent = text;
+	dataset.stream = state;
+	const text = state === "hidden" ? "" : t(state === "away" ? "kernel_away" : "kernel_live");
+	if (byId("stream") && byId("stream").textContent !== text) byId("stream").textContent = text;
 }
 
-const focus = (selector) => {
-  const found = document.querySelector(selector);
-  found?.focus();
-  return Boolean(found);
-};
-
 function keys(event) {
-  const typing = event.target.closest("input, textarea, select, dialog");
-  if (event.key === "Escape" && !document.getElementById("help").open) {
-    if (typing?.value && typing.type === "search") return;
-    if (typing && !typing.closest("#drawer")) typing.blur();
-    else drawer.close();
-    return;
-  }
-  if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
-  const act = {
-    "/": () => focus("#search"),
-    "?": () => (openHelp(), true),
-    n: () => focus("#needs a, #needs button, #needs-title"),
-    a: () => focus('#agents th a[tabindex="0"]'),
-    r: () => focus('#runs a[tabindex="0"]'),
-    m: () => focus("#drawer textarea, #send textarea"),
-  }[event.key];
-  if (act?.()) event.preventDefault();
+	const field = event.target.closest("input, textarea, dialog");
+	if (event.key === "Escape" && !byId("help").open) {
+		if (field?.type === "search" && field.value) return;
+		if (field && !field.closest("#drawer")) field.blur();
+		else drawer.close();
+	}
+	if (field || event.ctrlKey || event.metaKey || event.altKey) return;
+	if (event.key === "?") openHelp();
+	const goal = { "/": "#search", n: "#needs a, #needs button", a: '#agents th a[tabindex="0"]', r: '#runs a[tabindex="0"]', m: "#drawer textarea, #send textarea" }[event.key];
+	const found = goal && document.querySelector(goal);
+	if (!found) return;
+	event.preventDefault();
+	found.focus();
 }
 
 async function begin() {
-  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
-  const skip = document.getElementById("skip");
-  skip.textContent = t("skip");
-  skip.addEventListener("click", (event) => {
-    event.preventDefault();
-    main.focus();
-  });
-  const refused = await signIn(signedOut);
-  if (refused) return signedOut(refused);
-  const project = oneLine(session.project?.name || "agent-worker", 60);
-  document.title = project;
-  header(project);
-  const section = (id) => h("section", { id, "aria-labelledby": `${id}-title` });
-  const parts = ["needs", "agents", "runs", "send-box"].map(section);
-  main.replaceChildren(...(may("operate") ? parts : parts.slice(0, 3)));
-  keepNeeds(parts[0], project);
-  keepAgents(parts[1]);
-  keepRuns(parts[2]);
-  if (may("operate")) keepSend(parts[3]);
-  drawer = keepDrawer(document.getElementById("drawer"));
-  document.addEventListener("keydown", keys);
-  setInterval(() => document.hidden || tick(document), 1000);
-  follow({ heard, stale, says });
-  document.body.dataset.state = "ready";
+	document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+	byId("skip").textContent = t("skip");
+	byId("skip").addEventListener("click", (event) => {
+		event.preventDefault();
+		byId("main").focus();
+	});
+	const refused = await signIn(signedOut);
+	if (refused) return signedOut(refused);
+	const project = line(session.project.name, 60);
+	header(project);
+	const parts = { needs: keepNeeds, agents: keepAgents, runs: keepRuns, ...(may("operate") ? { "send-box": keepSend } : {}) };
+	byId("main").replaceChildren();
+	for (const [id, keep] of Object.entries(parts)) keep(byId("main").appendChild(h("section", { id, "aria-labelledby": `${id}-title` })), project);
+	drawer = keepDrawer(byId("drawer"));
+	document.addEventListener("keydown", keys);
+	setInterval(() => document.hidden || tick(), 1000);
+	follow(says);
+	dataset.state = "ready";
 }
 
-begin().catch((problem) => say(String(problem?.message ?? problem), true));
+begin().catch((error) => say(`${error}`));

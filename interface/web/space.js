@@ -1,69 +1,130 @@
 // A workspace: its channel with a box to send, its documents, its tasks as a graph, its votes.
 
-import { at, get, may } from "./api.js";
-import { button, h, link, state } from "./dom.js";
-import { documentsPart } from "./documents.js";
+import { get, may, post, u } from "./api.js";
+import { ago, agentRef, block, button, diff, facts, h, link, none, ref, rows, state, swap, sync } from "./dom.js";
 import { tabs } from "./drawer.js";
-import { messageParts } from "./message.js";
-import { watch } from "./refresh.js";
-import { sendForm } from "./send.js";
-import { oneLine } from "./text.js";
+import { doer } from "./needs.js";
+import { sendForm } from "./talk.js";
 import { tasksPart } from "./tasks.js";
-import { votesPart } from "./votes.js";
+import { clock, line, size, targetOfSpace } from "./text.js";
 import { t } from "./words.js";
+import { messageParts } from "./work.js";
 
 const PAGE = 100;
 
-/** The target of a space: review:main is @review, dm:alice is alice. */
-export function targetOfSpace(space) {
-  const [workflow, tag = "main"] = [space.slice(0, space.indexOf(":")), space.slice(space.indexOf(":") + 1)];
-  if (workflow === "dm") return tag;
-  const [plain, below] = tag.split("~");
-  return `@${workflow}${plain === "main" ? "" : `:${plain}`}${below ? `~${below}` : ""}`;
+// Buttons that turn the pages of a list: `next` names where the following page begins, and is null at the end.
+export function pager(again, forward = "next_page", back = "first_page") {
+	let next = null;
+	const onward = button(t(forward), () => again((pages.at = next)));
+	const first = button(t(back), () => again((pages.at = null)));
+	const pages = {
+		at: null,
+		buttons: [onward, first],
+		show(following) {
+			next = following;
+			onward.hidden = next === null;
+			first.hidden = pages.at === null;
+		},
+	};
+	return pages;
 }
 
-/** The drawer of #/space/review:main/channel, documents, tasks or votes. */
-export function spaceView({ path, title, body, failed, keep, onEnd }) {
-  const [, space, part = "channel"] = path;
-  title.textContent = oneLine(targetOfSpace(space), 120);
-  const isPersonal = space.startsWith("dm:");
-  if (!isPersonal) body.append(tabs(["space", space], ["channel", "documents", "tasks", "votes"], part));
-  const show = { documents: documentsPart, tasks: tasksPart, votes: votesPart }[part] ?? channelPart;
-  show({ space, body, failed, keep, onEnd });
+// #/space/review:main/channel, documents, tasks or votes
+export function spaceView({ path: [, space, part = "channel"], title, body }) {
+	title.textContent = line(targetOfSpace(space), 120);
+	if (!space.startsWith("dm:")) body.append(tabs(["space", space], Object.keys(PARTS), part));
+	const view = { wants: (event) => event.space === space, ...(PARTS[part] ?? PARTS.channel)(space, body, () => view.again()) };
+	return view;
 }
 
-function channelPart({ space, body, failed, keep }) {
-  let before = null; // the message before which the shown page ends; null: the newest
-  let next = null;
-  const people = h("p", { class: "members" });
-  const earlier = button(t("earlier"), () => ((before = next), view.again()), { hidden: true });
-  const newest = button(t("newest"), () => ((before = null), view.again()), { hidden: true });
-  const list = h("ol", { class: "messages", "aria-label": t("tab_channel") });
-  const none = h("p", { class: "none", hidden: true }, t("nothing_said"));
-  body.append(people, earlier, none, list, newest, ...(may("operate") ? [sendForm({ to: targetOfSpace(space) })] : []));
-  const made = new Map();
+const PARTS = {
+	channel(space, body, again) {
+		const members = h("p.members");
+		const list = h("ol.messages");
+		const pages = pager(again, "earlier", "newest");
+		const [earlier, newest] = pages.buttons;
+		body.append(members, earlier, list, newest, may("operate") ? sendForm(targetOfSpace(space)) : "");
+		return {
+			load: () => Promise.all([get(u`/spaces/${space}/channel`, { limit: PAGE, before: pages.at }), get(u`/spaces/${space}/members`)]),
+			draw([channel, found]) {
+				const isLow = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
+				swap(members, found, () => found.members.slice(0, 50).map((one) => [agentRef(one.agent || one.name), " ", state(one.state), " "]));
+				sync(list, channel.messages, (one) => one.seq + one.cleared, (one) => h("li", { "data-seq": one.seq }, messageParts(one)));
+				pages.show(channel.next);
+				if (isLow && pages.at === null) list.scrollTop = list.scrollHeight;
+			},
+		};
+	},
+	documents(space, body) {
+		const place = body.appendChild(h("div"));
+		const row = (one) => [
+			link(["doc", space, one.file], one.file),
+			h("small", ` ${[t("version_n", { n: one.version }), size(one.size), one.owner && t("owner", { name: one.owner }), one.author].filter(Boolean).join(" · ")} `, ago(one.at)),
+		];
+		return {
+			load: () => get(u`/spaces/${space}/documents`),
+			draw: ({ documents }) => swap(place, documents, () => (documents.length ? rows(documents.map(row)) : none(t("no_documents")))),
+		};
+	},
+	tasks: tasksPart,
+	votes(space, body, again) {
+		const place = h("div");
+		const pages = pager(again);
+		body.append(place, ...pages.buttons);
+		return {
+			load: () => get(u`/spaces/${space}/proposals`, { limit: PAGE, after: pages.at }),
+			draw({ proposals, next }) {
+				pages.show(next);
+				swap(place, proposals, () => (proposals.length ? proposals.toReversed().map((one) => proposal(space, one)) : none(t("no_votes"))));
+			},
+		};
+	},
+};
 
-  async function load() {
-    const [channel, { members }] = await Promise.all([get(at("spaces", space, "channel"), { limit: PAGE, before }), get(at("spaces", space, "members"))]);
-    return { channel, members };
-  }
+function proposal(space, one) {
+	const isOpen = one.state === "open";
+	const asks = isOpen && !one.votes.some((vote) => vote.voter === "user");
+	const path = u`/spaces/${space}/proposals/${one.id}`;
+	const vote = (choice) => asks && doer("vote", () => post(`${path}/vote`, { choice }), { scope: "approve", label: t("vote", { choice }), key: `${one.id} ${choice}` });
+	return h("article.turn", { "data-vote": one.id },
+		h("h3", h("span.id", one.id), " ", one.title),
+		facts({
+			state: [state(one.state), one.winner ? ` ${one.winner}` : "", one.binding ? ` · ${t("binding")}` : ""], by: [one.creator, " ", ago(one.created_at)],
+			expires: isOpen ? clock(one.expires_at) : "", missing: isOpen ? one.missing.join(", ") : "", why: one.reason,
+		}),
+		one.description ? block(one.description, "text", 800) : null,
+		rows(one.options.map(({ id, label }) => [h("b", id), ` ${label} · ${t("votes_n", { n: one.counts[id] ?? 0 })} `, vote(id)])),
+		one.votes.length ? h("details", h("summary", t("votes_n", { n: one.votes.length })), rows(one.votes.map((found) => [h("b", found.voter), ` ${found.choice} ${found.reason}`]))) : null,
+		isOpen ? doer("cancel", () => post(`${path}/cancel`), { sure: true, key: `${one.id} cancel` }) : null,
+	);
+}
 
-  function draw({ channel, members }) {
-    const isLow = list.scrollHeight - list.scrollTop - list.clientHeight < 40;
-    people.replaceChildren(...members.slice(0, 50).flatMap((one) => [link(["agent", one.agent || one.name], oneLine(one.name, 60)), " ", state(one.state), "  "]));
-    const kept = new Set(channel.messages.map((one) => one.seq));
-    for (const [seq, element] of made) if (!kept.has(seq)) element.remove(), made.delete(seq);
-    channel.messages.forEach((one, index) => {
-      if (!made.has(one.seq)) made.set(one.seq, h("li", { "data-seq": one.seq }, messageParts(one)));
-      if (list.children[index] !== made.get(one.seq)) list.insertBefore(made.get(one.seq), list.children[index] ?? null);
-    });
-    next = channel.next;
-    earlier.hidden = next === null;
-    newest.hidden = before === null;
-    none.hidden = channel.messages.length > 0;
-    if (isLow && before === null) list.scrollTop = list.scrollHeight;
-  }
-
-  const view = watch({ load, draw, failed, wants: (event) => (event.type === "message" && (!event.space || event.space === space)) || (event.space === space && (event.type === "space.cleared" || event.type === "agent.changed")) });
-  keep(view);
+// #/doc/review:main/notes.md: its text, or what a version changed, and its history.
+export function documentView({ path: [, space, ...parts], title, body }) {
+	const file = parts.map(encodeURIComponent).join("/");
+	const path = (what) => `${u`/spaces/${space}/${what}`}/${file}`;
+	let [version, change] = [null, null]; // null: the newest, and no change
+	title.textContent = line(parts.join("/"), 200);
+	const place = h("div");
+	const versions = h("div");
+	body.append(link(["space", space, "documents"], t("tab_documents")), place, h("h3", t("history")), versions);
+	const show = (next, isChange) => view.again(([version, change] = isChange ? [null, next] : [next, null]));
+	const row = (one) => [
+		button(t("version_n", { n: one.version }), () => show(one.version), { "data-key": one.version, "aria-pressed": `${version === one.version}` }), " ",
+		button(`+${one.added}/-${one.removed}`, () => show(one.version, true), { "data-key": `d${one.version}`, "aria-pressed": `${change === one.version}` }),
+		` ${one.author} `, ref(one.instruction), h("small", " ", ago(one.at), ` ${one.reason ?? ""}`),
+	];
+	const view = {
+		wants: (event) => event.type === "message" && event.space === space,
+		load: () =>
+			Promise.all([
+				change === null ? get(path("documents"), { version }) : get(path("document-diff"), { from: change - 1, to: change }),
+				get(path("document-history"), { limit: PAGE }),
+			]),
+		draw([found, history]) {
+			swap(place, found, () => (found.diff === undefined ? [none(t("version_n", { n: found.version }), found.owner ? ` · ${t("owner", { name: found.owner })}` : ""), block(found.content, "text", 20_000)] : diff(found.diff)));
+			swap(versions, [history, version, change], () => [rows(history.versions.map(row)), history.next ? none(t("more_of", { n: history.total - history.versions.length })) : null]);
+		},
+	};
+	return view;
 }

@@ -1,266 +1,127 @@
 // All words of the page, in English and Chinese; {name} is filled in. What the kernel and agents say stays as it is.
 
-const WORDS = {
-  skip: ["Skip to the content", "跳到内容"],
-  other_language: ["中文", "English"],
-  help: ["Help", "帮助"],
-  close: ["Close", "关闭"],
-  search: ["Search  /", "搜索  /"],
-  search_long: ["Search by id, name or word", "按编号、名称或词语搜索"],
-  search_of: ["Search: {words}", "搜索：{words}"],
-  searching: ["Searching…", "搜索中…"],
-  found_n: ["{n} found in what agents said, heard and did.", "在智能体的言行中找到 {n} 条。"],
-  searched_of: ["The {asked} agents that were active last were searched, of {all}.", "共 {all} 个智能体，搜索了最近活动的 {asked} 个。"],
-  search_behind: ["The log is still being indexed.", "日志仍在编入索引。"],
-  kernel_live: ["live", "实时"],
-  kernel_away: ["kernel away – trying again", "内核不在，正在重试"],
-  no_answer: ["The kernel does not answer. What you wrote is still here: try again.", "内核没有应答。内容仍保留，请重试。"],
-  out_no_key: ["You are not signed in.", "你尚未登录。"],
-  out_bad_key: ["This address was used already, or is too old.", "此地址已被使用或已过期。"],
-  out_expired: ["This session has ended: its token counts no more.", "会话已结束：令牌已失效。"],
-  out_no_kernel: ["The kernel does not answer.", "内核没有应答。"],
-  out_do: ["In the project's folder, run this to open the page again:", "请在项目目录中运行以下命令，重新打开此页："],
-  need_you: ["{n} need you", "{n} 项需要你处理"],
-  nothing_needs_you: ["Nothing needs you", "没有需要你处理的事项"],
-  need_approval: ["approval", "审批"],
-  need_vote: ["vote", "投票"],
-  need_agent_error: ["error", "出错"],
-  need_credentials: ["key", "密钥"],
-  need_quota: ["quota", "配额"],
-  need_limit: ["limit", "上限"],
-  need_answer: ["question", "提问"],
-  need_task: ["task", "任务"],
-  need_trust: ["trust", "信任"],
-  need_webhook: ["webhook", "回调"],
-  need_memory: ["memory", "记忆"],
-  need_soul: ["soul", "性格"],
-  need_dead: ["failed", "失败"],
-  in_space: ["in {space}", "在 {space}"],
-  blocks: ["blocks {ids}", "阻塞 {ids}"],
-  more_of: ["{n} more", "还有 {n} 项"],
-  all_of: ["Show all {n}", "显示全部 {n}"],
-  sure: ["{what}: sure?", "确定{what}？"],
-  did: ["Done: {what}", "完成：{what}"],
-  action_approve: ["approve", "批准"],
-  action_approve_once: ["Approve once", "批准一次"],
-  action_always: ["Always this very call", "始终批准此调用"],
-  action_deny: ["deny", "拒绝"],
-  action_answer_it: ["answer", "回答"],
-  action_take_it_back: ["take it back", "撤回"],
-  action_call_it_off: ["call it off", "取消表决"],
-  action_give_it_work_again: ["give it work again", "恢复派活"],
-  action_try_again: ["try again", "重试"],
-  action_try_it_again: ["try it again", "重试"],
-  action_retry_fresh: ["try it again from the start", "从头重试"],
-  action_grant_it_once_more: ["grant it once more", "再给一次额度"],
-  action_stop_it: ["stop it", "停止"],
-  action_drop_it: ["drop it", "放弃"],
-  action_it_is_done: ["it is done", "已完成"],
-  action_remember_it: ["remember it", "记住"],
-  action_do_not: ["do not", "不要"],
-  action_take_it: ["take it", "采纳"],
-  action_cancel: ["cancel", "取消"],
-  action_pause: ["pause", "暂停"],
-  action_resume: ["resume", "继续"],
-  agents: ["Agents", "智能体"],
-  filter: ["Filter by name", "按名称筛选"],
-  summary: ["{n} agents, {busy} running | {workers} workers, {tokens} tok/min, ${usd}/min", "{n} 个智能体，{busy} 个运行中 | {workers} 个进程，{tokens} 词元/分，${usd}/分"],
-  no_agents: ["no agents", "没有智能体"],
-  not_in_table: ["It is not in the table: it has not worked yet.", "不在表中：尚未工作过。"],
-  runs: ["Runs", "运行"],
-  no_runs: ["No run yet: awk run WORKFLOW begins one.", "还没有运行：用 awk run WORKFLOW 开始。"],
-  timeline: ["Timeline of steps", "步骤时间线"],
-  send: ["Send", "发送"],
-  send_title: ["Send a message", "发送消息"],
-  send_to: ["To: alice, @review or alice@review", "发给：alice、@review 或 alice@review"],
-  send_text: ["Message", "消息"],
-  send_text_to: ["Message to {to}", "给 {to} 的消息"],
-  sent_to: ["Sent to {to}", "已发送给 {to}"],
-  parts: ["Parts", "部分"],
-  tab_channel: ["channel", "频道"],
-  tab_documents: ["documents", "文档"],
-  tab_tasks: ["tasks", "任务"],
-  tab_votes: ["votes", "投票"],
-  tab_steps: ["steps", "步骤"],
-  tab_prompt: ["prompt", "提示"],
-  tab_changes: ["changes", "改动"],
-  tab_attempts: ["attempts", "尝试"],
-  fact_state: ["state", "状态"],
-  fact_doing: ["doing", "正在做"],
-  fact_says: ["says", "自述"],
-  fact_model: ["model", "模型"],
-  fact_used: ["tokens, cost", "词元、费用"],
-  fact_restarts: ["restarts", "重启"],
-  fact_exit: ["last exit", "上次退出"],
-  fact_exit_code: ["exit code", "退出码"],
-  fact_space: ["space", "空间"],
-  fact_agent: ["agent", "智能体"],
-  fact_approval: ["approval", "审批"],
-  fact_continues: ["continues", "接续"],
-  fact_said_in: ["asked in", "来自消息"],
-  fact_instruction: ["instruction", "指令"],
-  fact_instructions: ["instructions", "指令"],
-  fact_tool: ["tool", "工具"],
-  fact_asked: ["asked", "请求于"],
-  fact_expires: ["until", "截止"],
-  fact_why: ["reason", "理由"],
-  fact_decided: ["decided by", "决定者"],
-  fact_verdict: ["verdict", "裁决"],
-  fact_took: ["took", "用时"],
-  fact_branches: ["branches", "分支"],
-  fact_delivery: ["delivery", "交付"],
-  fact_messages: ["messages", "消息"],
-  fact_for: ["for", "指派给"],
-  fact_holder: ["claimed by", "认领者"],
-  fact_needs: ["needs", "依赖"],
-  fact_check: ["check", "检查"],
-  fact_by: ["by", "创建者"],
-  fact_missing: ["waits for", "等待"],
-  verdict_yes: ["yes", "通过"],
-  verdict_no: ["no", "未通过"],
-  until: ["until {at}", "至 {at}"],
-  queue: ["Queue", "队列"],
-  nothing_waits: ["Nothing waits.", "没有等待的指令。"],
-  last_turns: ["What it said, heard and did last", "最近的言行"],
-  step_n: ["step {n}", "第 {n} 步"],
-  steps_n: ["{n} steps", "{n} 步"],
-  attempt_n: ["Attempt {n}", "第 {n} 次尝试"],
-  runs_now: ["runs", "进行中"],
-  entry_reply: ["reply", "回复"],
-  entry_session: ["session", "会话"],
-  given: ["Arguments", "参数"],
-  got: ["Result", "结果"],
-  text: ["Text", "文本"],
-  changes: ["Changes", "改动"],
-  live_text: ["As it is written", "正在生成"],
-  earlier: ["Earlier", "更早"],
-  newest: ["Newest", "最新"],
-  next_page: ["Next page", "下一页"],
-  first_page: ["First page", "第一页"],
-  nothing_done: ["Nothing was done yet.", "还没有做任何事。"],
-  nothing_said: ["Nothing was said yet.", "还没有消息。"],
-  not_back: ["has not come back", "尚未返回"],
-  not_begun: ["Not begun yet.", "尚未开始。"],
-  no_tree: ["It has no working tree of its own.", "它没有自己的工作树。"],
-  no_change: ["nothing changed", "没有改动"],
-  cut: ["What is too long was cut.", "过长的部分已省略。"],
-  files_n: ["{n} files", "{n} 个文件"],
-  commits_n: ["{n} commits", "{n} 个提交"],
-  handover: ["Hand-over", "交接"],
-  answer: ["Your answer", "你的回答"],
-  answer_it: ["Answer", "回答"],
-  reason: ["Reason (the agent reads it)", "理由（智能体会看到）"],
-  approval_of: ["Approval {id}", "审批 {id}"],
-  prompt_frozen: ["As it was when the first step was done.", "第一步完成时的内容。"],
-  prompt_would_be: ["As it would be now.", "此刻的内容。"],
-  prompt_system: ["System", "系统"],
-  prompt_part: ["part", "部分"],
-  prompt_source: ["source", "来源"],
-  prompt_trust: ["trust", "信任"],
-  prompt_tokens: ["tokens", "词元"],
-  prompt_kept: ["kept", "保留"],
-  receipts: ["Came to", "送达"],
-  cleared: ["Its words were removed.", "内容已被清除。"],
-  no_documents: ["No documents yet.", "还没有文档。"],
-  history: ["History", "历史"],
-  version_n: ["version {n}", "版本 {n}"],
-  change_of: ["What version {n} changed", "版本 {n} 的改动"],
-  owner: ["owner {name}", "所有者 {name}"],
-  did_create: ["created", "创建"],
-  did_write: ["written", "写入"],
-  did_append: ["appended", "追加"],
-  did_merge: ["merged", "合并"],
-  did_accept: ["suggestion accepted", "采纳建议"],
-  did_delete: ["deleted", "删除"],
-  no_tasks: ["No tasks.", "没有任务。"],
-  task_graph: ["Graph of tasks; the list below says the same", "任务图；下面的列表内容相同"],
-  waits_for: ["waits for {ids}", "等待 {ids}"],
-  result: ["Result", "结果"],
-  no_votes: ["Nothing was put to the vote.", "没有表决。"],
-  vote: ["vote {choice}", "投 {choice}"],
-  votes_n: ["{n} votes", "{n} 票"],
-  who_voted: ["{n} voted", "{n} 人已投票"],
-  binding: ["binding", "有约束力"],
-  state_idle: ["idle", "空闲"],
-  state_running: ["running", "运行中"],
-  state_waiting: ["waiting", "等待"],
-  state_backoff: ["backoff", "退避"],
-  state_paused: ["paused", "已暂停"],
-  state_stopped: ["stopped", "已停止"],
-  state_error: ["error", "出错"],
-  state_queued: ["queued", "排队"],
-  state_leased: ["leased", "已分派"],
-  state_injected: ["injected", "已送入"],
-  state_acked: ["handled", "已处理"],
-  state_yielded: ["yielded", "让出"],
-  state_done: ["done", "完成"],
-  state_incomplete: ["incomplete", "未完成"],
-  state_failed: ["failed", "失败"],
-  state_dead: ["dead", "已放弃"],
-  state_cancelled: ["cancelled", "已取消"],
-  state_timeout: ["timeout", "超时"],
-  state_rejected: ["rejected", "被否决"],
-  state_open: ["open", "未决"],
-  state_ready: ["ready", "就绪"],
-  state_claimed: ["claimed", "已认领"],
-  state_granted: ["granted", "已批准"],
-  state_denied: ["denied", "已拒绝"],
-  state_expired: ["expired", "已过期"],
-  state_resolved: ["resolved", "已决定"],
-  state_requested: ["requested", "已请求"],
-  state_merging: ["merging", "合并中"],
-  state_checked: ["checked", "已检查"],
-  state_merged: ["merged", "已合并"],
-  state_refused: ["refused", "被拒绝"],
-  state_agent: ["agent", "智能体"],
-  state_workspace: ["workspace", "工作空间"],
-  key_slash: ["/", "/"],
-  help_slash: ["search by id (i4, r3, m12, a2), name or word", "按编号（i4、r3、m12、a2）、名称或词语搜索"],
-  key_question: ["?", "?"],
-  help_question: ["these keys", "显示这些按键"],
-  key_escape: ["Esc", "Esc"],
-  help_escape: ["leave a field, close the drawer", "离开输入框，关闭抽屉"],
-  key_arrows: ["↑ ↓ j k", "↑ ↓ j k"],
-  help_arrows: ["choose in a table or a list; ← → in the runs", "在表格或列表中选择；运行条用 ← →"],
-  key_enter: ["Enter", "Enter"],
-  help_enter: ["open it; in a message Ctrl+Enter sends", "打开；写消息时 Ctrl+Enter 发送"],
-  key_n: ["n", "n"],
-  help_n: ["go to what needs you", "转到需要你处理的事项"],
-  key_a: ["a", "a"],
-  help_a: ["go to the agents", "转到智能体"],
-  key_r: ["r", "r"],
-  help_r: ["go to the runs", "转到运行"],
-  key_m: ["m", "m"],
-  help_m: ["write a message", "写消息"],
-  help_more: ["What only a terminal does is shown as its command.", "只能在终端完成的操作会显示其命令。"],
-  help_read: ["You may look; this token changes nothing.", "只能查看；此令牌不能更改任何内容。"],
+const TEXTS = `
+skip|Skip to the content|跳到内容
+other_language|中文|English
+help|Help|帮助
+close|Close|关闭
+search|Search  /|搜索  /
+search_long|Search by id, name or word|按编号、名称或词语搜索
+search_of|Search: {words}|搜索：{words}
+searching|Searching…|搜索中…
+found_n|{n} found in what agents said, heard and did. |在智能体的言行中找到 {n} 条。
+searched_of|Of {all} agents the {asked} that were active last were searched.|共 {all} 个智能体，搜索了最近活动的 {asked} 个。
+kernel_live|live|实时
+kernel_away|kernel away, trying again|内核不在，正在重试
+no_answer|The kernel does not answer. What you wrote is still here: try again.|内核没有应答。内容仍保留，请重试。
+out_no_key|You are not signed in.|你尚未登录。
+out_bad_key|This address was used already, or is too old.|此地址已被使用或已过期。
+out_expired|This session has ended: its token counts no more.|会话已结束：令牌已失效。
+out_no_kernel|The kernel does not answer.|内核没有应答。
+out_do|Run this in the project's folder to open the page again:|请在项目目录中运行以下命令，重新打开此页：
+need_you|{n} need you|{n} 项需要你处理
+nothing_needs_you|Nothing needs you|没有需要你处理的事项
+blocks|blocks {ids}|阻塞 {ids}
+more_of|{n} more|还有 {n} 项
+all_of|Show all {n} characters|显示全部 {n} 个字符
+sure|{what}: sure?|确定{what}？
+did|Done: {what}|完成：{what}
+agents|Agents|智能体
+filter|Filter by name|按名称筛选
+summary|{n} agents, {busy} running, {workers} workers|{n} 个智能体，{busy} 个运行中，{workers} 个进程
+not_in_table|It has not worked yet.|尚未工作过。
+runs|Runs|运行
+no_runs|No run yet: awk run WORKFLOW begins one.|还没有运行：用 awk run WORKFLOW 开始。
+timeline|Timeline of steps|步骤时间线
+send|Send|发送
+send_title|Send a message|发送消息
+send_to|To: alice, @review or alice@review|发给：alice、@review 或 alice@review
+send_text|Message|消息
+sent_to|Sent to {to}|已发送给 {to}
+parts|Parts|部分
+until|until {at}|至 {at}
+queue|Queue|队列
+nothing_waits|Nothing waits.|没有等待的指令。
+last_turns|What it said, heard and did last|最近的言行
+steps_n|{n} steps|{n} 步
+attempt_n|Attempt {n}|第 {n} 次尝试
+given|Arguments|参数
+got|Result|结果
+text|Text|文本
+changes|Changes|改动
+earlier|Earlier|更早
+newest|Newest|最新
+next_page|Next page|下一页
+first_page|First page|第一页
+nothing_done|Nothing was done yet.|还没有做任何事。
+not_back|has not come back|尚未返回
+not_begun|Not begun yet.|尚未开始。
+no_tree|It has no working tree of its own.|它没有自己的工作树。
+cut|What is too long was cut.|过长的部分已省略。
+changed_n|{files} files, {commits} commits|{files} 个文件，{commits} 个提交
+handover|Hand-over|交接
+answer|Your answer|你的回答
+reason|Reason, for the agent|给智能体的理由
+approval_of|Approval {id}|审批 {id}
+prompt_frozen|As it was when the first step was done.|第一步完成时的内容。
+prompt_would_be|As it would be now.|此刻的内容。
+prompt_parts|{n} parts: source, trust, tokens, kept|{n} 个部分：来源、信任、词元、保留
+receipts|Came to|送达
+cleared|Its words were removed.|内容已被清除。
+no_documents|No documents yet.|还没有文档。
+history|History|历史
+version_n|version {n}|版本 {n}
+owner|owner {name}|所有者 {name}
+no_tasks|No tasks.|没有任务。
+task_graph|Graph of tasks; the list below says the same|任务图；下面的列表内容相同
+waits_for|waits for {ids}|等待 {ids}
+no_votes|Nothing was put to the vote.|没有表决。
+vote|vote {choice}|投 {choice}
+votes_n|{n} votes|{n} 票
+binding|binding|有约束力
+help_slash|search by id (i4, r3, m12, a2), name or word|按编号（i4、r3、m12、a2）、名称或词语搜索
+help_question|these keys|显示这些按键
+help_escape|leave a field, close the drawer|离开输入框，关闭抽屉
+help_arrows|choose in a table or a list; ← → in the runs|在表格或列表中选择；运行条用 ← →
+help_enter|open it; in a message Ctrl+Enter sends|打开；写消息时 Ctrl+Enter 发送
+help_n|go to what needs you|转到需要你处理的事项
+help_a|go to the agents|转到智能体
+help_r|go to the runs|转到运行
+help_m|write a message|写消息
+help_more|What only a terminal does is shown as its command.|只能在终端完成的操作会显示其命令。
+help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。
+action_retry_fresh|try again from the start|从头重试`;
+
+// Words that are their own English, by what stands before them in their keys; then their Chinese.
+const NAMES = {
+	need: "approval 审批 vote 投票 agent_error 出错 credentials 密钥 quota 配额 limit 上限 answer 提问 task 任务 trust 信任 webhook 回调 memory 记忆 soul 性格 dead 失败",
+	action:
+		"approve 批准 deny 拒绝 answer 回答 answer_it 回答 take_it_back 撤回 call_it_off 取消表决 give_it_work_again 恢复派活 reset 恢复派活 try_again 重试 try_it_again 重试 retry 重试 " +
+		"grant_it_once_more 再给一次额度 stop_it 停止 drop_it 放弃 it_is_done 已完成 remember_it 记住 do_not 不要 take_it 采纳 cancel 取消 pause 暂停 resume 继续",
+	tab: "channel 频道 documents 文档 tasks 任务 votes 投票 steps 步骤 prompt 提示 changes 改动 attempts 尝试",
+	entry: "reply 回复 session 会话",
+	fact:
+		"state 状态 doing 正在做 says 自述 model 模型 used 用量 restarts 重启 exit 退出 exit_code 退出码 space 空间 agent 智能体 approval 审批 continues 接续 said_in 来自 instruction 指令 " +
+		"instructions 指令 tool 工具 asked 请求于 expires 截止 why 理由 decided 决定 verdict 裁决 took 用时 branches 分支 delivery 交付 messages 消息 for 指派给 holder 认领者 needs 依赖 check 检查 by 创建者 missing 等待",
+	state:
+		"idle 空闲 running 运行中 waiting 等待 backoff 退避 paused 已暂停 stopped 已停止 error 出错 queued 排队 leased 已分派 injected 已送入 acked 已处理 yielded 让出 done 完成 incomplete 未完成 failed 失败 " +
+		"dead 已放弃 cancelled 已取消 timeout 超时 rejected 被否决 open 未决 ready 就绪 claimed 已认领 granted 已批准 denied 已拒绝 expired 已过期 resolved 已决定 requested 已请求 merging 合并中 " +
+		"checked 已检查 merged 已合并 refused 被拒绝 agent 智能体 workspace 工作空间",
 };
 
-const LANGUAGES = ["en", "zh"];
+export const words = new Map(TEXTS.trim().split("\n").map((line) => [line.split("|")[0], line.split("|").slice(1)]));
+for (const [group, names] of Object.entries(NAMES)) {
+	for (const [, name, chinese] of names.matchAll(/(\w+) (\S+)/g)) words.set(`${group}_${name}`, [name.replaceAll("_", " "), chinese]);
+}
+
 const KEPT = "awk-page-language";
 
-const chosen = () => {
-  if (typeof localStorage === "undefined" || typeof navigator === "undefined") return "en";
-  const kept = localStorage.getItem(KEPT);
-  if (LANGUAGES.includes(kept)) return kept;
-  return (navigator.language ?? "").toLowerCase().startsWith("zh") ? "zh" : "en";
-};
+export const language = (globalThis.localStorage?.getItem(KEPT) ?? globalThis.navigator?.language ?? "en").startsWith("zh") ? "zh" : "en";
 
-/** The language of the page: en or zh. */
-export const language = chosen();
-const place = LANGUAGES.indexOf(language);
+// Words by their key, with what is filled in; undefined where there are none.
+export const t = (key, given = {}) => words.get(key)?.[language === "zh" ? 1 : 0].replace(/\{(\w+)\}/g, (_, name) => given[name]);
 
-/** Words by their key, with what is filled in; undefined where there are none. */
-export function t(key, given = {}) {
-  if (!Object.hasOwn(WORDS, key)) return undefined;
-  return WORDS[key][place].replace(/\{(\w+)\}/g, (_, name) => String(given[name] ?? ""));
-}
-
-/** Chooses a language for the next times, too. */
 export function setLanguage(next) {
-  localStorage.setItem(KEPT, next);
-  location.reload();
+	localStorage.setItem(KEPT, next);
+	location.reload();
 }
-
-/** For tests: every key with its words. */
-export const words = WORDS;
