@@ -19,15 +19,14 @@ pytestmark = [
 PAYLOADS: Final = tuple(payloads())
 PLAIN: Final = tuple(one.replace("\0", "") for one in PAYLOADS)
 """As far as a file of YAML, a name of a file or a command may have them."""
-OWN_TAGS: Final = sorted(
-    {
-        "html", "head", "meta", "title", "link", "script", "style", "body", "a", "header", "p", "div", "main",
-        "aside", "dialog", "h1", "h2", "h3", "form", "input", "button", "section", "ul", "ol", "li", "span", "small", "time",
-        "dl", "dt", "dd", "pre", "code", "table", "thead", "tbody", "tr", "th", "td", "nav", "label", "select", "option",
-        "datalist", "textarea", "details", "summary", "kbd", "svg", "g", "path", "rect", "line", "circle", "text",
-        "polyline", "polygon", "marker", "defs", "noscript", "strong", "em", "b", "i", "progress", "meter", "output",
-        "article", "footer", "figure", "figcaption", "fieldset", "legend", "tspan", "desc",
-    }
+OWN_TAGS: Final = (
+    "html", "head", "meta", "title", "link", "script", "style", "body", "a", "header", "p", "div", "main",
+    "aside", "dialog", "h1", "h2", "h3", "form", "input", "button", "section", "ul", "ol", "li", "span",
+    "small", "time", "dl", "dt", "dd", "pre", "code", "table", "thead", "tbody", "tr", "th", "td", "nav",
+    "label", "select", "option", "datalist", "textarea", "details", "summary", "kbd", "svg", "g", "path",
+    "rect", "line", "circle", "text", "polyline", "polygon", "marker", "defs", "noscript", "strong", "em", "b",
+    "i", "progress", "meter", "output", "article", "footer", "figure", "figcaption", "fieldset", "legend",
+    "tspan", "desc",
 )  # fmt: skip
 """Of what the page makes itself; payloads bring others."""
 
@@ -161,7 +160,8 @@ def test_no_text_of_others_runs_or_becomes_markup(attacked: Project, opened: Ope
             tab.settled()
     for text in ("<script class=x-made>", "<img class=x-made src=x onerror=", "<x-made>", "<svg class=x-made onload="):
         assert seen.count(text) > 30, f"{text} is shown as the text that it is"
-    assert tab.errors == []
+    refusals = "Failed to load resource: the server responded with a status of 404"
+    assert [one for one in tab.errors if not one.startswith(refusals)] == []
     assert_policy_holds(tab)
 
 

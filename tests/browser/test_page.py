@@ -116,7 +116,7 @@ def test_no_place_has_a_fault_that_axe_knows(team: Project, opened: Open, scheme
             tab.go(place)
         for one in tab.page.evaluate("async () => (await axe.run(document)).violations"):
             found[f"{place}: {one['id']}"] = [node["html"][:200] for node in one["nodes"]]
-    assert found == {}
+    assert not found, "\n".join(f"{rule}: {nodes}" for rule, nodes in found.items())
 
 
 def test_a_page_that_only_reads_offers_nothing_to_change(team: Project, opened: Open) -> None:
