@@ -1,4 +1,4 @@
-// The kernel over REST: the token, requests with their refusals, and the proof that it is still the same kernel.
+// The kernel over REST: the token, requests and refusals, and the proof that it is still our kernel.
 
 const KEPT = "awk-page";
 const OTHERS_MS = 400; // so long other tabs have to hand on the session
@@ -28,7 +28,7 @@ export function may(scope) {
 	return session !== null && session.scopes.some((one) => steps.indexOf(one) >= steps.indexOf(scope));
 }
 
-// Trades the key of the address for a token, or takes that of this tab or of another. Returns why not, or null.
+// Trades the key of the address for a token, or takes that of this tab or another. Returns why not.
 export async function signIn(whenOut) {
 	signedOut = whenOut;
 	channel.addEventListener("message", ({ data }) => data.ask === "session" && session && channel.postMessage({ session }));
@@ -56,7 +56,7 @@ const askOthers = () =>
 		channel.postMessage({ ask: "session" });
 	});
 
-// The connection was lost: whoever listens next has to prove that it knows the token before it is sent it.
+// After a loss whoever listens next has to prove that it knows the token before it is sent it.
 export function distrust() {
 	proven = null;
 }
@@ -102,7 +102,7 @@ export async function get(path, query = {}) {
 
 export const find = (path, query) => get(path, query).catch((problem) => (problem.status > 399 ? null : Promise.reject(problem)));
 
-// POST (or another method): the answer. Repeated with the same `key` it is done once.
+// Repeated with the same `key` it is done once.
 export async function post(path, body = {}, key = crypto.randomUUID(), method = "POST") {
 	return (await request(method, path, { body: method === "DELETE" ? undefined : body, headers: { "Idempotency-Key": key } })).json();
 }

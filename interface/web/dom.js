@@ -1,4 +1,4 @@
-// Elements, made one by one: there is no markup anywhere, so nothing that others wrote can become any.
+// Elements, made one by one: nothing that others wrote can become markup.
 
 import { age, clock, escape, line, since } from "./text.js";
 import { t } from "./words.js";
@@ -18,7 +18,7 @@ function fill(element, rest) {
 	return element;
 }
 
-// An element: h("p.none", {fields}, ...children). Fields that begin with `on` are listeners, children are escaped text.
+// h("p.none", {fields}, ...children): fields that begin with `on` are listeners, children are escaped text.
 export function h(tag, ...rest) {
 	const [name, ...classes] = tag.split(".");
 	const element = document.createElement(name);
@@ -29,7 +29,11 @@ export function h(tag, ...rest) {
 export const s = (name, ...rest) => fill(document.createElementNS("http://www.w3.org/2000/svg", name), rest);
 
 export const button = (label, onclick, fields) => h("button", { type: "button", onclick, ...fields }, label);
+export const dots = (...parts) => parts.filter(Boolean).join(" · ");
+export const labelled = (name) => ({ "aria-label": t(name), placeholder: t(name) });
+export const divs = (count) => Array.from({ length: count }, () => h("div"));
 export const none = (...said) => h("p.none", said);
+export const nothing = () => none(t("nothing"));
 export const rows = (items) => h("ul.rows", items.map((one) => h("li", one)));
 export const hashOf = (path) => `#/${path.map(encodeURIComponent).join("/")}`;
 
@@ -37,7 +41,7 @@ export const link = (path, label, fields) => h("a", { href: hashOf(path), "data-
 
 const KINDS = { i: "instruction", r: "run", m: "message", a: "approval" };
 
-// The place of an id: i4, i4-2 and i4.3 are of the instruction; null: it is none.
+// i4, i4-2 and i4.3 are of an instruction; null: it is no id.
 export function placeOfId(id) {
 	const [, letter, number] = /^([irma])(\d{1,18})([-.]\d+)?$/.exec(id.trim()) ?? [];
 	return letter ? [KINDS[letter], letter + number] : null;
@@ -55,7 +59,7 @@ export function tick() {
 	}
 }
 
-// A text of others on lines of its own: its beginning, and a button for the rest.
+// A text of others: its beginning, and a button for the rest.
 export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
 	const whole = String(text ?? "");
 	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "region", "aria-label": t(name) }, draw(whole.slice(0, most)));
@@ -85,7 +89,7 @@ export function state(word) {
 export const facts = (given) =>
 	h("dl.facts", Object.entries(given).filter(([, value]) => value != null && value !== "").map(([name, value]) => [h("dt", t(`fact_${name}`)), h("dd", value)]));
 
-// What is in `place` becomes what `make` makes, if `data` is other than it was; whoever had the focus has it again.
+// Fills `place` anew if `data` is other than it was; the focus stays.
 export function swap(place, data, make) {
 	const seen = JSON.stringify(data);
 	if (place.seen === seen) return;
@@ -96,7 +100,7 @@ export function swap(place, data, make) {
 	if (held?.dataset.key) place.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`)?.focus({ preventScroll: true });
 }
 
-// The children of `list` become one for each of `items`, in their order; those that are there already stay.
+// The children of `list` become one for each of `items`; those that are there stay.
 export function sync(list, items, keyOf, make) {
 	list.made ??= new Map();
 	const held = list.contains(document.activeElement) ? document.activeElement : null;
@@ -111,7 +115,7 @@ export function sync(list, items, keyOf, make) {
 	if (held !== document.activeElement) held?.focus({ preventScroll: true }); // its row was moved
 }
 
-// Arrow keys, j, k, Home and End move the focus among what `selector` finds in `root`; one of them is a tab stop.
+// Keys move the focus among what `selector` finds in `root`; one of them is a tab stop.
 export function roving(root, selector, next = ["ArrowDown", "j"], before = ["ArrowUp", "k"]) {
 	const settle = () => {
 		const found = [...root.querySelectorAll(selector)];
@@ -133,6 +137,6 @@ export function roving(root, selector, next = ["ArrowDown", "j"], before = ["Arr
 }
 
 export function say(text, problem = null) {
-	const said = problem === null ? text : problem.status === 0 ? t("no_answer") : [problem.message, problem.hint].filter(Boolean).join(". ");
+	const said = problem === null ? text : problem.status === 0 ? t("no_answer") : dots(problem.message, problem.hint);
 	document.getElementById("said").replaceChildren(h(problem ? "span.bad" : "span", line(said, 600)));
 }

@@ -1,6 +1,6 @@
-// The drawer beside the page: one thing looked at closely. The fragment of the address says which.
+// The drawer: one thing looked at closely. The fragment of the address says which.
 
-import { button, h, hashOf, link } from "./dom.js";
+import { button, dots, h, link } from "./dom.js";
 import { documentView, spaceView } from "./space.js";
 import { runView } from "./runs.js";
 import { searchView } from "./talk.js";
@@ -11,7 +11,7 @@ import { t } from "./words.js";
 
 const VIEWS = { agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView, run: runView, search: searchView, space: spaceView };
 
-// The path that a fragment names: #/run/r3 is ["run", "r3"]; null where it names none.
+// #/run/r3 is ["run", "r3"]; null where it is no path.
 export function pathOf(hash) {
 	try {
 		const path = hash.slice(2).split("/").map(decodeURIComponent);
@@ -40,7 +40,6 @@ export function keepDrawer(aside) {
 		const path = pathOf(location.hash);
 		const isOpen = !aside.hidden;
 		const inside = aside.contains(document.activeElement);
-		const key = inside ? document.activeElement.dataset.key : null;
 		if (!isOpen) opener = document.activeElement;
 		end();
 		if (!path) return isOpen ? back() : undefined;
@@ -52,10 +51,9 @@ export function keepDrawer(aside) {
 		aside.append(h("div.bar", title, button(t("close"), close, { id: "close", class: "quiet" })), refused, body);
 		aside.hidden = false;
 		document.body.classList.add("open");
-		view = watch({ ...spec, failed: (problem) => (refused.textContent = line([problem.message, problem.hint].filter(Boolean).join(". "), 500)) });
+		view = watch({ ...spec, failed: (problem) => (refused.textContent = line(dots(problem.message, problem.hint), 500)) });
 		spec.again = view.again;
-		const same = key && body.querySelector(`[data-key="${CSS.escape(key)}"]`);
-		if (!isOpen || inside) (same || title).focus({ preventScroll: true });
+		if (!isOpen || inside) title.focus({ preventScroll: true });
 	}
 
 	function back() {
@@ -74,5 +72,3 @@ export function keepDrawer(aside) {
 	show();
 	return { close, end };
 }
-
-export const go = (path) => void (location.hash = hashOf(path));

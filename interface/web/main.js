@@ -1,7 +1,7 @@
-// The page: signs in, lays out what is always there, follows the events, and has keys for all of it.
+// The page: signs in, lays out what is always there, and has keys for it.
 
 import { may, session, signIn } from "./api.js";
-import { button, h, hashOf, say, tick } from "./dom.js";
+import { button, h, hashOf, labelled, say, tick } from "./dom.js";
 import { keepDrawer } from "./drawer.js";
 import { keepNeeds } from "./needs.js";
 import { keepRuns } from "./runs.js";
@@ -21,11 +21,11 @@ function signedOut(reason) {
 	document.title = "agent-worker";
 	drawer?.end();
 	byId("top").replaceChildren();
-	byId("main").replaceChildren(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`)), h("p", t("out_do")), h("pre.block", "awk open")));
+	byId("main").replaceChildren(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`) ?? t("no_answer")), h("p", t("out_do")), h("pre.block", "awk open")));
 }
 
 function header(project) {
-	const search = h("input", { id: "search", type: "search", placeholder: t("search"), "aria-label": t("search_long"), maxlength: 200 });
+	const search = h("input", { id: "search", type: "search", ...labelled("search"), maxlength: 200 });
 	const find = (event) => {
 		event.preventDefault();
 		if (search.value.trim()) location.hash = hashOf(["search", search.value.trim()]);

@@ -1,18 +1,18 @@
-// What needs a person, first of all: the list of `awk needs`, its number in the title, and what settles each.
+// What needs a person: the list of `awk needs`, its number in the title, and what settles each.
 
 import { find, get, may, post, u } from "./api.js";
-import { ago, button, h, link, say, swap } from "./dom.js";
+import { ago, button, dots, h, link, say, swap } from "./dom.js";
 import { stale, watch } from "./stream.js";
 import { line, spaceOf } from "./text.js";
 import { t } from "./words.js";
 
-const MOVING = "message instruction.step worker.log attempt.started instruction.leased".split(" ");
+const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/; // other events make or settle needs
 const PAGE = 200;
 
 const workflow = (target) => `/workflows/${spaceOf(target).split("~")[0].split(":").map(encodeURIComponent).join("/")}`;
 const each = (ids, make) => ids.trim().split(/ +/).map(make);
 
-// The commands of needs: their scope (! asks once more) and their paths over REST; an agent's key takes the place of {NAME}.
+// Commands, their scope (! asks once more), and their paths over REST; {NAME} becomes the agent's key.
 const COMMANDS = [
 	["(?:approve|deny) (ID)", "approve", (id) => ["approval", id]],
 	["answer (ID) .*", "approve", (id) => ["instruction", id]],
@@ -31,7 +31,7 @@ const COMMANDS = [
 	["webhook retry (\\S+)", "operate", (id) => [u`/webhooks/${id}/retry`]],
 ].map(([pattern, scope, make]) => [new RegExp(`^awk ${pattern.replace("IDS", "(?:ID ?)+").replace("ID", "[a-z]+\\d+")}$`), scope, make]);
 
-// A command of a need over REST: {scope, sure, paths}, or {show} where it is decided; null: only a terminal does that.
+// {scope, sure, paths}, or {show} where it is decided; null: only a terminal does that.
 export function requestOf(command) {
 	for (const [pattern, scope, make] of COMMANDS) {
 		const found = pattern.exec(command)?.slice(1);
@@ -42,7 +42,7 @@ export function requestOf(command) {
 	return null;
 }
 
-// The key by which the kernel has an agent: one that a workflow only refers to is its own everywhere.
+// What the kernel calls an agent: one that a workflow only refers to is its own everywhere.
 export async function keyOf(target) {
 	const members = target.includes("@") ? (await find(u`/spaces/${spaceOf(target)}/members`))?.members : [];
 	return members?.find((one) => one.name === target.split("@")[0])?.agent || target;
@@ -57,7 +57,7 @@ async function carryOut(paths) {
 	}
 }
 
-// A button that does something; one that ends something asks once more. Null where the token does not open it.
+// A button; `sure` asks once more. Null where the token does not open it.
 export function doer(name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) {
 	if (!may(scope)) return null;
 	const arm = (armed) => {
@@ -79,7 +79,6 @@ export function doer(name, act, { scope = "operate", sure = false, label = t(`ac
 	return made;
 }
 
-// The ways to settle a need: buttons, links to where it is decided, and commands that only a terminal has.
 function way({ kind, id }, { label, command }) {
 	const asked = requestOf(command);
 	if (!may(asked?.scope ?? "operate")) return null;
@@ -107,7 +106,7 @@ function row(need) {
 		h("span.kind", t(`need_${need.kind}`) ?? need.kind),
 		h("div.what",
 			place ? link(place, line(need.text), { "data-key": key }) : line(need.text),
-			h("small", [need.id, need.space, blocks && t("blocks", { ids: blocks })].filter(Boolean).join(" · "), need.since ? [" · ", ago(need.since)] : null),
+			h("small", dots(need.id, need.space, blocks && t("blocks", { ids: blocks })), need.since ? [" · ", ago(need.since)] : null),
 		),
 		h("div.acts", need.actions.map((one) => way(need, one))),
 	);
@@ -120,7 +119,7 @@ export function keepNeeds(section, project) {
 	section.append(head, list);
 	const view = watch({
 		load: () => get("/needs", { limit }),
-		wants: ({ type }) => !MOVING.includes(type),
+		wants: SETTLING,
 		draw({ items, total }) {
 			document.title = `(${total}) ${project}`;
 			head.textContent = total ? t("need_you", { n: total }) : t("nothing_needs_you");

@@ -1,7 +1,7 @@
 // Runs: a strip of all of them, the newest first, and of one the timeline of its steps.
 
 import { find, get, u } from "./api.js";
-import { ago, button, facts, h, link, none, ref, roving, s, spaceRef, state, swap } from "./dom.js";
+import { ago, button, divs, facts, h, link, none, nothing, ref, roving, s, spaceRef, state, swap } from "./dom.js";
 import { watch } from "./stream.js";
 import { clock, duration, usageText } from "./text.js";
 import { t } from "./words.js";
@@ -23,9 +23,9 @@ export function keepRuns(section) {
 	};
 	const view = watch({
 		load: () => get("/runs", { limit }),
-		wants: ({ type }) => type.startsWith("workflow."),
+		wants: /^workflow/,
 		draw({ runs, total }) {
-			swap(strip, runs.map((one) => [one.id, one.status, one.ended_at]), () => (runs.length ? runs.map(box) : h("li.none", t("no_runs"))));
+			swap(strip, runs.map((one) => [one.id, one.status, one.ended_at]), () => (runs.length ? runs.map(box) : h("li", nothing())));
 			more.hidden = runs.length >= total;
 			more.textContent = t("more_of", { n: total - runs.length });
 			settle();
@@ -37,8 +37,7 @@ export function keepRuns(section) {
 export function runView({ path: [, id], body }) {
 	let lanes = LANES;
 	let space = null;
-	const head = h("div");
-	const place = h("div");
+	const [head, place] = divs(2);
 	body.append(head, h("h3", t("timeline")), place);
 	const view = {
 		wants: (event) => event.space === space && /^(instruction|workflow|merge)\./.test(event.type),
@@ -53,18 +52,18 @@ export function runView({ path: [, id], body }) {
 			return { report, rows: rows.filter(Boolean), left: ids.length - lanes };
 		},
 		draw({ report, rows, left }) {
-			const { status, exit_code: code, verdict, usage, duration_seconds: seconds, delivery, messages, branches } = report;
+			const { status, exit_code: code, verdict, usage, duration_seconds: seconds, delivery, messages } = report;
 			const isOver = status !== "running";
 			const counts = Object.entries(report.instructions).filter(([, count]) => count);
 			swap(head, { ...report, duration_seconds: isOver && seconds, messages: messages.length }, () =>
 				facts({
 					state: state(status), exit_code: isOver ? `${code}` : "", verdict, space: spaceRef(space), took: isOver ? duration(seconds) : "", used: usageText(usage),
-					instructions: counts.map(([word, count]) => [state(word), ` ${count} `]), branches: Object.values(branches).join(", "),
+					instructions: counts.map(([word, count]) => [state(word), ` ${count} `]), 
 					delivery: delivery && [state(delivery.state), ` ${delivery.into ?? ""} ${delivery.why ?? ""}`], messages: messages.length,
 				}),
 			);
 			const more = () => view.again((lanes += LANES));
-			swap(place, [left, rows.map((one) => [one.id, one.status, one.steps.length, one.attempts])], () => [rows.length ? timeline(rows) : none(t("nothing_done")), left > 0 ? button(t("more_of", { n: left }), more) : null]);
+			swap(place, [left, rows.map((one) => [one.id, one.status, one.steps.length, one.attempts])], () => [rows.length ? timeline(rows) : nothing(), left > 0 ? button(t("more_of", { n: left }), more) : null]);
 		},
 	};
 	return view;

@@ -1,7 +1,7 @@
 // A workspace: its channel with a box to send, its documents, its tasks as a graph, its votes.
 
 import { get, may, post, u } from "./api.js";
-import { ago, agentRef, block, button, diff, facts, h, link, none, ref, rows, state, swap, sync } from "./dom.js";
+import { ago, agentRef, block, button, diff, divs, dots, facts, h, link, none, nothing, ref, rows, state, swap, sync } from "./dom.js";
 import { tabs } from "./drawer.js";
 import { doer } from "./needs.js";
 import { sendForm } from "./talk.js";
@@ -12,7 +12,7 @@ import { messageParts } from "./work.js";
 
 const PAGE = 100;
 
-// Buttons that turn the pages of a list: `next` names where the following page begins, and is null at the end.
+// Buttons that turn the pages of a list: `at` is where a page begins, null the first.
 export function pager(again, forward = "next_page", back = "first_page") {
 	let next = null;
 	const onward = button(t(forward), () => again((pages.at = next)));
@@ -59,11 +59,11 @@ const PARTS = {
 		const place = body.appendChild(h("div"));
 		const row = (one) => [
 			link(["doc", space, one.file], one.file),
-			h("small", ` ${[t("version_n", { n: one.version }), size(one.size), one.owner && t("owner", { name: one.owner }), one.author].filter(Boolean).join(" · ")} `, ago(one.at)),
+			h("small", ` ${dots(t("version_n", { n: one.version }), size(one.size), one.owner && t("owner", { name: one.owner }), one.author)} `, ago(one.at)),
 		];
 		return {
 			load: () => get(u`/spaces/${space}/documents`),
-			draw: ({ documents }) => swap(place, documents, () => (documents.length ? rows(documents.map(row)) : none(t("no_documents")))),
+			draw: ({ documents }) => swap(place, documents, () => (documents.length ? rows(documents.map(row)) : nothing())),
 		};
 	},
 	tasks: tasksPart,
@@ -75,7 +75,7 @@ const PARTS = {
 			load: () => get(u`/spaces/${space}/proposals`, { limit: PAGE, after: pages.at }),
 			draw({ proposals, next }) {
 				pages.show(next);
-				swap(place, proposals, () => (proposals.length ? proposals.toReversed().map((one) => proposal(space, one)) : none(t("no_votes"))));
+				swap(place, proposals, () => (proposals.length ? proposals.toReversed().map((one) => proposal(space, one)) : nothing()));
 			},
 		};
 	},
@@ -105,8 +105,7 @@ export function documentView({ path: [, space, ...parts], title, body }) {
 	const path = (what) => `${u`/spaces/${space}/${what}`}/${file}`;
 	let [version, change] = [null, null]; // null: the newest, and no change
 	title.textContent = line(parts.join("/"), 200);
-	const place = h("div");
-	const versions = h("div");
+	const [place, versions] = divs(2);
 	body.append(link(["space", space, "documents"], t("tab_documents")), place, h("h3", t("history")), versions);
 	const show = (next, isChange) => view.again(([version, change] = isChange ? [null, next] : [next, null]));
 	const row = (one) => [
@@ -122,7 +121,7 @@ export function documentView({ path: [, space, ...parts], title, body }) {
 				get(path("document-history"), { limit: PAGE }),
 			]),
 		draw([found, history]) {
-			swap(place, found, () => (found.diff === undefined ? [none(t("version_n", { n: found.version }), found.owner ? ` · ${t("owner", { name: found.owner })}` : ""), block(found.content, "text", 20_000)] : diff(found.diff)));
+			swap(place, found, () => (found.diff === undefined ? [none(dots(t("version_n", { n: found.version }), found.owner && t("owner", { name: found.owner }))), block(found.content, "text", 20_000)] : diff(found.diff)));
 			swap(versions, [history, version, change], () => [rows(history.versions.map(row)), history.next ? none(t("more_of", { n: history.total - history.versions.length })) : null]);
 		},
 	};

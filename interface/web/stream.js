@@ -1,5 +1,5 @@
-// The event stream: read by hand, resumed by the last id that was seen, and one for all tabs of this browser. Six streams
-// would block every other request, so the visible tabs compete for a lock: who has it reads, and tells the others.
+// The event stream, one for all tabs of this browser, for six would block all other requests: the visible tabs compete for a
+// lock, and who has it reads and tells the others.
 
 import { channel, distrust, Problem, request } from "./api.js";
 
@@ -9,7 +9,7 @@ const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
 const GAP_MS = 1000; // between two looks at the same thing
 
-// Server-sent events out of pieces of text. `push` returns those that are whole: {id, type, data}.
+// Server-sent events out of pieces of text: those that are whole.
 export class Parser {
 	#rest = "";
 	push(piece) {
@@ -28,10 +28,10 @@ export class Parser {
 	}
 }
 
-// Follows the events as long as the page lives, and `says` how it stands: leader, follower, away or hidden.
+// `says` how it stands: leader, follower, away or hidden.
 export function follow(says) {
 	let lastId = null;
-	const waiting = new Map(); // one event of each kind and thing: that something changed is all that is told
+	const waiting = new Map(); // one event of each kind and thing
 	let timer = null;
 	let turn = null; // ends the turn of this tab: its wait for the lock, or its reading
 	let now = "away";
@@ -108,7 +108,7 @@ export function follow(says) {
 		if (document.hidden) {
 			turn?.abort();
 			turn = null;
-			lastId = null; // seen again it begins with REST, from then on: it does not replay what it missed
+			lastId = null; // seen again it begins with REST and replays nothing
 			say("hidden");
 		} else if (turn === null) {
 			turn = new AbortController();
@@ -133,9 +133,9 @@ export function follow(says) {
 
 const views = new Set();
 
-// Loads and draws now, and again when `wants(event)`: at most once a second, however many come, and only while it is looked at.
+// Loads and draws now, and again when `wants` (of the event, or a pattern of types): at most once a second, however many come, and only while it is looked at.
 // `every`: also after so many milliseconds. `failed` is told of refusals.
-export function watch({ load, draw, wants = () => false, failed = () => {}, every }) {
+export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
 	let timer = null;
 	let busy = false;
 	let again = false;
@@ -173,7 +173,7 @@ export function watch({ load, draw, wants = () => false, failed = () => {}, ever
 }
 
 export function heard(events) {
-	for (const view of views) if (events.some(view.wants)) view.touch();
+	for (const { wants, touch } of views) if (events.some((one) => (wants.exec ? wants.test(one.type) : wants(one)))) touch();
 }
 
 export const stale = () => views.forEach((view) => view.touch());

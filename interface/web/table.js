@@ -1,7 +1,7 @@
-// The table of agents: the columns and the words of `awk top`, sorted and filtered as there.
+// The table of agents, as in `awk top`.
 
 import { get } from "./api.js";
-import { button, h, link, roving, sync } from "./dom.js";
+import { button, h, labelled, link, roving, sync } from "./dom.js";
 import { watch } from "./stream.js";
 import { age, line, since, size, targetOf } from "./text.js";
 import { t } from "./words.js";
@@ -23,7 +23,7 @@ function tasksOf({ tasks }) {
 
 const target = (row) => targetOf(row.name, row.space);
 
-// Title, text of a cell, and the number that it is sorted by (true: the text is), the largest first.
+// Title, text of a cell, and the number that it is sorted by (true: the text is one).
 export const COLUMNS = [
 	["NAME", target],
 	["STATE", stateOf],
@@ -58,7 +58,7 @@ export function keepAgents(section) {
 	let most = PAGE;
 	const summary = h("p.summary");
 	const notice = h("p.notice");
-	const filter = h("input", { type: "search", placeholder: t("filter"), "aria-label": t("filter"), oninput: draw });
+	const filter = h("input", { type: "search", oninput: draw, ...labelled("filter") });
 	const heads = COLUMNS.map(([title, , number]) => {
 		const choose = () => draw((order = [title, order[0] === title && !order[1]]));
 		return h(number ? "th.number" : "th", { scope: "col" }, button(title, choose));
@@ -100,7 +100,7 @@ export function keepAgents(section) {
 
 	watch({
 		load: () => get("/ps"),
-		wants: ({ type }) => type !== "worker.log",
+		wants: /^(?!worker.log)/,
 		every: BUSY_MS,
 		draw(found) {
 			rows = found.agents;

@@ -1,8 +1,7 @@
-// The box to send with, and search: an id leads to its thing, other words to what is called so, was said and was done.
+// The box to send with, and search.
 
 import { find, get, post, u } from "./api.js";
-import { agentRef, ago, button, h, none, placeOfId, ref, rows, say, spaceRef, state } from "./dom.js";
-import { go } from "./drawer.js";
+import { agentRef, ago, button, h, hashOf, labelled, none, placeOfId, ref, rows, say, spaceRef, state } from "./dom.js";
 import { keyOf } from "./needs.js";
 import { stale } from "./stream.js";
 import { line, targetOf } from "./text.js";
@@ -12,15 +11,14 @@ const AGENTS = 12; // whose turns are searched
 const EACH = 8;
 const NAMES = 50;
 
-// A form that sends: to whomever, or to `to`. What is sent again after a silence arrives once.
+// What is sent again after a silence arrives once.
 export function sendForm(to, fields) {
 	let key = null;
 	let sent = null;
-	const input = (tag, name, more) => h(tag, { name, required: true, "aria-label": t(`send_${name}`), placeholder: t(`send_${name}`), ...more });
+	const input = (tag, name, more) => h(tag, { name, required: true, ...labelled(`send_${name}`), ...more });
 	const target = input("input", "to", { maxlength: 200, autocapitalize: "off", spellcheck: "false" });
 	const text = input("textarea", "text", { rows: 2, onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && send(event) });
 	const came = h("small");
-	const again = () => ((sent = null), (text.value = ""));
 
 	async function send(event) {
 		event.preventDefault();
@@ -30,9 +28,10 @@ export function sendForm(to, fields) {
 		sent = JSON.stringify(body);
 		try {
 			const { message_id, instruction_ids } = await post("/messages", body, key);
-			again();
+			sent = null;
+			text.value = "";
 			came.replaceChildren(...[message_id, ...instruction_ids.slice(0, 8)].flatMap((id) => [ref(id), " "]));
-			say(t("sent_to", { to: body.to }));
+			say(t("did", { what: t("send") }));
 			stale();
 		} catch (problem) {
 			say("", problem);
@@ -56,8 +55,8 @@ export const turnParts = (one) =>
 export function searchView({ path, title, body }) {
 	const words = path.slice(1).join("/");
 	const place = placeOfId(words);
-	if (place) return go(place);
-	title.textContent = t("search_of", { words: line(words, 80) });
+	if (place) return void (location.hash = hashOf(place));
+	title.textContent = line(words, 80);
 	body.append(none(t("searching")));
 
 	async function load() {

@@ -1,7 +1,7 @@
-// Tasks of a workspace as a graph: those that others need stand to the left of them. The same as a list below it.
+// Tasks as a graph, what others need to the left of them, and as a list.
 
 import { get, post, u } from "./api.js";
-import { ago, block, button, facts, h, none, ref, roving, s, state, swap } from "./dom.js";
+import { ago, block, button, facts, h, nothing, ref, roving, s, state, swap } from "./dom.js";
 import { doer } from "./needs.js";
 import { pager } from "./space.js";
 import { line } from "./text.js";
@@ -18,7 +18,7 @@ export function layout(tasks) {
 	const layers = new Map();
 	const layer = (id) => {
 		if (!layers.has(id)) {
-			layers.set(id, 0); // no cycle is ever accepted; if there were one, it would not hang the page
+			layers.set(id, 0); // so that no cycle would hang the page
 			layers.set(id, Math.max(-1, ...needs(byId.get(id)).map(layer)) + 1);
 		}
 		return layers.get(id);
@@ -56,7 +56,7 @@ export function tasksPart(space, body, again) {
 	}
 
 	function draw() {
-		swap(graph, [shown, chosen], () => (shown.length ? drawing() : none(t("no_tasks"))));
+		swap(graph, [shown, chosen], () => (shown.length ? drawing() : nothing()));
 		swap(list, [shown, chosen], () => shown.map(row));
 		const task = shown.find((one) => one.id === chosen);
 		swap(detail, task ?? null, () => task && details(task));
@@ -85,7 +85,7 @@ export function tasksPart(space, body, again) {
 
 	function drawing() {
 		const { nodes, edges, width, height } = layout(shown);
-		const edge = ([a, b]) => s("path", { d: `M${a.x + WIDE} ${a.y + HIGH / 2}C${a.x + WIDE + 22} ${a.y + HIGH / 2} ${b.x - 22} ${b.y + HIGH / 2} ${b.x} ${b.y + HIGH / 2}` });
+		const edge = ([a, b]) => s("path", { d: `M${a.x + WIDE} ${a.y + 20}C${a.x + WIDE + 22} ${a.y + 20} ${b.x - 22} ${b.y + 20} ${b.x} ${b.y + 20}` });
 		const node = ({ task, x, y }) =>
 			s("g", { class: task.id === chosen ? "chosen" : "", "data-state": task.state, transform: `translate(${x} ${y})`, onclick: () => choose(task.id) },
 				s("rect", { width: WIDE, height: HIGH, rx: 4 }),

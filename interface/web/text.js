@@ -1,4 +1,4 @@
-// Text that others wrote, made safe to look at. The same characters are shown escaped as in the terminal (cli/output.py).
+// Text of others, made safe to look at: the same characters are escaped as in the terminal (cli/output.py).
 
 const UNSAFE = new RegExp(
 	"[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" + // control, direction
@@ -7,7 +7,6 @@ const UNSAFE = new RegExp(
 	"gu",
 );
 
-// `text` with everything made visible that a screen might obey or hide.
 export const escape = (text) =>
 	String(text).replace(UNSAFE, (character) => {
 		const code = character.codePointAt(0);
@@ -24,7 +23,7 @@ export function line(text, most = 300) {
 
 export const since = (at, now = Date.now()) => (now - Date.parse(at ?? "")) / 1000;
 
-// A time that has passed, in the largest unit that fits: 42s, 5m, 3h, 2d; "-" for none.
+// 42s, 5m, 3h, 2d; "-" for none.
 export function age(seconds) {
 	if (Number.isNaN(seconds)) return "-";
 	const [unit, length] = [["d", 86400], ["h", 3600], ["m", 60]].find(([, one]) => seconds >= one) ?? ["s", 1];
@@ -43,7 +42,7 @@ export const usageText = (one) =>
 
 export const clock = (at) => (at ? new Date(at).toLocaleString("sv") : "-");
 
-// How people type an agent of a space: alice, or alice@review:main.
+// alice, or alice@review:main.
 export const targetOf = (name, space) => (!space || space.startsWith("dm:") ? name : `${name}@${space}`);
 
 // The space of a target: @review is review:main, x@review~y is review:main~y.

@@ -1,23 +1,20 @@
-// All words of the page, in English and Chinese; {name} is filled in. What the kernel and agents say stays as it is.
+// All words of the page, English and Chinese; {name} is filled in.
 
 const TEXTS = `
 skip|Skip to the content|跳到内容
 other_language|中文|English
 help|Help|帮助
 close|Close|关闭
-search|Search  /|搜索  /
-search_long|Search by id, name or word|按编号、名称或词语搜索
-search_of|Search: {words}|搜索：{words}
+search|Search by id, name or word  /|按编号、名称或词语搜索  /
 searching|Searching…|搜索中…
-found_n|{n} found in what agents said, heard and did. |在智能体的言行中找到 {n} 条。
-searched_of|Of {all} agents the {asked} that were active last were searched.|共 {all} 个智能体，搜索了最近活动的 {asked} 个。
+found_n|{n} found in what was said and done. |在言行中找到 {n} 条。
+searched_of|Searched: the last {asked} of {all} agents.|已搜索最近活动的 {asked}/{all} 个智能体。
 kernel_live|live|实时
 kernel_away|kernel away, trying again|内核不在，正在重试
-no_answer|The kernel does not answer. What you wrote is still here: try again.|内核没有应答。内容仍保留，请重试。
+no_answer|The kernel does not answer: try again.|内核没有应答，请重试。
 out_no_key|You are not signed in.|你尚未登录。
 out_bad_key|This address was used already, or is too old.|此地址已被使用或已过期。
 out_expired|This session has ended: its token counts no more.|会话已结束：令牌已失效。
-out_no_kernel|The kernel does not answer.|内核没有应答。
 out_do|Run this in the project's folder to open the page again:|请在项目目录中运行以下命令，重新打开此页：
 need_you|{n} need you|{n} 项需要你处理
 nothing_needs_you|Nothing needs you|没有需要你处理的事项
@@ -29,20 +26,17 @@ did|Done: {what}|完成：{what}
 agents|Agents|智能体
 filter|Filter by name|按名称筛选
 summary|{n} agents, {busy} running, {workers} workers|{n} 个智能体，{busy} 个运行中，{workers} 个进程
-not_in_table|It has not worked yet.|尚未工作过。
 runs|Runs|运行
-no_runs|No run yet: awk run WORKFLOW begins one.|还没有运行：用 awk run WORKFLOW 开始。
 timeline|Timeline of steps|步骤时间线
 send|Send|发送
 send_title|Send a message|发送消息
 send_to|To: alice, @review or alice@review|发给：alice、@review 或 alice@review
 send_text|Message|消息
-sent_to|Sent to {to}|已发送给 {to}
 parts|Parts|部分
 until|until {at}|至 {at}
 queue|Queue|队列
-nothing_waits|Nothing waits.|没有等待的指令。
 last_turns|What it said, heard and did last|最近的言行
+nothing|Nothing yet.|暂无。
 steps_n|{n} steps|{n} 步
 attempt_n|Attempt {n}|第 {n} 次尝试
 given|Arguments|参数
@@ -53,46 +47,37 @@ earlier|Earlier|更早
 newest|Newest|最新
 next_page|Next page|下一页
 first_page|First page|第一页
-nothing_done|Nothing was done yet.|还没有做任何事。
 not_back|has not come back|尚未返回
-not_begun|Not begun yet.|尚未开始。
 no_tree|It has no working tree of its own.|它没有自己的工作树。
 cut|What is too long was cut.|过长的部分已省略。
 changed_n|{files} files, {commits} commits|{files} 个文件，{commits} 个提交
-handover|Hand-over|交接
 answer|Your answer|你的回答
 reason|Reason, for the agent|给智能体的理由
-approval_of|Approval {id}|审批 {id}
-prompt_frozen|As it was when the first step was done.|第一步完成时的内容。
-prompt_would_be|As it would be now.|此刻的内容。
 prompt_parts|{n} parts: source, trust, tokens, kept|{n} 个部分：来源、信任、词元、保留
 receipts|Came to|送达
 cleared|Its words were removed.|内容已被清除。
-no_documents|No documents yet.|还没有文档。
 history|History|历史
 version_n|version {n}|版本 {n}
 owner|owner {name}|所有者 {name}
-no_tasks|No tasks.|没有任务。
-task_graph|Graph of tasks; the list below says the same|任务图；下面的列表内容相同
+task_graph|Graph of the tasks below|下列任务的图
 waits_for|waits for {ids}|等待 {ids}
-no_votes|Nothing was put to the vote.|没有表决。
 vote|vote {choice}|投 {choice}
 votes_n|{n} votes|{n} 票
 binding|binding|有约束力
 help_slash|search by id (i4, r3, m12, a2), name or word|按编号（i4、r3、m12、a2）、名称或词语搜索
 help_question|these keys|显示这些按键
 help_escape|leave a field, close the drawer|离开输入框，关闭抽屉
-help_arrows|choose in a table or a list; ← → in the runs|在表格或列表中选择；运行条用 ← →
+help_arrows|choose in a table; ← → in the runs|在表格中选择；运行条用 ← →
 help_enter|open it; in a message Ctrl+Enter sends|打开；写消息时 Ctrl+Enter 发送
 help_n|go to what needs you|转到需要你处理的事项
 help_a|go to the agents|转到智能体
 help_r|go to the runs|转到运行
 help_m|write a message|写消息
-help_more|What only a terminal does is shown as its command.|只能在终端完成的操作会显示其命令。
+help_more|What is shown as a command is for a terminal.|显示为命令的操作请在终端执行。
 help_read|You may look; this token changes nothing.|只能查看；此令牌不能更改任何内容。
 action_retry_fresh|try again from the start|从头重试`;
 
-// Words that are their own English, by what stands before them in their keys; then their Chinese.
+// Words that are their own English, by the beginning of their keys, and their Chinese.
 const NAMES = {
 	need: "approval 审批 vote 投票 agent_error 出错 credentials 密钥 quota 配额 limit 上限 answer 提问 task 任务 trust 信任 webhook 回调 memory 记忆 soul 性格 dead 失败",
 	action:
@@ -102,11 +87,10 @@ const NAMES = {
 	entry: "reply 回复 session 会话",
 	fact:
 		"state 状态 doing 正在做 says 自述 model 模型 used 用量 restarts 重启 exit 退出 exit_code 退出码 space 空间 agent 智能体 approval 审批 continues 接续 said_in 来自 instruction 指令 " +
-		"instructions 指令 tool 工具 asked 请求于 expires 截止 why 理由 decided 决定 verdict 裁决 took 用时 branches 分支 delivery 交付 messages 消息 for 指派给 holder 认领者 needs 依赖 check 检查 by 创建者 missing 等待",
+		"instructions 指令 tool 工具 asked 请求于 expires 截止 why 理由 decided 决定 verdict 裁决 took 用时 delivery 交付 messages 消息 for 指派给 holder 认领者 needs 依赖 check 检查 by 创建者 missing 等待",
 	state:
 		"idle 空闲 running 运行中 waiting 等待 backoff 退避 paused 已暂停 stopped 已停止 error 出错 queued 排队 leased 已分派 injected 已送入 acked 已处理 yielded 让出 done 完成 incomplete 未完成 failed 失败 " +
-		"dead 已放弃 cancelled 已取消 timeout 超时 rejected 被否决 open 未决 ready 就绪 claimed 已认领 granted 已批准 denied 已拒绝 expired 已过期 resolved 已决定 requested 已请求 merging 合并中 " +
-		"checked 已检查 merged 已合并 refused 被拒绝 agent 智能体 workspace 工作空间",
+		"dead 已放弃 cancelled 已取消 timeout 超时 rejected 被否决 open 未决 ready 就绪 claimed 已认领 granted 已批准 denied 已拒绝 expired 已过期 resolved 已决定 merged 已合并 refused 被拒绝 agent 智能体 workspace 工作空间",
 };
 
 export const words = new Map(TEXTS.trim().split("\n").map((line) => [line.split("|")[0], line.split("|").slice(1)]));
@@ -118,7 +102,6 @@ const KEPT = "awk-page-language";
 
 export const language = (globalThis.localStorage?.getItem(KEPT) ?? globalThis.navigator?.language ?? "en").startsWith("zh") ? "zh" : "en";
 
-// Words by their key, with what is filled in; undefined where there are none.
 export const t = (key, given = {}) => words.get(key)?.[language === "zh" ? 1 : 0].replace(/\{(\w+)\}/g, (_, name) => given[name]);
 
 export function setLanguage(next) {

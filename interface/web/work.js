@@ -1,7 +1,7 @@
-// The drawers of work: an agent, an instruction with all that was done in it, a request for approval, a message.
+// The drawers of agents, instructions, approvals and messages.
 
 import { find, get, may, post, u } from "./api.js";
-import { ago, agentRef, block, button, diff, facts, h, none, ref, rows, spaceRef, state, swap, sync } from "./dom.js";
+import { ago, agentRef, block, diff, divs, dots, facts, h, labelled, none, nothing, ref, rows, spaceRef, state, swap, sync } from "./dom.js";
 import { tabs } from "./drawer.js";
 import { doer, keyOf } from "./needs.js";
 import { pager } from "./space.js";
@@ -19,9 +19,7 @@ const standing = (word, why, until) => [state(word), why ? ` (${why})` : "", unt
 // #/agent/alice@review:main
 export function agentView({ path: [, target], body }) {
 	let key = null;
-	const head = h("div");
-	const queue = h("div");
-	const turns = h("div");
+	const [head, queue, turns] = divs(3);
 	body.append(head, may("operate") ? sendForm(target) : "", h("h3", t("queue")), queue, h("h3", t("last_turns")), turns);
 	const space = target.includes("@") ? spaceOf(target) : `dm:${target}`;
 
@@ -45,9 +43,9 @@ export function agentView({ path: [, target], body }) {
 		},
 		draw([{ agents }, waiting, history]) {
 			const row = agents.find((one) => [key, target].includes(targetOf(one.name, one.space)));
-			swap(head, { ...row, cpu_percent: 0, rss_bytes: 0 }, () => (row ? parts(row) : none(t("not_in_table"))));
+			swap(head, { ...row, cpu_percent: 0, rss_bytes: 0 }, () => (row ? parts(row) : nothing()));
 			const left = waiting.total - waiting.instructions.length;
-			swap(queue, waiting, () => [waiting.total ? rows(waiting.instructions.map(queued)) : none(t("nothing_waits")), left > 0 ? none(t("more_of", { n: left })) : null]);
+			swap(queue, waiting, () => [waiting.total ? rows(waiting.instructions.map(queued)) : nothing(), left > 0 ? none(t("more_of", { n: left })) : null]);
 			swap(turns, history, () => history?.turns.toReversed().map(turnParts));
 		},
 	};
@@ -55,9 +53,7 @@ export function agentView({ path: [, target], body }) {
 
 // #/instruction/i4, with /prompt, /changes or /attempts behind it
 export function instructionView({ path: [, id, part = "steps"], body }) {
-	const head = h("div");
-	const answer = h("div");
-	const place = h("div");
+	const [head, answer, place] = divs(3);
 	body.append(head, answer, tabs(["instruction", id], Object.keys(PARTS), part), place);
 	const shown = (PARTS[part] ?? PARTS.steps)(place, id, () => view.again());
 	const view = {
@@ -78,7 +74,7 @@ export function instructionView({ path: [, id, part = "steps"], body }) {
 
 function summary(info) {
 	const { id, status, agent, space, usage, handover } = info;
-	const why = [info.waits_for, info.cause, info.unasked].filter(Boolean).join(", ");
+	const why = dots(info.waits_for, info.cause, info.unasked);
 	const retry = (name, body) => (["failed", "dead"].includes(status) ? doer(name, () => post(u`/instructions/${id}/retry`, body)) : null);
 	return [
 		facts({
@@ -86,7 +82,7 @@ function summary(info) {
 			approval: ref(info.approval), continues: ref(info.continues), said_in: info.message_ids.slice(0, 8).map((one) => [ref(one), " "]),
 		}),
 		block(info.text, "text", 1500),
-		handover ? h("details", h("summary", t("handover")), block([handover.done, handover.next, ...handover.open].join("\n\n"))) : null,
+		handover ? block(handover.done + "\n\n" + handover.next) : null,
 		h("div.acts",
 			ENDED.includes(status) ? null : doer("cancel", () => post(u`/instructions/${id}/cancel`), { sure: true }),
 			retry("retry", {}),
@@ -96,7 +92,7 @@ function summary(info) {
 }
 
 function answerForm({ id, agent }) {
-	const text = h("textarea", { name: "answer", rows: 3, "aria-label": t("answer"), placeholder: t("answer") });
+	const text = h("textarea", { name: "answer", rows: 3, ...labelled("answer") });
 	const send = doer("answer", () => post(u`/instructions/${id}/answer`, { text: text.value, as: agent }), { scope: "approve" });
 	return send && h("form.send", { id: "answer", onsubmit: (event) => event.preventDefault() }, text, send);
 }
@@ -129,7 +125,7 @@ const PARTS = {
 				const last = entries.findLastIndex((one) => one.kind === "reply");
 				const back = entries.slice(last + 1).filter((one) => one.kind === "tool").length;
 				const calls = last < 0 || pages.at !== null || ENDED.includes(status) ? [] : entries[last].calls.slice(back);
-				swap(open, [calls, last], () => [entries.length ? null : none(t("nothing_done")), calls.map((one) => h("p.call", h("b", one.tool), ` ${t("not_back")}: `, line(argumentsOf(one.input), 400)))]);
+				swap(open, [calls, last], () => [entries.length ? null : nothing(), calls.map((one) => h("p.call", h("b", one.tool), ` ${t("not_back")}: `, line(argumentsOf(one.input), 400)))]);
 			},
 		};
 	},
@@ -137,7 +133,6 @@ const PARTS = {
 		load: () => get(u`/instructions/${id}/prompt`),
 		draw: (found) =>
 			swap(place, found, () => [
-				none(t(found.frozen ? "prompt_frozen" : "prompt_would_be")),
 				h("details", h("summary", t("prompt_parts", { n: found.parts.length })), rows(found.parts.map((one) => `${one.name}: ${one.source}, ${one.trust}, ${one.tokens}, ${one.kept}`))),
 				block(found.system),
 				found.messages.map((one) => [h("h3", one.role), block(one.text)]),
@@ -159,10 +154,10 @@ const PARTS = {
 		load: ({ attempts, steps }) => attempts.map((one) => ({ ...one, steps: steps.filter((step) => step.attempt === one.n) })),
 		draw: (found) =>
 			swap(place, found, () => [
-				found.length ? null : none(t("not_begun")),
+				found.length ? null : nothing(),
 				found.map((one) =>
 					h("article.turn",
-						h("p", h("b", t("attempt_n", one)), " ", t("steps_n", { n: one.steps.length }), " ", h("small", [clock(one.started_at), one.ended_at ? clock(one.ended_at) : "…", one.outcome, one.exit].filter(Boolean).join(" · "))),
+						h("p", h("b", t("attempt_n", one)), " ", t("steps_n", { n: one.steps.length }), " ", h("small", dots(clock(one.started_at), one.ended_at ? clock(one.ended_at) : "…", one.outcome, one.exit))),
 						one.steps.flatMap((step) => step.failed).map((call) => h("p.call", h("b", call.tool), ` ${call.why}: `, line(call.text))),
 						one.stderr_tail ? block(one.stderr_tail) : null,
 					),
@@ -175,7 +170,7 @@ function entryParts(one) {
 	const isTool = one.kind === "tool";
 	const took = one.duration_ms === null ? "" : duration(one.duration_ms / 1000);
 	return [
-		h("p", h("b", isTool ? one.tool : t(`entry_${one.kind}`)), " ", h("small", [`#${one.n}`, clock(one.at), took, one.usage ? usageText(one.usage) : ""].filter(Boolean).join(" · ")), one.is_error ? [" ", state("failed")] : null),
+		h("p", h("b", isTool ? one.tool : t(`entry_${one.kind}`)), " ", h("small", dots(`#${one.n}`, clock(one.at), took, one.usage && usageText(one.usage))), one.is_error ? [" ", state("failed")] : null),
 		one.text ? block(one.text, "text", 4000, "said") : null,
 		isTool ? block(argumentsOf(one.input), "given", 800, "given") : null,
 		isTool && one.output ? block(one.output, "got", 1500, "got") : null,
@@ -183,16 +178,15 @@ function entryParts(one) {
 }
 
 // #/approval/a3: the whole call, and then the buttons. Nothing is granted of which not all was shown.
-export function approvalView({ path: [, id], title, body }) {
-	title.textContent = t("approval_of", { id: line(id, 20) });
-	const place = h("div");
-	const reason = h("input", { name: "reason", maxlength: 2000, "aria-label": t("reason"), placeholder: t("reason") });
-	const acts = h("div.acts");
+export function approvalView({ path: [, id], body }) {
+	const [place, acts] = divs(2);
+	const reason = h("input", { name: "reason", maxlength: 2000, ...labelled("reason") });
+	acts.className = "acts";
 	body.append(place, acts);
 	const decide = (name) => doer(name, () => post(u`/approvals/${id}/${name}`, { reason: reason.value }), { scope: "approve" });
 	return {
 		load: () => get(u`/approvals/${id}`),
-		wants: ({ type }) => type.startsWith("approval."),
+		wants: /^approval/,
 		draw(found) {
 			const isOpen = found.state === "open";
 			swap(place, found, () => [
@@ -218,7 +212,7 @@ export function messageView({ path: [, id], body }) {
 	const receipt = (one) => [one.agent, " ", state(one.state), " ", ref(one.instruction_id)];
 	return {
 		load: () => get(u`/messages/${id}`),
-		wants: ({ type }) => type.startsWith("instruction.") && type !== "instruction.step",
+		wants: /^instruction.(leased|ended)/,
 		draw: ({ message, receipts }) => swap(body, [message, receipts], () => [facts({ space: spaceRef(message.space) }), messageParts(message), receipts.length ? h("h3", t("receipts")) : null, rows(receipts.map(receipt))]),
 	};
 }
