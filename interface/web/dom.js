@@ -62,7 +62,7 @@ export function tick() {
 // A text of others: its beginning, and a button for the rest.
 export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
 	const whole = String(text ?? "");
-	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "region", "aria-label": t(name) }, draw(whole.slice(0, most)));
+	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "group", "aria-label": t(name) }, draw(whole.slice(0, most)));
 	if (whole.length <= most) return shown;
 	const more = button(t("all_of", { n: whole.length }), () => {
 		shown.replaceChildren();
