@@ -59,10 +59,9 @@ export function tick() {
 	}
 }
 
-// A text of others: its beginning, and a button for the rest.
 export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
 	const whole = String(text ?? "");
-	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "region", "aria-label": t(name) }, draw(whole.slice(0, most)));
+	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "group", "aria-label": t(name) }, draw(whole.slice(0, most)));
 	if (whole.length <= most) return shown;
 	const more = button(t("all_of", { n: whole.length }), () => {
 		shown.replaceChildren();
@@ -112,7 +111,7 @@ export function sync(list, items, keyOf, make) {
 		const one = list.made.get(key);
 		if (list.children[index] !== one) list.insertBefore(one, list.children[index] ?? null);
 	});
-	if (held !== document.activeElement) held?.focus({ preventScroll: true }); // its row was moved
+	if (held !== document.activeElement) held?.focus({ preventScroll: true });
 }
 
 // Keys move the focus among what `selector` finds in `root`; one of them is a tab stop.

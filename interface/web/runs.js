@@ -33,7 +33,6 @@ export function keepRuns(section) {
 	});
 }
 
-// #/run/r3
 export function runView({ path: [, id], body }) {
 	let lanes = LANES;
 	let space = null;

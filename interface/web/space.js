@@ -103,7 +103,7 @@ function proposal(space, one) {
 export function documentView({ path: [, space, ...parts], title, body }) {
 	const file = parts.map(encodeURIComponent).join("/");
 	const path = (what) => `${u`/spaces/${space}/${what}`}/${file}`;
-	let [version, change] = [null, null]; // null: the newest, and no change
+	let [version, change] = [null, null];
 	title.textContent = line(parts.join("/"), 200);
 	const [place, versions] = divs(2);
 	body.append(link(["space", space, "documents"], t("tab_documents")), place, h("h3", t("history")), versions);

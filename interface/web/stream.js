@@ -7,7 +7,7 @@ const FLUSH_MS = 250;
 const SILENCE_MS = 40_000; // the kernel gives a sign of life every 15 s
 const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
 const SOON_MS = 50;
-const GAP_MS = 1000; // between two looks at the same thing
+const GAP_MS = 1000;
 
 // Server-sent events out of pieces of text: those that are whole.
 export class Parser {
@@ -28,7 +28,6 @@ export class Parser {
 	}
 }
 
-// `says` how it stands: leader, follower, away or hidden.
 export function follow(says) {
 	let lastId = null;
 	const waiting = new Map(); // one event of each kind and thing

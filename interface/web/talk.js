@@ -7,7 +7,7 @@ import { stale } from "./stream.js";
 import { line, targetOf } from "./text.js";
 import { t } from "./words.js";
 
-const AGENTS = 12; // whose turns are searched
+const AGENTS = 12;
 const EACH = 8;
 const NAMES = 50;
 
@@ -51,7 +51,6 @@ export const turnParts = (one) =>
 		(one.calls ?? []).slice(0, 5).map((call) => h("p.call", h("b", call.tool), " ", line(`${call.input} ${call.output ?? ""}`))),
 	);
 
-// #/search/WORDS
 export function searchView({ path, title, body }) {
 	const words = path.slice(1).join("/");
 	const place = placeOfId(words);

@@ -43,7 +43,7 @@ export function layout(tasks) {
 export function tasksPart(space, body, again) {
 	let chosen = null;
 	let shown = [];
-	const graph = h("div.graph", { tabindex: 0, role: "region", "aria-label": t("task_graph") });
+	const graph = h("div.graph", { tabindex: 0, role: "group", "aria-label": t("task_graph") });
 	const detail = h("div");
 	const list = h("ul.rows");
 	const pages = pager(again);

@@ -1,7 +1,7 @@
 // Text of others, made safe to look at: the same characters are escaped as in the terminal (cli/output.py).
 
 const UNSAFE = new RegExp(
-	"[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" + // control, direction
+	"[\\0-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u202a-\\u202e\\u2066-\\u2069" +
 		"\\xad\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200d\\u2028\\u2029\\u2060-\\u2065\\u206a-\\u206f\\u3164" +
 		"\\ufe00-\\ufe0d\\ufeff\\uffa0\\ufff0-\\uffff\\u{1bca0}-\\u{1bca3}\\u{1d173}-\\u{1d17a}\\u{e0000}-\\u{e0fff}\\ud800-\\udfff]",
 	"gu",
@@ -14,7 +14,6 @@ export const escape = (text) =>
 		return `\\${mark}${code.toString(16).padStart(digits, "0")}`;
 	});
 
-// As `escape`, on one line of at most `most` characters.
 export function line(text, most = 300) {
 	const whole = String(text ?? "").slice(0, 4 * most + 1);
 	const shown = escape(whole.replace(/[\n\t ]+/g, " ").trim());

@@ -11,12 +11,11 @@ import { argumentsOf, clock, duration, line, spaceOf, targetOf, usageText } from
 import { t } from "./words.js";
 
 const QUEUED = 100;
-const PAGE = 100; // entries that are shown at once
+const PAGE = 100;
 const ENDED = ["done", "incomplete", "failed", "dead", "cancelled"];
 
 const standing = (word, why, until) => [state(word), why ? ` (${why})` : "", until ? ` ${t("until", { at: clock(until) })}` : ""];
 
-// #/agent/alice@review:main
 export function agentView({ path: [, target], body }) {
 	let key = null;
 	const [head, queue, turns] = divs(3);
@@ -207,7 +206,6 @@ export const messageParts = (one) => [
 	one.cleared ? none(t("cleared")) : block(one.text, "text", 2000, "said"),
 ];
 
-// #/message/m12
 export function messageView({ path: [, id], body }) {
 	const receipt = (one) => [one.agent, " ", state(one.state), " ", ref(one.instruction_id)];
 	return {
