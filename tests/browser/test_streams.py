@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
@@ -131,12 +131,11 @@ def test_fifty_thousand_events_cost_a_page_nothing_and_one_that_was_behind_littl
     behind.go("space/team:main/channel")
     project.ask("POST", "/messages", {"to": "@team", "text": "after all of them"})
     behind.page.get_by_text("after all of them", exact=True).wait_for(timeout=60_000)
-    paints: list[float] = []
-    for _ in range(3):  # others may want the processor
-        fresh = opened(project)
-        fresh.page.wait_for_selector("#agents-title")
-        paints.append(painted_ms(fresh))
-    heaps = heap_bytes(fresh), heap_bytes(behind)
+    fresh = [opened(project) for _ in range(3)]  # others may want the processor
+    for tab in fresh:
+        tab.page.wait_for_selector("#agents-title")
+    paints = [painted_ms(tab) for tab in fresh]
+    heaps = heap_bytes(fresh[-1]), heap_bytes(behind)
     logger.info("first paint %s ms, heap %.1f and %.1f MB", paints, heaps[0] / 2**20, heaps[1] / 2**20)
     assert min(paints) < PAINT_MS
     assert max(heaps) < HEAP_BYTES
@@ -166,7 +165,7 @@ def test_seven_tabs_share_one_stream_and_all_show_the_same(kernel_process: Proje
 
 
 @contextmanager
-def deaf(project: Project) -> Iterator[socket.socket]:
+def deaf(project: Project) -> Generator[socket.socket]:
     """A client that asks for all events and reads none."""
     record = project.record()
     with socket.create_connection((record["host"], record["port"])) as client:
