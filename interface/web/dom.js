@@ -61,8 +61,9 @@ export function tick() {
 
 export function block(text, name = "text", most = 2000, kind = "", draw = (part) => part) {
 	const whole = String(text ?? "");
-	const shown = h(`pre.block.${kind || "plain"}`, { tabindex: 0, role: "group", "aria-label": t(name) }, draw(whole.slice(0, most)));
-	if (whole.length <= most) return shown;
+	const part = whole.slice(0, most).split("\n").slice(0, most / 25).join("\n");
+	const shown = h(`pre.block.${kind || "plain"}`, { role: "group", "aria-label": t(name) }, draw(part));
+	if (part === whole) return shown;
 	const more = button(t("all_of", { n: whole.length }), () => {
 		shown.replaceChildren();
 		fill(shown, [draw(whole.slice(0, 2 ** 21))]);

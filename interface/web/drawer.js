@@ -58,7 +58,7 @@ export function keepDrawer(aside) {
 
 	function back() {
 		const key = opener?.dataset.key;
-		const same = opener?.isConnected ? opener : key && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+		const same = opener?.isConnected && opener !== document.body ? opener : key && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
 		(same || document.getElementById("main")).focus();
 	}
 

@@ -57,7 +57,7 @@ function keys(event) {
 	const field = event.target.closest("input, textarea, dialog");
 	if (event.key === "Escape" && !byId("help").open) {
 		if (field?.type === "search" && field.value) return;
-		if (field && !field.closest("#drawer")) field.blur();
+		if (field && (field.value || !field.closest("#drawer"))) field.blur();
 		else drawer.close();
 	}
 	if (field || event.ctrlKey || event.metaKey || event.altKey) return;

@@ -194,7 +194,7 @@ export function approvalView({ path: [, id], body }) {
 					asked: ago(found.requested_at), expires: isOpen ? clock(found.expires_at) : null, why: line(found.reason, 2000), decided: found.decided_by && `${found.decided_by} ${found.decision_reason}`,
 				}),
 				// As JSON with each value on its line, so that no text can look like a key.
-				block(JSON.stringify(found.input, null, 2), "given", Infinity, "given.whole"),
+				block(JSON.stringify(found.input, null, 2), "given", Infinity, "given"),
 			]);
 			swap(acts, isOpen, () => isOpen && may("approve") && [reason, decide("approve"), decide("deny")]);
 		},
