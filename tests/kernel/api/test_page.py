@@ -53,6 +53,8 @@ async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing
         again = await kernel.ask("GET", path, headers=known)
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", answer.headers["etag"])
     assert size <= 80 * 1024, "of all of it"
+    linked = (await kernel.ask("GET", "/page", headers=kernel.headers(None))).headers["link"]
+    assert re.findall(r"</page/(\S+)>; rel=modulepreload", linked) == [name for name in names if name.endswith(".js")]
 
 
 async def test_nothing_else_is_a_file_of_the_page(kernel: ServedKernel) -> None:
