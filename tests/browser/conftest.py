@@ -43,7 +43,7 @@ def chromium() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: scripts/test browser does")
     with api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox", "--enable-precise-memory-info"]
+            executable_path=path, args=["--no-sandbox", "--disable-gpu", "--enable-precise-memory-info"]
         )
         yield browser
         browser.close()

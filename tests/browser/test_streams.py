@@ -61,16 +61,9 @@ def heap_bytes(tab: Opened) -> float:
     return float(next(one["value"] for one in metrics if one["name"] == "JSHeapUsedSize"))
 
 
-def crowded() -> float:
-    """How much longer than on a processor of its own something takes, because of what else runs on this machine."""
-    wall, used = time.perf_counter(), time.process_time()
-    while time.process_time() - used < 0.2:
-        pass
-    return max(1.0, (time.perf_counter() - wall) / (time.process_time() - used))
-
-
 def painted_ms(tab: Opened) -> float:
     """From the navigation to the first content, as the browser measures it."""
+    tab.page.wait_for_selector("#agents-title")
     found = tab.page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
     return float(found)
 
@@ -134,18 +127,19 @@ def test_fifty_thousand_events_cost_a_page_nothing_and_one_that_was_behind_littl
     behind.state("stream", "leader")
     project.ask("POST", "/messages", {"to": "@team", "text": "the last that it heard"})
     behind.settled()
+    alone = min(painted_ms(opened(project)) for _ in range(2))
     add_events(project)
     behind.state("stream", "leader")
     behind.go("space/team:main/channel")
     project.ask("POST", "/messages", {"to": "@team", "text": "after all of them"})
     behind.page.get_by_text("after all of them", exact=True).wait_for(timeout=60_000)
     fresh = [opened(project) for _ in range(3)]
-    for tab in fresh:
-        tab.page.wait_for_selector("#agents-title")
-    paints = [painted_ms(tab) / crowded() for tab in fresh]
+    paints = [painted_ms(tab) for tab in fresh]
     heaps = heap_bytes(fresh[-1]), heap_bytes(behind)
-    logger.info("first paint %s ms, heap %.1f and %.1f MB", paints, heaps[0] / 2**20, heaps[1] / 2**20)
-    assert min(paints) < PAINT_MS
+    logger.info(
+        "first paint %s ms (%.0f before), heap %.1f and %.1f MB", paints, alone, heaps[0] / 2**20, heaps[1] / 2**20
+    )
+    assert min(paints) < max(PAINT_MS, 2 * alone), "or, where others have the processor, as with nothing behind it"
     assert max(heaps) < HEAP_BYTES
 
 
