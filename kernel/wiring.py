@@ -25,6 +25,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    Keys,
     MemoryAccess,
     ProcessControl,
     ProjectFiles,
@@ -33,6 +34,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
@@ -194,7 +196,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             processes=_process_control(base, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
-                token=boot.token,
+                keys=Keys(boot.token, PageKeys()),
                 uptime_seconds=partial(_seconds_since, time.monotonic()),
                 ready=lambda: dispatcher.running,
                 safe_mode=safe_mode.is_set,

@@ -367,12 +367,18 @@ class ShutdownControl(Protocol):
         ...
 
 
+class Keys(msgspec.Struct, frozen=True):
+    """The admin's token, and the keys that tokens of the page are given for."""
+
+    token: str
+    page: PageKeys
+
+
 class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel itself: its identity, its state, and its end."""
 
     identity: KernelIdentity
-    token: str
-    """The admin's."""
+    keys: Keys
     uptime_seconds: Callable[[], float]
     ready: Callable[[], bool]
     """Whether work is leased."""
@@ -383,7 +389,6 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     rules: InstalledRules
     """Those of installed packages."""
     shutdown: ShutdownControl
-    page_keys: PageKeys = msgspec.field(default_factory=PageKeys)
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,6 +22,7 @@ from kernel.api.context import (
     AttemptControl,
     KernelControl,
     KernelIdentity,
+    Keys,
     MemoryAccess,
     ProcessControl,
     ProjectFiles,
@@ -30,6 +31,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.procs.command import VersionProbes
@@ -352,7 +354,7 @@ async def serve_kernel(
         ),
         kernel=KernelControl(
             identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),
-            token=TOKEN,
+            keys=Keys(TOKEN, PageKeys()),
             uptime_seconds=lambda: 1.0,
             ready=lambda: True,
             safe_mode=lambda: False,

@@ -82,7 +82,7 @@ async def perform(
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
         )
     if isinstance(call.body, PageTokenRequest):
-        services.kernel.page_keys.check(call.body.key, trio.current_time())  # a stranger's: before what takes time
+        services.kernel.keys.page.check(call.body.key, trio.current_time())  # a stranger's: before what takes time
     # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
     if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
         services.processes.runs_client, client_port

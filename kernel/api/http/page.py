@@ -93,7 +93,7 @@ def file_named(name: str, known: str) -> Response:
 async def make_key(call: Request[PageKeyRequest], store: StoreAccess, kernel: KernelControl) -> PageKey:
     """POST /page/keys: a key for one token of the page. It is in this answer only, and good for a minute."""
     key = store.salt() + store.salt()
-    kernel.page_keys.offer(key, trio.current_time(), read_only=call.body.read_only)
+    kernel.keys.page.offer(key, trio.current_time(), read_only=call.body.read_only)
     until = store.now_ms() + int(KEY_SECONDS * 1000)
     # Behind the # it is sent to nobody: no request names it, no log, no referrer.
     return PageKey(key=key, url=f"{kernel.identity.url}/page#key={key}", expires_at=rfc3339(until))
@@ -101,7 +101,7 @@ async def make_key(call: Request[PageKeyRequest], store: StoreAccess, kernel: Ke
 
 async def trade_key(call: Request[PageTokenRequest], store: StoreAccess, kernel: KernelControl) -> PageToken:
     """POST /page/token: the token for a key, once. It outlives the kernel, and ends after a working day."""
-    read_only = kernel.page_keys.take(call.body.key, trio.current_time())
+    read_only = kernel.keys.page.take(call.body.key, trio.current_time())
     scopes = READER if read_only else OWNER
     until, root = store.now_ms() + TOKEN_SECONDS * 1000, kernel.identity.project
     made = await store.writer.commit(tokens.create, scopes[-1], TOKEN_NAME, store.salt() + store.salt(), until)

@@ -52,7 +52,7 @@ async def health(call: Request[None], store: StoreAccess, kernel: KernelControl)
 
     With ``token``, the number of one that somebody made, under the digest of that: the token itself is not kept.
     """
-    nonce, key = call.query.get("nonce"), kernel.token
+    nonce, key = call.query.get("nonce"), kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
     if nonce and "token" in call.query:

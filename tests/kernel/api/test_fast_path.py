@@ -38,7 +38,7 @@ async def _answers(folder: Path, words: Sequence[Words]) -> list[list[tuple[int,
     async with serve_kernel(folder) as kernel:
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
         await kernel.attempt()
-        kernel.services.kernel.page_keys.offer(SALT + SALT, trio.current_time(), read_only=True)
+        kernel.services.kernel.keys.page.offer(SALT + SALT, trio.current_time(), read_only=True)
         for method, path in words:
             body = BODIES.get(f"{method} {path}")
             wrong = b'{"no such field": 1, "no such field": 2}' if method == "POST" else None
