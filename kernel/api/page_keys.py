@@ -41,11 +41,15 @@ class PageKeys:
         self._offered[hashlib.sha256(key.encode()).digest()] = _Offered(read_only, now + KEY_SECONDS)
 
     def take(self, key: str, now: float) -> bool:
-        """Return whether the token that ``key`` stands for only reads. Raises Refused (unauthorized, busy)."""
+        """Return whether the token that ``key`` stands for only reads. Raises as ``check``."""
+        self.check(key, now)
+        return self._offered.pop(hashlib.sha256(key.encode()).digest()).read_only
+
+    def check(self, key: str, now: float) -> None:
+        """Leave ``key`` as it is, if it is one that is out. Raises Refused (unauthorized, busy)."""
         self._forget_old(now)
-        found = self._offered.pop(hashlib.sha256(key.encode()).digest(), None)
-        if found is not None:
-            return found.read_only
+        if hashlib.sha256(key.encode()).digest() in self._offered:
+            return
         if len(self._wrong) >= WRONG_KEYS:
             raise Refused("busy", "too many wrong keys were brought in this minute", "open the page again: awk open")
         self._wrong.append(now)

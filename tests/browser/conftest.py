@@ -60,11 +60,25 @@ class Opened:
     """Requests under way, without the stream."""
 
     def __post_init__(self) -> None:
-        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.on("console", lambda one: self.errors.append(one.text) if one.type in ("error", "warning") else None)
-        self.page.on("request", lambda one: self.pending.add(one.url) if "/events" not in one.url else None)
-        for ended in ("requestfinished", "requestfailed"):
-            self.page.on(ended, lambda one: self.pending.discard(one.url))
+        self.page.on("pageerror", self._throws)
+        self.page.on("console", self._says)
+        self.page.on("request", self._begins)
+        self.page.on("requestfinished", self._ends)
+        self.page.on("requestfailed", self._ends)
+
+    def _throws(self, error: Any) -> None:
+        self.errors.append(str(error))
+
+    def _says(self, said: Any) -> None:
+        if said.type in ("error", "warning"):
+            self.errors.append(said.text)
+
+    def _begins(self, request: Any) -> None:
+        if "/events" not in request.url:
+            self.pending.add(request.url)
+
+    def _ends(self, request: Any) -> None:
+        self.pending.discard(request.url)
 
     def state(self, name: str, value: str, seconds: float = 20) -> None:
         """Wait until the page says so of itself."""

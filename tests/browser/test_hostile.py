@@ -138,7 +138,14 @@ def made(tab: Opened) -> dict[str, Any]:
     return found
 
 
-NOTHING: Final = {"ran": [], "reports": [], "made": [], "handlers": [], "links": [], "polluted": []}
+NOTHING: Final[dict[str, list[str]]] = {
+    "ran": [],
+    "reports": [],
+    "made": [],
+    "handlers": [],
+    "links": [],
+    "polluted": [],
+}
 
 
 def test_no_text_of_others_runs_or_becomes_markup(attacked: Project, opened: Open) -> None:

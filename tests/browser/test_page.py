@@ -1,10 +1,13 @@
 """What an operator does with the page: see what needs a person, and decide; by keyboard, on a phone, read only."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.browser.conftest import PACKAGES, Open, Opened
+from tests.e2e.processes import wait_until
 from tests.project import Project
 
 pytestmark = [pytest.mark.long("tests/kernel/api/test_page.py"), pytest.mark.timeout(300)]
@@ -136,3 +139,27 @@ def test_a_page_that_only_reads_offers_nothing_to_change(team: Project, opened: 
     )
     assert refused == [403, 403]
     assert tab.page.evaluate("() => location.hash.includes('key') || document.cookie !== ''") is False
+
+
+@pytest.mark.promise("P70")
+def test_awk_open_leads_one_browser_in(team: Project, chromium: Any, tmp_path: Path) -> None:
+    """By the file that it hands to BROWSER: the address there is good for one; the key is left in no place of it."""
+    handed = tmp_path / "handed"
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\nprintf %s "$*" >{handed}.half && mv {handed}.half {handed}\n')
+    program.chmod(0o755)
+    assert team.awk("open", env={"BROWSER": str(program)}).out == ""
+    wait_until(handed.exists)
+    key = re.findall(r"key=([0-9a-f]{64})", Path(handed.read_text().removeprefix("file://")).read_text())
+    assert len(key) == 2 and key[0] not in handed.read_text()
+    states = []
+    for _ in range(2):
+        context = chromium.new_context()
+        page = context.new_page()
+        page.goto(handed.read_text())
+        page.wait_for_selector('body[data-state="ready"], body[data-state="signed-out"]', state="attached")
+        states.append(page.evaluate("() => document.body.dataset.state"))
+        assert page.url.endswith("/page")
+        assert key[0] not in page.evaluate("() => document.documentElement.outerHTML + JSON.stringify(sessionStorage)")
+        context.close()
+    assert states == ["ready", "signed-out"]

@@ -24,6 +24,7 @@ from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
+from protocol.api.page import PageTokenRequest
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
@@ -80,6 +81,8 @@ async def perform(
         raise Refused(
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
         )
+    if isinstance(call.body, PageTokenRequest):
+        services.kernel.page_keys.check(call.body.key, trio.current_time())  # a stranger's: before what takes time
     # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
     if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
         services.processes.runs_client, client_port

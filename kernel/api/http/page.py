@@ -56,12 +56,16 @@ OWNER: Final[tuple[TokenScope, ...]] = ("read", "operate", "approve")
 def files() -> dict[str, Response]:
     """The files by their names, read all at once, so that an update under a running kernel mixes none."""
     found: dict[str, Response] = {}
+    styles = [f"</page/{path.name}>; rel=preload; as=style" for path in sorted(FILES.glob("*.css"))]
+    modules = [f"</page/{path.name}>; rel=modulepreload" for path in sorted(FILES.glob("*.js"))]
     for path in sorted(FILES.glob("*")):
         content_type = TYPES.get(path.suffix)
         if content_type is not None:
             content = path.read_bytes()
             etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()
-            found[path.name] = Response(200, content, content_type, (*HEADERS, (b"etag", etag)))
+            # Styles first, as nothing is painted without; modules at once, and not each by the one that imports it.
+            linked = ((b"link", ", ".join(styles + modules).encode()),) if path.name == INDEX else ()
+            found[path.name] = Response(200, content, content_type, (*HEADERS, *linked, (b"etag", etag)))
     return found
 
 

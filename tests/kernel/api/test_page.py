@@ -32,6 +32,7 @@ async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing
     """No token is needed, and none is looked at; what the browser has it is not given again."""
     names = sorted(path.name for path in (Path(interface.__file__).parent / "web").iterdir())
     assert sorted(page.files()) == names, "the kernel knows the type of every file there is"
+    size = 0
     for name in names:
         path = "/page" if name == "index.html" else f"/page/{name}"
         answer = await kernel.ask("GET", path, headers=kernel.headers(None))
@@ -47,9 +48,13 @@ async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing
         assert answer.headers["referrer-policy"] == "no-referrer"
         assert answer.headers["cross-origin-opener-policy"] == "same-origin"
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        size += len(answer.body)
         known = kernel.headers(None, If_None_Match=f'W/"x", {answer.headers["etag"]}')
         again = await kernel.ask("GET", path, headers=known)
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", answer.headers["etag"])
+    assert size <= 80 * 1024, "of all of it"
+    linked = (await kernel.ask("GET", "/page", headers=kernel.headers(None))).headers["link"]
+    assert re.findall(r"</page/(\S+)>; rel=modulepreload", linked) == [name for name in names if name.endswith(".js")]
 
 
 async def test_nothing_else_is_a_file_of_the_page(kernel: ServedKernel) -> None:
