@@ -20,6 +20,7 @@ need_you|{n} need you|{n} 项需要你处理
 nothing_needs_you|Nothing needs you|没有需要你处理的事项
 blocks|blocks {ids}|阻塞 {ids}
 more_of|{n} more|还有 {n} 项
+all|Show all|显示全部
 all_of|Show all {n} characters|显示全部 {n} 个字符
 sure|{what}: sure?|确定{what}？
 did|Done: {what}|完成：{what}

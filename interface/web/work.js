@@ -1,7 +1,7 @@
 // The drawers of agents, instructions, approvals and messages.
 
 import { find, get, may, post, u } from "./api.js";
-import { ago, agentRef, block, diff, divs, dots, facts, h, labelled, none, nothing, ref, rows, spaceRef, state, swap, sync } from "./dom.js";
+import { ago, agentRef, block, button, diff, divs, dots, facts, h, labelled, none, nothing, ref, rows, spaceRef, state, swap, sync } from "./dom.js";
 import { tabs } from "./drawer.js";
 import { doer, keyOf } from "./needs.js";
 import { pager } from "./space.js";
@@ -201,10 +201,15 @@ export function approvalView({ path: [, id], body }) {
 	};
 }
 
-export const messageParts = (one) => [
-	h("p", h("b", one.from), one.to.length ? ` → ${one.to.join(", ")}` : "", " ", h("small", ref(`m${one.seq}`), one.kind === "said" ? " " : ` ${one.kind} `, ref(one.instruction), " ", ago(one.at))),
-	one.cleared ? none(t("cleared")) : block(one.text, "text", 2000, "said"),
-];
+export function messageParts(one) {
+	const kept = /resource:(\w+)/.exec(one.text.slice(-120))?.[1]; // where all of a long text is
+	const whole = async (event) => event.target.replaceWith(block((await find(u`/resources/${kept}`))?.content, "text", 2 ** 21));
+	return [
+		h("p", h("b", one.from), one.to.length ? ` → ${one.to.join(", ")}` : "", " ", h("small", ref(`m${one.seq}`), one.kind === "said" ? " " : ` ${one.kind} `, ref(one.instruction), " ", ago(one.at))),
+		one.cleared ? none(t("cleared")) : block(one.text, "text", 2000, "said"),
+		kept && button(t("all"), whole),
+	];
+}
 
 export function messageView({ path: [, id], body }) {
 	const receipt = (one) => [one.agent, " ", state(one.state), " ", ref(one.instruction_id)];
