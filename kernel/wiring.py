@@ -26,6 +26,7 @@ from kernel.api.context import (
     KernelControl,
     KernelIdentity,
     KernelNumbers,
+    Keys,
     MemoryAccess,
     ProcessControl,
     ProjectFiles,
@@ -34,6 +35,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
@@ -204,7 +206,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             processes=_process_control(base, attempts, queue),
             kernel=KernelControl(
                 identity=base.identity,
-                token=boot.token,
+                keys=Keys(boot.token, PageKeys()),
                 uptime_seconds=partial(_seconds_since, time.monotonic()),
                 ready=lambda: dispatcher.running,
                 safe_mode=safe_mode.is_set,

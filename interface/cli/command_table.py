@@ -74,6 +74,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("ps", "list agents as processes", "Look"),
     Command("projects", "list all your projects in which a kernel ran, and how each is", "Look"),
     Command("top", "watch agents live (q quits)", "Look", file="ps"),
+    Command("open", "show all of it in a browser, or print the address of the page", "Look"),
     Command("ls", "list agents", "Look", aliases=("list",)),
     Command("peek", "show the latest messages of an agent or workflow", "Look", file="channel"),
     Command("channel", "show the channel of a workflow", "Look"),

@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.policy.durations import Durations
@@ -399,12 +400,18 @@ class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
     """On the disk of the database."""
 
 
+class Keys(msgspec.Struct, frozen=True):
+    """The admin's token, and the keys that tokens of the page are given for."""
+
+    token: str
+    page: PageKeys
+
+
 class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """The kernel itself: its identity, its state, and its end."""
 
     identity: KernelIdentity
-    token: str
-    """The admin's."""
+    keys: Keys
     uptime_seconds: Callable[[], float]
     ready: Callable[[], bool]
     """Whether work is leased."""

@@ -11,7 +11,7 @@ import trio
 
 from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, WIRE, ReceiveQueue
 from kernel.api.context import Services
-from kernel.api.http.dispatch import ASKED, RawRequest, dispatch
+from kernel.api.http.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
 from kernel.api.http.route import Stream
 from kernel.api.http.routes import ROUTES, route_of
 from kernel.api.mcp.calls import ToolDispatcher
@@ -59,8 +59,12 @@ MCP_PATH: Final = "/mcp"
 CALL_PATH: Final = "/call"
 """Of calls that bring no token: who asks is told by the connection."""
 FAST: Final = {(route.method, route.path): route for route in ROUTES if route.direct}
+FILES: Final = {
+    (route.method, route.path.rpartition("/")[0]): route for route in ROUTES if route.file and route.path.endswith(">")
+}
 OPEN_PATHS: Final = frozenset(route.path for route in ROUTES if route.open)
 WATCHED: Final = OPEN_PATHS | {"/ready", "/metrics"}
+KEYED: Final = frozenset((route.method, route.path) for route in ROUTES if route.keyed)
 SIGNED: Final = frozenset((route.method, route.path.rpartition("/")[0]) for route in ROUTES if route.signed)
 """Methods and paths, without their last part."""
 
@@ -113,7 +117,8 @@ class ApiApp:
             principal = self._admit(fields, scope["method"], scope["path"])
             if scope["path"] == CALL_PATH:
                 principal = await self._caller(scope)
-            if principal is None and scope["path"] in OPEN_PATHS:
+            brings = (scope["method"], scope["path"])
+            if principal is None and brings not in KEYED and (brings[0], brings[1].rpartition("/")[0]) not in SIGNED:
                 check_no_body(fields)
                 body = b""
             elif principal is None:
@@ -171,7 +176,8 @@ class ApiApp:
         self._guard.check(fields)
         if not path.startswith("/") or "\0" in path:
             raise Refused("bad_request", "the request target is not a path")
-        if path in OPEN_PATHS or (method, path.rpartition("/")[0]) in SIGNED:
+        below = (method, path.rpartition("/")[0])
+        if path in OPEN_PATHS or (method, path) in KEYED or below in SIGNED or below in FILES:
             return None
         if path == CALL_PATH and method != "POST":
             raise Refused("method_not_allowed", "a call is a POST")
@@ -213,13 +219,21 @@ class ApiApp:
         if scope["path"] == MCP_PATH and principal is not None:
             await self._mcp.handle(principal, fields, body, scope, receive, send)
             return True
-        route = FAST.get((scope["method"], scope["path"]))
+        folder, _, name = scope["path"].rpartition("/")
+        route = FAST.get((scope["method"], scope["path"])) or FILES.get((scope["method"], folder))
         if route is None:
             return False
         client_port = (scope.get("client") or ("", 0))[1]
         assert not isinstance(principal, Worker), "its token opens /mcp only"
         access = principal or STRANGER
-        asked = RawRequest(fields, scope["query_string"], body, client_port=client_port, access=access)
+        asked = RawRequest(
+            fields,
+            scope["query_string"],
+            body,
+            client_port=client_port,
+            access=access,
+            args={"name": name} if route.file else NO_ARGS,
+        )
         reply: Response | Stream | None = None
         if route.waits:
             queue: ReceiveQueue = scope[RECEIVE_QUEUE]

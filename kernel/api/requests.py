@@ -82,9 +82,10 @@ def holder_of(principal: Principal) -> str:
 class Authenticator:
     """Tells principals by their tokens. ``token`` is the kernel's own; all others are in the store, hashed."""
 
-    def __init__(self, *, token: str, reader: Reader) -> None:
+    def __init__(self, *, token: str, reader: Reader, now_ms: Callable[[], int]) -> None:
         self._digest = hashlib.sha256(token.encode()).digest()
         self._reader = reader
+        self._now_ms = now_ms
 
     def identify(self, fields: Fields) -> Principal:
         """The principal whose token the request carries. Raises Refused (unauthorized, stale_attempt).
@@ -100,7 +101,7 @@ class Authenticator:
         worker = self.worker(digest)
         if worker is not None:
             return worker
-        access = self._reader.now(tokens.identify, digest)
+        access = self._reader.now(tokens.identify, digest, self._now_ms())
         if access is not None:
             return access
         raise Refused("unauthorized", "the bearer token is not known here")

@@ -23,7 +23,7 @@ JSON: Final = b"application/json"
 PROBLEM: Final = b"application/problem+json"
 
 COMMON: Final = ((b"cache-control", b"no-store"), (b"x-content-type-options", b"nosniff"))
-"""On every answer. There are no CORS headers, on purpose (promise P17)."""
+"""On every answer that does not say otherwise. There are no CORS headers, on purpose (promise P17)."""
 
 LINGER_BYTES: Final = 16 * 1024 * 1024
 LINGER_SECONDS: Final = 2.0
@@ -49,7 +49,7 @@ def head_of(reply: Response) -> list[tuple[bytes, bytes]]:
     return [
         (b"content-type", reply.content_type),
         (b"content-length", b"%d" % len(reply.body)),
-        *COMMON,
+        *(COMMON if not reply.headers else [one for one in COMMON if one[0] not in dict(reply.headers)]),
         *reply.headers,
     ]
 

@@ -177,7 +177,7 @@ async def serve(
     endpoint = Endpoint(calls, services)
     app = ApiApp(
         guard=OriginGuard(authorities(*listener.getsockname()[:2])),
-        authenticator=Authenticator(token=kernel.token, reader=store.reader),
+        authenticator=Authenticator(token=kernel.keys.token, reader=store.reader, now_ms=store.now_ms),
         services=services,
         calls=calls,
         mcp=endpoint,

@@ -153,4 +153,4 @@ class EventSocket:
         number = number_of(self._access.name, "k")
         if self._access == ADMIN or number is None:
             return self._access == ADMIN
-        return self._services.store.reader.now(tokens.digest_of, number) is not None
+        return self._services.store.reader.now(tokens.digest_of, number, self._services.store.now_ms()) is not None

@@ -11,7 +11,7 @@ import msgspec
 
 from kernel.policy.access import Access
 from kernel.store import rows
-from kernel.store.transaction import Transaction, rfc3339
+from kernel.store.transaction import Transaction, optional_rfc3339, rfc3339
 from protocol.api.tokens import TokenMade, TokenRow, TokenScope
 from protocol.discovery import TOKEN_MARK
 from protocol.errors import Refused
@@ -21,12 +21,17 @@ LIMIT: Final = 1000
 """Valid ones at a time: a list of them is one answer."""
 
 COUNT: Final = "SELECT count(*) FROM tokens"
-INSERT: Final = "INSERT INTO tokens (name, scope, agents, digest, created_ms) VALUES (?, ?, ?, ?, ?)"
+INSERT: Final = "INSERT INTO tokens (name, scope, agents, digest, created_ms, expires_ms) VALUES (?, ?, ?, ?, ?, ?)"
+DELETE_EXPIRED: Final = "DELETE FROM tokens WHERE expires_ms <= ?"
 SET_DIGEST: Final = "UPDATE tokens SET digest = ? WHERE number = ?"
 
 
-def create(tx: Transaction, scope: str, name: str, secret: str) -> TokenMade:
-    """Make a token of ``scope`` out of ``secret``, which nobody can guess. Raises Refused (conflict)."""
+def create(tx: Transaction, scope: str, name: str, secret: str, expires_ms: int | None = None) -> TokenMade:
+    """Make a token of ``scope`` out of ``secret``, which nobody can guess. Those that have ended are gone with it.
+
+    Raises Refused (conflict).
+    """
+    tx.conn.execute(DELETE_EXPIRED, (tx.now_ms,))
     (count,) = cast("tuple[int]", tx.conn.execute(COUNT).fetchone())
     if count >= LIMIT:
         raise Refused(
@@ -34,7 +39,7 @@ def create(tx: Transaction, scope: str, name: str, secret: str) -> TokenMade:
         )
     step, _, agents = scope.partition(":")
     placeholder = hashlib.sha256(secret.encode()).digest()
-    tx.conn.execute(INSERT, (name, step, agents or None, placeholder, tx.now_ms))
+    tx.conn.execute(INSERT, (name, step, agents or None, placeholder, tx.now_ms, expires_ms))
     number = tx.conn.last_insert_rowid()
     token = f"{TOKEN_MARK}{number}_{secret}"  # its number is in it, so that a kernel can prove to know it
     tx.conn.execute(SET_DIGEST, (hashlib.sha256(token.encode()).digest(), number))
@@ -47,36 +52,46 @@ class _Known(msgspec.Struct, frozen=True):
     agents: str | None
 
 
-KNOWN: Final = "SELECT number, scope, agents FROM tokens WHERE digest = ?"
+KNOWN: Final = "SELECT number, scope, agents FROM tokens WHERE digest = ? AND (expires_ms IS NULL OR expires_ms > ?)"
 
 
-def identify(conn: apsw.Connection, digest: bytes) -> Access | None:
-    """Return what the token with ``digest`` opens; None: there is none."""
-    found = rows.one(conn.execute(KNOWN, (digest,)), KNOWN, _Known)
+def identify(conn: apsw.Connection, digest: bytes, now_ms: int) -> Access | None:
+    """Return what the token with ``digest`` opens; None: there is none, or it has ended."""
+    found = rows.one(conn.execute(KNOWN, (digest, now_ms)), KNOWN, _Known)
     if found is None:
         return None
     agents = None if found.agents is None else frozenset(found.agents.split(","))
     return Access(token_id(found.number), found.scope, agents)
 
 
-DIGEST: Final = "SELECT digest FROM tokens WHERE number = ?"
+DIGEST: Final = "SELECT digest FROM tokens WHERE number = ? AND (expires_ms IS NULL OR expires_ms > ?)"
 
 
-def digest_of(conn: apsw.Connection, number: int) -> bytes | None:
+def digest_of(conn: apsw.Connection, number: int, now_ms: int) -> bytes | None:
     """Return the digest of a token; None: there is none of that number, or no longer."""
-    row = conn.execute(DIGEST, (number,)).fetchone()
+    row = conn.execute(DIGEST, (number, now_ms)).fetchone()
     return None if row is None else bytes(cast("bytes", row[0]))
 
 
 ALL: Final = """
-SELECT number AS id, name, scope || coalesce(':' || agents, '') AS scope, created_ms AS created_at
-FROM tokens ORDER BY number
+SELECT number AS id, name, scope || coalesce(':' || agents, '') AS scope, created_ms AS created_at,
+  expires_ms AS expires_at
+FROM tokens WHERE expires_ms IS NULL OR expires_ms > ? ORDER BY number
 """
 
 
-def all_(conn: apsw.Connection) -> tuple[TokenRow, ...]:
+def all_(conn: apsw.Connection, now_ms: int) -> tuple[TokenRow, ...]:
     """Return all that are valid, the oldest first."""
-    return tuple(rows.each(conn.execute(ALL), ALL, TokenRow, id=token_id, created_at=rfc3339))
+    return tuple(
+        rows.each(
+            conn.execute(ALL, (now_ms,)),
+            ALL,
+            TokenRow,
+            id=token_id,
+            created_at=rfc3339,
+            expires_at=optional_rfc3339,
+        )
+    )
 
 
 DELETE: Final = "DELETE FROM tokens WHERE number = ?"

@@ -38,6 +38,8 @@ class TokenRow(Body, frozen=True, kw_only=True):
     name: str
     scope: str
     created_at: str
+    expires_at: str | None = None
+    """The end of a token that a page was given; null: it is valid until it is taken back."""
 
 
 class TokenList(Document, frozen=True, kw_only=True):

@@ -86,3 +86,11 @@ def test_every_dependency_is_pinned_in_the_constraints() -> None:
 def _plain(requirement: str) -> str:
     name = requirement.partition("=")[0].partition(">")[0].partition("<")[0]
     return name.strip().lower().replace("_", "-")
+
+
+@pytest.mark.wheel
+def test_the_wheel_has_the_page(names: frozenset[str]) -> None:
+    """The kernel reads its files beside the packages, wherever they are installed."""
+    files = {f"interface/web/{path.name}" for path in (ROOT / "interface/web").iterdir()}
+    assert "interface/web/index.html" in files
+    assert files <= names

@@ -23,6 +23,7 @@ from kernel.api.context import (
     KernelControl,
     KernelIdentity,
     KernelNumbers,
+    Keys,
     MemoryAccess,
     ProcessControl,
     ProjectFiles,
@@ -31,6 +32,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.policy.durations import Durations
@@ -362,7 +364,7 @@ async def serve_kernel(
         ),
         kernel=KernelControl(
             identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),
-            token=TOKEN,
+            keys=Keys(TOKEN, PageKeys()),
             uptime_seconds=lambda: 1.0,
             ready=lambda: True,
             safe_mode=lambda: False,

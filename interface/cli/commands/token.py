@@ -75,8 +75,11 @@ def tokens_lines(body: bytes, screen: Screen) -> list[str]:
     """One line for each."""
     from protocol.api.tokens import TokenList  # noqa: PLC0415  (as above)
 
-    rows = [[one.id, one.scope, one.created_at, one_line(one.name)] for one in decode(body, TokenList).tokens]
-    return table(["ID", "SCOPE", "SINCE", "NAME"], rows, screen) if rows else ["there are no tokens"]
+    rows = [
+        [one.id, one.scope, one.created_at, one.expires_at or "", one_line(one.name)]
+        for one in decode(body, TokenList).tokens
+    ]
+    return table(["ID", "SCOPE", "SINCE", "UNTIL", "NAME"], rows, screen) if rows else ["there are no tokens"]
 
 
 def configure_revoke(parser: argparse.ArgumentParser) -> None:

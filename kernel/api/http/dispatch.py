@@ -24,6 +24,7 @@ from kernel.store import tokens
 from kernel.store.idempotency import RequestKey
 from protocol.api.merges import MergeRequest
 from protocol.api.messages import SendRequest
+from protocol.api.page import PageTokenRequest
 from protocol.api.runs import RunRequest
 from protocol.api.workflows import StartRequest
 from protocol.errors import Refused
@@ -36,7 +37,7 @@ ASKED: Final = "agent_worker.asked"
 """Key of the ASGI scope under which ApiApp leaves header fields, body and access for Quart."""
 KEY_LIMIT: Final = 200
 QUERY_FIELDS: Final = 32
-_NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_ARGS: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class _Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,7 +50,7 @@ class RawRequest(msgspec.Struct, frozen=True):
     fields: Fields
     query_string: bytes
     body: bytes
-    args: Mapping[str, str] = _NO_ARGS
+    args: Mapping[str, str] = NO_ARGS
     client_port: int = 0
     """Where it came from on our own machine; 0: not known."""
     access: Access = ADMIN
@@ -80,6 +81,8 @@ async def perform(
         raise Refused(
             "forbidden", "what may run here is said with the kernel's own token, by a person", "see awk trust"
         )
+    if isinstance(call.body, PageTokenRequest):
+        services.kernel.keys.page.check(call.body.key, trio.current_time())  # a stranger's: before what takes time
     # A process of ours is refused, whatever token it has. The look takes ten milliseconds.
     if (route.people_only or vouches(call.body)) and await trio.to_thread.run_sync(
         services.processes.runs_client, client_port
@@ -95,7 +98,7 @@ async def while_valid(
     number = number_of(access.name, "k") or 0
     async with aclosing(pieces) as passing:
         async for piece in passing:
-            if store.reader.now(tokens.digest_of, number) is None:
+            if store.reader.now(tokens.digest_of, number, store.now_ms()) is None:
                 return
             yield piece
 
@@ -143,7 +146,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
         reject_duplicate_keys(asked.body)
     elif asked.body and route.method != "GET" and not route.signed:
         _decoder(_Nothing).decode(asked.body)  # what nobody reads was meant to do something
-    query = _NO_ARGS
+    query = NO_ARGS
     if asked.query_string:
         try:
             text = asked.query_string.decode("ascii")
@@ -151,7 +154,7 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
         except ValueError as error:
             raise Refused("bad_request", f"the query string cannot be read: {error}") from error
     key, request_key = fields.get(b"idempotency-key"), None
-    if key is not None and route.method == "POST" and not route.signed:
+    if key is not None and route.method == "POST" and not route.tokenless:
         if not key or len(key) > KEY_LIMIT or not key.isascii():
             raise Refused("bad_request", f"Idempotency-Key must be 1 to {KEY_LIMIT} ASCII characters")
         # Bound to what it is sent to, and the body: the same key for something else is an error.
@@ -167,7 +170,8 @@ def decode(route: Route, asked: RawRequest) -> Request[Any]:
         accept=fields.get(b"accept", b"").decode("latin-1"),
         request_key=request_key,
         if_match=_version(fields.get(b"if-match")),
-        if_none_match=_is_any(fields.get(b"if-none-match")),
+        if_none_match=route.method != "GET" and _is_any(fields.get(b"if-none-match")),
+        known=fields.get(b"if-none-match", b"").decode("latin-1") if route.method == "GET" else "",
         signed=_signed(asked) if route.signed else None,
         access=asked.access,
     )

@@ -91,6 +91,8 @@ def _responses(route: Route, schema_of: dict[type[msgspec.Struct], dict[str, Any
     if route.path == "/metrics":
         kinds = ("text/plain", "application/openmetrics-text")
         return {"200": {"description": "Metrics.", "content": {kind: {"schema": {"type": "string"}} for kind in kinds}}}
+    if route.file:
+        return {"200": {"description": "A file.", "content": {"*/*": {"schema": {"type": "string"}}}}}
     if route.answers is None:
         kind = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"
         return {"200": {"description": "A stream.", "content": {kind: {"schema": {"type": "string"}}}}}

@@ -37,6 +37,8 @@ class Request(msgspec.Struct, Generic[T], frozen=True):
     """From ``If-Match``: the version that the change is made from."""
     if_none_match: bool = False
     """``If-None-Match: *``: only where nothing is there."""
+    known: str = ""
+    """``If-None-Match`` of a GET: the bytes that the client has, by their ETags."""
     signed: Signed | None = None
     """Of a route that says so: the body as it came, and what signs it."""
     request_key: RequestKey | None = None
@@ -77,7 +79,7 @@ Handler = Callable[..., Awaitable[msgspec.Struct | Response | Stream]]
 
 
 class Route(msgspec.Struct, frozen=True):
-    """One route. ``path`` has its variables in angle brackets, ``answers`` None stands for a stream."""
+    """One route. ``path`` has its variables in angle brackets, ``answers`` None stands for a stream, or a file."""
 
     method: Method
     path: str
@@ -89,8 +91,12 @@ class Route(msgspec.Struct, frozen=True):
     status: int = 200
     open: bool = False
     """Needs no token."""
+    file: bool = False
+    """Answers with a file of the page: bytes in one piece."""
     signed: bool = False
     """Needs no token but a signature of its body, which the handler checks. Its last part is a variable."""
+    keyed: bool = False
+    """Needs no token but a key in its body, which the handler checks. Its path is fixed."""
     people_only: bool = False
     """Not for processes that we run, whatever token they have got hold of."""
     waits: bool = False
@@ -106,6 +112,11 @@ class Route(msgspec.Struct, frozen=True):
     """What it decides is one agent's: a token for some agents only may open it, and its handler looks for whom."""
 
     @property
+    def tokenless(self) -> bool:
+        """Return whether a request may come without a token."""
+        return self.open or self.signed or self.keyed
+
+    @property
     def needs(self) -> RouteScope:
         """The scope of the token that it needs."""
         return self.scope or ("read" if self.method == "GET" else "operate")
@@ -117,7 +128,7 @@ class Route(msgspec.Struct, frozen=True):
 
     def check(self, access: Access) -> None:
         """Raise Refused (forbidden, unauthorized) where ``access`` does not open it."""
-        if self.open or self.signed:
+        if self.tokenless:
             return
         if access == STRANGER:
             raise Refused("unauthorized", "a bearer token is required", hint="see AGENT_WORKER_TOKEN and daemon.json")
@@ -132,7 +143,7 @@ class Route(msgspec.Struct, frozen=True):
     @property
     def direct(self) -> bool:
         """Return whether its path is fixed and its answer one piece: nothing has to match or stream it."""
-        return "<" not in self.path and self.answers is not None
+        return "<" not in self.path and (self.answers is not None or self.file)
 
 
 def once(

@@ -18,6 +18,7 @@ from kernel.api.http import (
     metrics,
     needs,
     openapi,
+    page,
     runs,
     souls,
     spaces,
@@ -90,6 +91,7 @@ from protocol.api.messages import (
     SendRequest,
 )
 from protocol.api.needs import NeedList
+from protocol.api.page import PageKey, PageKeyRequest, PageToken, PageTokenRequest
 from protocol.api.processes import Ps
 from protocol.api.runs import (
     RemovedWorktrees,
@@ -118,6 +120,21 @@ ROUTES: Final[tuple[Route, ...]] = (
     Route("GET", "/ready", system.ready, Ready, statuses=(503,)),
     Route("GET", "/openapi.json", openapi_document, OpenApi),
     Route("GET", "/status", system.status, StatusReport),
+    Route("GET", "/page", page.index, None, open=True, file=True),
+    Route("GET", "/page/<name>", page.file, None, open=True, file=True),
+    Route(
+        "POST", "/page/keys", page.make_key, PageKey, asks=PageKeyRequest, status=201, people_only=True, scope="admin"
+    ),
+    Route(
+        "POST",
+        "/page/token",
+        page.trade_key,
+        PageToken,
+        asks=PageTokenRequest,
+        status=201,
+        people_only=True,
+        keyed=True,
+    ),
     Route(
         "POST", "/shutdown", system.shutdown, Health, asks=ShutdownRequest, status=202, people_only=True, scope="admin"
     ),

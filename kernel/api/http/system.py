@@ -58,11 +58,11 @@ async def health(call: Request[None], store: StoreAccess, kernel: KernelControl)
 
     With ``token``, the number of one that somebody made, under the digest of that: the token itself is not kept.
     """
-    nonce, key = call.query.get("nonce"), kernel.token
+    nonce, key = call.query.get("nonce"), kernel.keys.token
     if nonce is not None and len(nonce) > NONCE_LIMIT:
         raise Refused("bad_request", f"nonce must have at most {NONCE_LIMIT} characters")
     if nonce and "token" in call.query:
-        digest = store.reader.now(tokens.digest_of, call.number("token", 0))
+        digest = store.reader.now(tokens.digest_of, call.number("token", 0), store.now_ms())
         key = "" if digest is None else digest.hex()
     return Health(
         status="stopping" if _stops(kernel) else "ok",
@@ -254,7 +254,7 @@ def _period(call: Request[None], now_ms: int) -> Period | None:
 
 async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:
     """GET /tokens: those that are valid."""
-    return TokenList(tokens=store.reader.now(tokens.all_))
+    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))
 
 
 async def create_token(call: Request[TokenRequest], store: StoreAccess) -> TokenMade:
@@ -266,4 +266,4 @@ async def revoke_token(call: Request[None], store: StoreAccess) -> TokenList:
     """DELETE /tokens/:id: its next request is refused, and its streams end. Returns those that are left."""
     await store.writer.commit(tokens.revoke, call.args["id"])
     store.feed.live(Event(type=RECHECK, at=rfc3339(store.now_ms())))
-    return TokenList(tokens=store.reader.now(tokens.all_))
+    return TokenList(tokens=store.reader.now(tokens.all_, store.now_ms()))

@@ -748,7 +748,7 @@ CREATE TABLE tokens (
   agents TEXT,
   digest BLOB NOT NULL UNIQUE,
   created_ms INTEGER NOT NULL
-) STRICT;
+, expires_ms INTEGER) STRICT;
 
 CREATE UNIQUE INDEX guard_jobs_call ON guard_jobs (call) WHERE call IS NOT NULL;
 

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import trio
 
 from kernel.api import entry
 from kernel.api.http.routes import ROUTES
-from tests.builders.api import ServedKernel, serve_kernel
+from tests.builders.api import SALT, ServedKernel, serve_kernel
 from tests.kernel.api.client import Answer
 
 Words = tuple[str, str]
@@ -26,6 +27,8 @@ BODIES: dict[str, Any] = {
     "POST /feedback": {"text": "slow"},
     "POST /reindex": None,
     "POST /tokens": {"scope": "read"},
+    "POST /page/keys": {"read_only": True},
+    "POST /page/token": {"key": SALT + SALT},
     "POST /worktrees/remove": {"run": None},
 }
 """A body that each of them takes; the others need none."""
@@ -37,6 +40,7 @@ async def _answers(folder: Path, words: Sequence[Words]) -> list[list[tuple[int,
     async with serve_kernel(folder) as kernel:
         await kernel.ask("POST", "/workflows", {"workflow": "review"})
         await kernel.attempt()
+        kernel.services.kernel.keys.page.offer(SALT + SALT, trio.current_time(), read_only=True)
         for method, path in words:
             body = BODIES.get(f"{method} {path}")
             wrong = b'{"no such field": 1, "no such field": 2}' if method == "POST" else None
@@ -79,6 +83,9 @@ async def test_the_fast_path_and_quart_answer_alike(
 def test_every_route_without_variables_that_gives_one_document_is_fast() -> None:
     """The fast path is derived from the table, and every route of it needs a body that the comparison knows."""
     streams = {route.path for route in ROUTES if route.answers is None}
-    assert streams == {"/run", "/events", "/metrics", "/runs/<run>/export", "/spaces/<space>/export"}
-    assert set(entry.FAST.values()) == {route for route in ROUTES if "<" not in route.path and route.answers}
+    exports, pages = {"/runs/<run>/export", "/spaces/<space>/export"}, {"/page", "/page/<name>"}
+    assert streams == {"/run", "/events", "/metrics"} | exports | pages
+    assert set(entry.FAST.values()) == {
+        route for route in ROUTES if "<" not in route.path and (route.answers or route.file)
+    }
     assert {f"{method} {path}" for method, path in entry.FAST if method != "GET"} == set(BODIES)

@@ -70,6 +70,7 @@ CONTRACT = {
     "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
     "PUT /agents/<name>/todo/<n>", "DELETE /agents/<name>/todo/<n>",
     "GET /openapi.json", "GET /tokens", "POST /tokens", "DELETE /tokens/<id>",
+    "GET /page", "GET /page/<name>", "POST /page/keys", "POST /page/token",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
 
@@ -88,7 +89,7 @@ def test_every_route_has_a_handler_and_types(route: Route) -> None:
     for struct in (route.asks, route.answers):
         assert struct is None or msgspec.json.schema(struct)
     assert route.asks is None or route.method in ("POST", "PUT", "PATCH")
-    assert route.answers is not None or not route.direct
+    assert route.answers is not None or not route.direct or route.file
 
 
 @pytest.mark.parametrize(
@@ -113,9 +114,11 @@ def test_no_record_of_the_context_is_a_bag() -> None:
 
 
 @pytest.mark.promise("P17")
-def test_only_health_is_open() -> None:
-    """A token on every route, reads and MCP included."""
-    assert [route.path for route in ROUTES if route.open] == ["/health"]
+def test_only_health_and_the_bytes_of_the_page_are_open() -> None:
+    """A token on every other route, reads and MCP included."""
+    assert [route.path for route in ROUTES if route.open] == ["/health", "/page", "/page/<name>"]
+    assert [route.path for route in ROUTES if route.file] == ["/page", "/page/<name>"]
+    assert [route.path for route in ROUTES if route.keyed] == ["/page/token"], "a key that was used is refused"
     assert [route.path for route in ROUTES if route.signed] == ["/hooks/<name>"], "who cannot sign is refused"
 
 
@@ -175,6 +178,8 @@ async def something_for(kernel: ServedKernel, route: Route) -> dict[str, str]:
     known = {"name": "alice", "id": sent["message_id"], "space": "review:main", "run": "review:main", "tag": "main"}
     if route.path.startswith("/workflows"):
         known["name"] = "review"
+    if route.path.startswith("/page"):
+        known["name"] = "main.js"
     if route.path.startswith("/instructions"):
         known["id"] = sent["instruction_ids"][0]
     for ending, (where, put, given) in PUT_BEFORE.items():
@@ -212,7 +217,9 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
         "GET", path + ("?follow=0&since=0" if route.path == "/events" else "?space=dm:alice&query=hi")
     )
     assert answer.status == 200
-    if route.answers is None:
+    if route.file:
+        assert answer.headers["content-security-policy"]
+    elif route.answers is None:
         stream = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"
         assert answer.headers["content-type"].startswith(stream)
     else:

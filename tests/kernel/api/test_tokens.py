@@ -32,6 +32,7 @@ OPERATE: Final = {
     "POST /agents/<name>/notes", "POST /agents/<name>/todo", "PUT /agents/<name>/todo/<n>",
     "DELETE /agents/<name>/todo/<n>", "POST /agents/<name>/reindex", "POST /reindex", "POST /runs/<run>/rules/test",
     "POST /hooks/<name>", "POST /agents/<name>/thread/trial", "DELETE /spaces/<space>", "POST /webhooks/<id>/retry",
+    "POST /page/token",
 }  # fmt: skip
 APPROVE: Final = {
     "POST /approvals/<id>/approve", "POST /approvals/<id>/deny", "DELETE /approvals/rules/<id>",
@@ -49,7 +50,7 @@ ADMINS: Final = {
     "POST /dead/clear", "POST /spaces/<space>/clear", "POST /worktrees/remove", "POST /runs/<run>/check",
     "GET /tokens", "POST /tokens", "DELETE /tokens/<id>", "POST /agents/<name>/memory/purge",
     "POST /spaces/<space>/grants", "DELETE /grants/<id>",
-    "DELETE /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/notes/<file>",
+    "DELETE /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/notes/<file>", "POST /page/keys",
 }  # fmt: skip
 """What changes what may run here, gives away what this kernel is asked by, or erases."""
 
@@ -192,7 +193,7 @@ async def test_no_other_spelling_of_a_route_opens_it(kernel: ServedKernel, scope
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_who_has_no_token_is_served_only_what_needs_none(route: Route) -> None:
     """Even if a request for another route were let in by its path: the route itself asks once more."""
-    if route.open or route.signed:
+    if route.tokenless:
         route.check(STRANGER)
         return
     with pytest.raises(Refused, match="a bearer token is required"):

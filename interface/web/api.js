@@ -1,0 +1,108 @@
+// The kernel over REST: the token, requests and refusals, and the proof that it is still our kernel.
+
+const KEPT = "awk-page";
+const OTHERS_MS = 400; // so long other tabs have to hand on the session
+
+// A refusal of the kernel: what, and what to do. `status` 0: nobody answered.
+export class Problem extends Error {
+	constructor(status, body) {
+		super(body?.detail ?? body?.title ?? status);
+		this.status = status;
+		this.hint = body?.hint;
+	}
+}
+
+export let session = null;
+export const channel = new BroadcastChannel("awk-page");
+let signedOut = () => {};
+let proven = null; // a promise: whether the kernel that answers now is ours
+
+function keep(found) {
+	session = found;
+	if (found) sessionStorage.setItem(KEPT, JSON.stringify(found));
+	else sessionStorage.removeItem(KEPT);
+}
+
+export function may(scope) {
+	const steps = ["read", "operate", "approve"];
+	return session !== null && session.scopes.some((one) => steps.indexOf(one) >= steps.indexOf(scope));
+}
+
+// Trades the key of the address for a token, or takes that of this tab or another. Returns why not.
+export async function signIn(whenOut) {
+	signedOut = whenOut;
+	channel.addEventListener("message", ({ data }) => data.ask === "session" && session && channel.postMessage({ session }));
+	const key = new URLSearchParams(location.hash.slice(1)).get("key");
+	if (key === null) {
+		keep(JSON.parse(sessionStorage.getItem(KEPT)) ?? (await askOthers()));
+		return session ? null : "no_key";
+	}
+	history.replaceState(null, "", location.pathname);
+	try {
+		const body = JSON.stringify({ key });
+		const answer = await fetch("/page/token", { method: "POST", headers: { "Content-Type": "application/json" }, body });
+		if (!answer.ok) return "bad_key";
+		keep(await answer.json());
+		return null;
+	} catch {
+		return "no_kernel";
+	}
+}
+
+const askOthers = () =>
+	new Promise((resolve) => {
+		channel.addEventListener("message", ({ data }) => data.session && resolve(data.session));
+		setTimeout(resolve, OTHERS_MS, null);
+		channel.postMessage({ ask: "session" });
+	});
+
+// After a loss whoever listens next has to prove that it knows the token before it is sent it.
+export function distrust() {
+	proven = null;
+}
+
+async function isOurKernel() {
+	const number = /^awt_(\d+)_/.exec(session?.token)?.[1];
+	if (!number) return true;
+	const bytes = (text) => new TextEncoder().encode(text);
+	const hex = (buffer) => Array.from(new Uint8Array(buffer), (one) => one.toString(16).padStart(2, "0")).join("");
+	const nonce = hex(crypto.getRandomValues(new Uint8Array(16)));
+	const answer = await fetch(`/health?nonce=${nonce}&token=${number}`, { cache: "no-store" });
+	const { proof } = await answer.json();
+	const digest = hex(await crypto.subtle.digest("SHA-256", bytes(session.token)));
+	const key = await crypto.subtle.importKey("raw", bytes(digest), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+	return proof === hex(await crypto.subtle.sign("HMAC", key, bytes(nonce)));
+}
+
+export async function request(method, path, { body, headers, signal } = {}) {
+	let answer;
+	try {
+		proven ??= isOurKernel();
+		if (!(await proven)) throw new Error("another program listens there");
+		const sent = { Authorization: `Bearer ${session?.token}`, "Content-Type": "application/json", ...headers };
+		answer = await fetch(path, { method, signal, headers: sent, body: body && JSON.stringify(body), cache: "no-store" });
+	} catch (error) {
+		distrust();
+		throw error.name === "AbortError" ? error : new Problem(0);
+	}
+	if (answer.status === 401) {
+		keep(null);
+		signedOut("expired");
+	}
+	if (!answer.ok) throw new Problem(answer.status, await answer.json().catch(() => null));
+	return answer;
+}
+
+export const u = (parts, ...values) => String.raw({ raw: parts }, ...values.map(encodeURIComponent));
+
+export async function get(path, query = {}) {
+	const given = Object.entries(query).filter(([, value]) => value != null);
+	return (await request("GET", `${path}?${new URLSearchParams(given)}`)).json();
+}
+
+export const find = (path, query) => get(path, query).catch((problem) => (problem.status > 399 ? null : Promise.reject(problem)));
+
+// Repeated with the same `key` it is done once.
+export async function post(path, body = {}, key = crypto.randomUUID(), method = "POST") {
+	return (await request(method, path, { body: method === "DELETE" ? undefined : body, headers: { "Idempotency-Key": key } })).json();
+}

@@ -1,0 +1,74 @@
+// The drawer: one thing looked at closely. The fragment of the address says which.
+
+import { button, dots, h, link } from "./dom.js";
+import { documentView, spaceView } from "./space.js";
+import { runView } from "./runs.js";
+import { searchView } from "./talk.js";
+import { watch } from "./stream.js";
+import { line } from "./text.js";
+import { agentView, approvalView, instructionView, messageView } from "./work.js";
+import { t } from "./words.js";
+
+const VIEWS = { agent: agentView, approval: approvalView, doc: documentView, instruction: instructionView, message: messageView, run: runView, search: searchView, space: spaceView };
+
+// #/run/r3 is ["run", "r3"]; null where it is no path.
+export function pathOf(hash) {
+	try {
+		const path = hash.slice(2).split("/").map(decodeURIComponent);
+		return hash.startsWith("#/") && Object.hasOwn(VIEWS, path[0]) && path[1] ? path : null;
+	} catch {
+		return null; // half of an escape
+	}
+}
+
+export const tabs = (path, names, now) =>
+	h("nav.tabs", { "aria-label": t("parts") }, names.map((name) => link([...path, name], t(`tab_${name}`), { "aria-current": name === now ? "page" : null })));
+
+export function keepDrawer(aside) {
+	let view = null;
+	let opener = null;
+
+	function end() {
+		view?.stop();
+		view = null;
+		aside.replaceChildren();
+		aside.hidden = true;
+		document.body.classList.remove("open");
+	}
+
+	function show() {
+		const path = pathOf(location.hash);
+		const isOpen = !aside.hidden;
+		const inside = aside.contains(document.activeElement);
+		if (!isOpen) opener = document.activeElement;
+		end();
+		if (!path) return isOpen ? back() : undefined;
+		const title = h("h2", { id: "drawer-title", tabindex: -1 }, line(path[1], 120));
+		const refused = h("p.bad", { role: "alert" });
+		const body = h("div.body");
+		const spec = VIEWS[path[0]]({ path, title, body });
+		if (!spec) return; // it leads elsewhere
+		aside.append(h("div.bar", title, button(t("close"), close, { id: "close", class: "quiet" })), refused, body);
+		aside.hidden = false;
+		document.body.classList.add("open");
+		view = watch({ ...spec, failed: (problem) => (refused.textContent = line(dots(problem.message, problem.hint), 500)) });
+		spec.again = view.again;
+		if (!isOpen || inside) title.focus({ preventScroll: true });
+	}
+
+	function back() {
+		const key = opener?.dataset.key;
+		const same = opener?.isConnected && opener !== document.body ? opener : key && document.querySelector(`[data-key="${CSS.escape(key)}"]`);
+		(same || document.getElementById("main")).focus();
+	}
+
+	function close() {
+		if (aside.hidden) return;
+		history.pushState(null, "", location.pathname);
+		show();
+	}
+
+	window.addEventListener("popstate", show);
+	show();
+	return { close, end };
+}

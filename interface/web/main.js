@@ -1,0 +1,93 @@
+// The page: signs in, lays out what is always there, and has keys for it.
+
+import { may, session, signIn } from "./api.js";
+import { button, h, hashOf, labelled, say, tick } from "./dom.js";
+import { keepDrawer } from "./drawer.js";
+import { keepNeeds } from "./needs.js";
+import { keepRuns } from "./runs.js";
+import { follow } from "./stream.js";
+import { keepAgents } from "./table.js";
+import { keepSend } from "./talk.js";
+import { line } from "./text.js";
+import { language, setLanguage, t } from "./words.js";
+
+const byId = (id) => document.getElementById(id);
+const { dataset } = document.body;
+const KEYS = { "/": "slash", "?": "question", Esc: "escape", "↑ ↓ j k": "arrows", Enter: "enter", n: "n", a: "a", r: "r", m: "m" };
+let drawer = null;
+
+function signedOut(reason) {
+	[dataset.state, dataset.stream] = ["signed-out", "away"];
+	document.title = "agent-worker";
+	drawer?.end();
+	byId("top").replaceChildren();
+	byId("main").replaceChildren(h("section.out", h("h1", "agent-worker"), h("p", { role: "alert" }, t(`out_${reason}`) ?? t("no_answer")), h("p", t("out_do")), h("pre.block", "awk open")));
+}
+
+function header(project) {
+	const search = h("input", { id: "search", type: "search", ...labelled("search"), maxlength: 200 });
+	const find = (event) => {
+		event.preventDefault();
+		if (search.value.trim()) location.hash = hashOf(["search", search.value.trim()]);
+	};
+	const other = language === "en" ? "zh" : "en";
+	byId("top").replaceChildren(
+		h("h1", project),
+		h("p", { id: "stream", role: "status" }),
+		h("form", { role: "search", onsubmit: find }, search),
+		button(t("other_language"), () => setLanguage(other), { class: "quiet", lang: other }),
+		button(t("help"), openHelp, { class: "quiet" }),
+	);
+}
+
+function openHelp() {
+	const keys = Object.entries(KEYS).map(([key, name]) => [h("dt", h("kbd", key)), h("dd", t(`help_${name}`))]);
+	const close = button(t("close"), () => byId("help").close());
+	byId("help").replaceChildren(h("h2", { id: "help-title" }, t("help")), h("dl", keys), h("p", t(may("operate") ? "help_more" : "help_read")), close);
+	byId("help").showModal();
+}
+
+function says(state) {
+	dataset.stream = state;
+	const text = state === "hidden" ? "" : t(state === "away" ? "kernel_away" : "kernel_live");
+	if (byId("stream") && byId("stream").textContent !== text) byId("stream").textContent = text;
+}
+
+function keys(event) {
+	const field = event.target.closest("input, textarea, dialog");
+	if (event.key === "Escape" && !byId("help").open) {
+		if (field?.type === "search" && field.value) return;
+		if (field && (field.value || !field.closest("#drawer"))) field.blur();
+		else drawer.close();
+	}
+	if (field || event.ctrlKey || event.metaKey || event.altKey) return;
+	if (event.key === "?") openHelp();
+	const goal = { "/": "#search", n: "#needs a, #needs button", a: '#agents th a[tabindex="0"]', r: '#runs a[tabindex="0"]', m: "#drawer textarea, #send textarea" }[event.key];
+	const found = goal && document.querySelector(goal);
+	if (!found) return;
+	event.preventDefault();
+	found.focus();
+}
+
+async function begin() {
+	document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
+	byId("skip").textContent = t("skip");
+	byId("skip").addEventListener("click", (event) => {
+		event.preventDefault();
+		byId("main").focus();
+	});
+	const refused = await signIn(signedOut);
+	if (refused) return signedOut(refused);
+	const project = line(session.project.name, 60);
+	header(project);
+	const parts = { needs: keepNeeds, agents: keepAgents, runs: keepRuns, ...(may("operate") ? { "send-box": keepSend } : {}) };
+	byId("main").replaceChildren();
+	for (const [id, keep] of Object.entries(parts)) keep(byId("main").appendChild(h("section", { id, "aria-labelledby": `${id}-title` })), project);
+	drawer = keepDrawer(byId("drawer"));
+	document.addEventListener("keydown", keys);
+	setInterval(() => document.hidden || tick(), 1000);
+	follow(says);
+	dataset.state = "ready";
+}
+
+begin().catch((error) => say(`${error}`));

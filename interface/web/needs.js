@@ -1,0 +1,131 @@
+// What needs a person: the list of `awk needs`, its number in the title, and what settles each.
+
+import { find, get, may, post, u } from "./api.js";
+import { ago, button, dots, h, link, say, swap } from "./dom.js";
+import { stale, watch } from "./stream.js";
+import { line, spaceOf } from "./text.js";
+import { t } from "./words.js";
+
+const SETTLING = /^(?!message|instruction.step|worker.log|attempt.started|instruction.leased)/; // other events make or settle needs
+const PAGE = 200;
+
+const workflow = (target) => `/workflows/${spaceOf(target).split("~")[0].split(":").map(encodeURIComponent).join("/")}`;
+const each = (ids, make) => ids.trim().split(/ +/).map(make);
+
+// Commands, their scope (! asks once more), and their paths over REST; {NAME} becomes the agent's key.
+const COMMANDS = [
+	["(?:approve|deny) (ID)", "approve", (id) => ["approval", id]],
+	["answer (ID) .*", "approve", (id) => ["instruction", id]],
+	["cancel (IDS)", "operate!", (ids) => each(ids, (id) => u`/instructions/${id}/cancel`)],
+	["retry (ID)", "operate", (id) => [u`/instructions/${id}/retry`]],
+	["stop (@\\S+)", "operate!", (at) => [`DELETE${workflow(at)}`]],
+	["continue (@\\S+)", "approve", (at) => [`${workflow(at)}/continue`]],
+	["continue (\\S+)", "approve", (agent) => [u`/agents/{${agent}}/continue`]],
+	["reset (\\S+)", "operate", (agent) => [u`/agents/{${agent}}/reset`]],
+	["task (done) (@\\S+) (IDS)", "operate", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
+	["task (cancel) (@\\S+) (IDS)", "operate!", (what, at, ids) => each(ids, (id) => u`/spaces/${spaceOf(at)}/tasks/${id}/${what}`)],
+	["proposal vote ([^@ ]+)(@\\S+) (\\S+)", "approve", (id, at, choice) => [u`/spaces/${spaceOf(at)}/proposals/${id}/vote?${choice}`]],
+	["proposal cancel ([^@ ]+)(@\\S+)", "operate!", (id, at) => [u`/spaces/${spaceOf(at)}/proposals/${id}/cancel`]],
+	["agent memory (\\S+) (tray) (approve|reject) (\\S+)", "approve", (agent, part, what, id) => [u`/agents/{${agent}}/${part}/${id}/${what}`]],
+	["agent (soul) (\\S+) (approve|reject) (\\S+)", "approve", (part, agent, what, id) => [u`/agents/{${agent}}/${part}/${id}/${what}`]],
+	["webhook retry (\\S+)", "operate", (id) => [u`/webhooks/${id}/retry`]],
+].map(([pattern, scope, make]) => [new RegExp(`^awk ${pattern.replace("IDS", "(?:ID ?)+").replace("ID", "[a-z]+\\d+")}$`), scope, make]);
+
+// {scope, sure, paths}, or {show} where it is decided; null: only a terminal does that.
+export function requestOf(command) {
+	for (const [pattern, scope, make] of COMMANDS) {
+		const found = pattern.exec(command)?.slice(1);
+		if (!found) continue;
+		const made = make(...found);
+		return { scope: scope.replace("!", ""), sure: scope.endsWith("!"), [made[0].includes("/") ? "paths" : "show"]: made };
+	}
+	return null;
+}
+
+// What the kernel calls an agent: one that a workflow only refers to is its own everywhere.
+export async function keyOf(target) {
+	const members = target.includes("@") ? (await find(u`/spaces/${spaceOf(target)}/members`))?.members : [];
+	return members?.find((one) => one.name === target.split("@")[0])?.agent || target;
+}
+
+async function carryOut(paths) {
+	for (const one of paths) {
+		const [, method, path, choice] = /^(DELETE)?([^?]+)\??(.*)$/.exec(one);
+		const agent = /\{(.*)\}/.exec(path)?.[1];
+		const whole = agent ? path.replace(`{${agent}}`, encodeURIComponent(await keyOf(decodeURIComponent(agent)))) : path;
+		await post(whole, choice ? { choice: decodeURIComponent(choice) } : {}, undefined, method);
+	}
+}
+
+// A button; `sure` asks once more. Null where the token does not open it.
+export function doer(name, act, { scope = "operate", sure = false, label = t(`action_${name}`) ?? name, key = name } = {}) {
+	if (!may(scope)) return null;
+	const arm = (armed) => {
+		made.classList.toggle("armed", armed);
+		made.textContent = armed ? t("sure", { what: label }) : label;
+	};
+	const press = async () => {
+		if (sure && !made.classList.contains("armed")) return arm(true);
+		arm(false);
+		try {
+			await act();
+			say(t("did", { what: label }));
+			stale();
+		} catch (problem) {
+			say("", problem);
+		}
+	};
+	const made = button(label, press, { "data-action": name, "data-key": key, onblur: () => arm(false) });
+	return made;
+}
+
+function way({ kind, id }, { label, command }) {
+	const asked = requestOf(command);
+	if (!may(asked?.scope ?? "operate")) return null;
+	if (asked === null) return h("code", line(command));
+	const [, name] = command.split(" ");
+	const shown = t(`action_${label.split(",")[0].replaceAll(" ", "_")}`) ?? line(label, 60);
+	const key = `${kind}:${id} ${command}`;
+	if (asked.show) return link(asked.show, shown, { class: "button", "data-action": name, "data-key": key });
+	return doer(name, () => carryOut(asked.paths), { ...asked, label: shown, key });
+}
+
+export function placeOf({ kind, id, agent, space, run }) {
+	if (kind === "approval") return ["approval", id];
+	if (kind === "answer" || kind === "dead") return ["instruction", id];
+	if (kind === "vote" || kind === "task") return ["space", space, `${kind}s`];
+	if (kind === "limit" && run) return ["run", run];
+	return ["agent_error", "credentials", "quota", "limit"].includes(kind) ? ["agent", id] : agent ? ["agent", agent] : null;
+}
+
+function row(need) {
+	const key = `${need.kind}:${need.id}`;
+	const place = placeOf(need);
+	const blocks = need.blocks.length > 8 ? `${need.blocks.slice(0, 8).join(", ")} … (${need.blocks.length})` : need.blocks.join(", ");
+	return h("li.need", { "data-need": key },
+		h("span.kind", t(`need_${need.kind}`) ?? need.kind),
+		h("div.what",
+			place ? link(place, line(need.text), { "data-key": key }) : line(need.text),
+			h("small", dots(need.id, need.space, blocks && t("blocks", { ids: blocks })), need.since ? [" · ", ago(need.since)] : null),
+		),
+		h("div.acts", need.actions.map((one) => way(need, one))),
+	);
+}
+
+export function keepNeeds(section, project) {
+	let limit = PAGE;
+	const head = h("h2", { id: "needs-title" });
+	const list = h("ul.needs");
+	section.append(head, list);
+	const view = watch({
+		load: () => get("/needs", { limit }),
+		wants: SETTLING,
+		draw({ items, total }) {
+			document.title = `(${total}) ${project}`;
+			head.textContent = total ? t("need_you", { n: total }) : t("nothing_needs_you");
+			section.classList.toggle("calm", total === 0);
+			const more = () => ((limit = Math.min(limit + PAGE, 1000)), view.again());
+			swap(list, [items, total], () => [items.map(row), total > items.length ? h("li", button(t("more_of", { n: total - items.length }), more)) : null]);
+		},
+	});
+}

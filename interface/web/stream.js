@@ -1,0 +1,178 @@
+// The event stream, one for all tabs of this browser, for six would block all other requests: the visible tabs compete for a
+// lock, and who has it reads and tells the others.
+
+import { channel, distrust, Problem, request } from "./api.js";
+
+const FLUSH_MS = 250;
+const SILENCE_MS = 40_000; // the kernel gives a sign of life every 15 s
+const BACKOFF_MS = [250, 500, 1000, 2000, 4000];
+const SOON_MS = 50;
+const GAP_MS = 1000;
+
+// Server-sent events out of pieces of text: those that are whole.
+export class Parser {
+	#rest = "";
+	push(piece) {
+		const blocks = (this.#rest + piece).split("\n\n");
+		this.#rest = blocks.pop();
+		return blocks.map(Parser.event).filter((one) => one.data !== "");
+	}
+	static event(block) {
+		const found = { id: null, event: "message", data: "" };
+		for (const line of block.split("\n")) {
+			const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+			if (name === "data" && found.data) found.data += `\n${value}`;
+			else if (name) found[name] = value;
+		}
+		return { id: found.id, type: found.event, data: found.data };
+	}
+}
+
+export function follow(says) {
+	let lastId = null;
+	const waiting = new Map(); // one event of each kind and thing
+	let timer = null;
+	let turn = null; // ends the turn of this tab: its wait for the lock, or its reading
+	let now = "away";
+
+	function say(state) {
+		now = state;
+		says(state);
+	}
+
+	function flush() {
+		timer = null;
+		const events = [...waiting.values()];
+		waiting.clear();
+		channel.postMessage({ events, lastId });
+		heard(events);
+	}
+
+	function take({ id, type, data }) {
+		lastId = id ?? lastId;
+		if (type === "gap" || type === "lagged") return lookAgain();
+		if (type === "delta" || type === "progress") return;
+		const { space, agent, instruction } = JSON.parse(data);
+		waiting.set([type, space, agent, instruction].join(), { type, space, agent, instruction });
+		timer ??= setTimeout(flush, FLUSH_MS);
+	}
+
+	function lookAgain() {
+		channel.postMessage({ state: "follower", stale: true });
+		stale();
+	}
+
+	async function read(signal, opened) {
+		const silence = new AbortController();
+		const alive = () => setTimeout(() => silence.abort(), SILENCE_MS);
+		let watch = alive();
+		try {
+			const headers = lastId === null ? {} : { "Last-Event-ID": lastId };
+			const answer = await request("GET", "/events", { headers, signal: AbortSignal.any([signal, silence.signal]) });
+			const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+			const parser = new Parser();
+			for (let first = true; ; first = false) {
+				const { value, done } = await reader.read();
+				if (done) return;
+				if (first) opened();
+				clearTimeout(watch);
+				watch = alive();
+				parser.push(value).filter((one) => one.type !== "bye").forEach(take);
+			}
+		} finally {
+			clearTimeout(watch);
+			distrust();
+		}
+	}
+
+	async function lead(signal) {
+		for (let failures = 0; !signal.aborted; failures = Math.min(failures + 1, 4)) {
+			try {
+				await read(signal, () => {
+					failures = -1;
+					say("leader");
+					lookAgain(); // what was true before may have changed while nobody listened
+				});
+			} catch (problem) {
+				if (problem.status === 401) return;
+			}
+			if (signal.aborted) return;
+			say("away");
+			channel.postMessage({ state: now });
+			await new Promise((resolve) => setTimeout(resolve, BACKOFF_MS[Math.max(failures, 0)]));
+		}
+	}
+
+	function look() {
+		if (document.hidden) {
+			turn?.abort();
+			turn = null;
+			lastId = null; // seen again it begins with REST and replays nothing
+			say("hidden");
+		} else if (turn === null) {
+			turn = new AbortController();
+			const { signal } = turn;
+			channel.postMessage({ ask: "state" });
+			stale();
+			navigator.locks.request("awk-page-stream", { signal }, () => lead(signal)).catch(() => {});
+		}
+	}
+
+	channel.addEventListener("message", ({ data }) => {
+		if (data.ask === "state" && now === "leader") channel.postMessage({ state: "follower" });
+		if (turn === null || now === "leader") return;
+		lastId = data.lastId ?? lastId;
+		if (data.state) say(data.state);
+		if (data.stale) stale();
+		if (data.events) heard(data.events);
+	});
+	document.addEventListener("visibilitychange", look);
+	look();
+}
+
+const views = new Set();
+
+// Loads and draws now, and again when `wants` (of the event, or a pattern of types): at most once a second, however many come, and only while it is looked at.
+// `every`: also after so many milliseconds. `failed` is told of refusals.
+export function watch({ load, draw, wants = /^$/, failed = () => {}, every }) {
+	let timer = null;
+	let busy = false;
+	let again = false;
+	let last = -Infinity;
+	let cost = 0;
+	const view = { wants, touch, stop: () => void (views.delete(view), clearTimeout(timer)) };
+
+	async function run() {
+		if (document.hidden || !views.has(view)) return;
+		[busy, again, last] = [true, false, performance.now()];
+		try {
+			const data = await load();
+			if (views.has(view)) draw(data);
+		} catch (problem) {
+			if (!(problem instanceof Problem)) throw problem;
+			if (views.has(view) && problem.status !== 0) failed(problem);
+		} finally {
+			busy = false;
+			cost = performance.now() - last;
+			if (again) touch();
+			else if (every) timer = setTimeout(run, every);
+		}
+	}
+
+	function touch(atOnce) {
+		again = true;
+		if (busy) return;
+		clearTimeout(timer);
+		timer = setTimeout(run, atOnce === true ? 0 : Math.max(SOON_MS, last + Math.max(GAP_MS, 4 * cost) - performance.now()));
+	}
+
+	views.add(view);
+	run();
+	return { again: () => touch(true), stop: view.stop };
+}
+
+export function heard(events) {
+	for (const { wants, touch } of views) if (events.some((one) => (wants.exec ? wants.test(one.type) : wants(one)))) touch();
+}
+
+export const stale = () => views.forEach((view) => view.touch());

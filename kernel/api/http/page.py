@@ -1,0 +1,116 @@
+"""The page: its files as fixed bytes, the one-time key that opens it, and the token that it gets for the key.
+
+The files are of another package, which this one does not import: they are found by their place and read once. They say
+nothing of the project, so they need no token. The page is a client like any other: what it shows comes over the API.
+"""
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.api.context import KernelControl, StoreAccess
+from kernel.api.http.route import Request
+from kernel.api.page_keys import KEY_SECONDS
+from kernel.api.responses import Response
+from kernel.store import tokens
+from kernel.store.transaction import rfc3339
+from protocol.api.page import PageKey, PageKeyRequest, PageProject, PageToken, PageTokenRequest
+from protocol.api.tokens import TokenScope
+from protocol.errors import Refused
+
+FILES: Final = Path(__file__).parents[3] / "interface/web"
+INDEX: Final = "index.html"
+TYPES: Final = {
+    ".html": b"text/html; charset=utf-8",
+    ".js": b"text/javascript; charset=utf-8",
+    ".css": b"text/css; charset=utf-8",
+    ".svg": b"image/svg+xml",
+    ".json": b"application/json",
+    ".txt": b"text/plain; charset=utf-8",
+}
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; "
+    b"form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""The browser itself refuses what a message may try: markup made of text, scripts, frames, and other hosts."""
+HEADERS: Final = (
+    (b"cache-control", b"no-cache"),
+    (b"content-security-policy", POLICY),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=(), usb=()"),
+)
+
+TOKEN_SECONDS: Final = 12 * 3600
+"""A working day: a page that was left open is worth nothing the next morning."""
+TOKEN_NAME: Final = "page"
+READER: Final[tuple[TokenScope, ...]] = ("read",)
+OWNER: Final[tuple[TokenScope, ...]] = ("read", "operate", "approve")
+
+
+@cache
+def files() -> dict[str, Response]:
+    """The files by their names, read all at once, so that an update under a running kernel mixes none."""
+    found: dict[str, Response] = {}
+    styles = [f"</page/{path.name}>; rel=preload; as=style" for path in sorted(FILES.glob("*.css"))]
+    modules = [f"</page/{path.name}>; rel=modulepreload" for path in sorted(FILES.glob("*.js"))]
+    for path in sorted(FILES.glob("*")):
+        content_type = TYPES.get(path.suffix)
+        if content_type is not None:
+            content = path.read_bytes()
+            etag = b'"%s"' % hashlib.sha256(content).hexdigest()[:32].encode()
+            # Styles first, as nothing is painted without; modules at once, and not each by the one that imports it.
+            linked = ((b"link", ", ".join(styles + modules).encode()),) if path.name == INDEX else ()
+            found[path.name] = Response(200, content, content_type, (*HEADERS, *linked, (b"etag", etag)))
+    return found
+
+
+async def index(call: Request[None]) -> Response:
+    """GET /page: the page itself. What it shows it asks for, with the token that it got for its key."""
+    return file_named(INDEX, call.known)
+
+
+async def file(call: Request[None]) -> Response:
+    """GET /page/:name: a script, a style or a picture of the page."""
+    return file_named(call.args["name"], call.known)
+
+
+def file_named(name: str, known: str) -> Response:
+    """The file ``name``, or 304 where its bytes are those that ``known`` (If-None-Match) names. Raises Refused."""
+    found = files().get(name)
+    if found is None:
+        raise Refused("not_found", "the page has no such file")
+    etag = found.headers[-1][1].decode()
+    if etag in [one.strip().removeprefix("W/") for one in known.split(",")]:
+        return Response(304, b"", found.content_type, found.headers)
+    return found
+
+
+async def make_key(call: Request[PageKeyRequest], store: StoreAccess, kernel: KernelControl) -> PageKey:
+    """POST /page/keys: a key for one token of the page. It is in this answer only, and good for a minute."""
+    key = store.salt() + store.salt()
+    kernel.keys.page.offer(key, trio.current_time(), read_only=call.body.read_only)
+    until = store.now_ms() + int(KEY_SECONDS * 1000)
+    # Behind the # it is sent to nobody: no request names it, no log, no referrer.
+    return PageKey(key=key, url=f"{kernel.identity.url}/page#key={key}", expires_at=rfc3339(until))
+
+
+async def trade_key(call: Request[PageTokenRequest], store: StoreAccess, kernel: KernelControl) -> PageToken:
+    """POST /page/token: the token for a key, once. It outlives the kernel, and ends after a working day."""
+    read_only = kernel.keys.page.take(call.body.key, trio.current_time())
+    scopes = READER if read_only else OWNER
+    until, root = store.now_ms() + TOKEN_SECONDS * 1000, kernel.identity.project
+    made = await store.writer.commit(tokens.create, scopes[-1], TOKEN_NAME, store.salt() + store.salt(), until)
+    return PageToken(
+        id=made.id,
+        token=made.token,
+        scope=scopes[-1],
+        scopes=scopes,
+        project=PageProject(name=Path(root).name, root=root),
+        version=kernel.identity.version,
+        expires_at=rfc3339(until),
+    )
