@@ -28,7 +28,7 @@ HARDENING: Final = ("NoNewPrivileges=yes", "LockPersonality=yes", "RestrictRealt
 
 
 class Service(NamedTuple):
-    """What a service needs to know. ``argv`` is the kernel's command line; ``environ`` is set for it."""
+    """All that a service needs to know. ``argv`` is the kernel's command line; ``environ`` is set for it."""
 
     root: str
     state: str

@@ -96,7 +96,7 @@ def change_many(context: Context, action: str, body: Mapping[str, object]) -> in
 
 
 def bulk_lines(body: bytes, screen: Screen) -> list[str]:
-    """What was changed, the first of it by name, and what was not and why."""
+    """The lines for what was changed, the first of it by name, and for what was not and why."""
     from protocol.api.instructions import BulkReport  # noqa: PLC0415  (JSON needs no types)
 
     report = decode(body, BulkReport)

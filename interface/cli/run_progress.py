@@ -85,7 +85,7 @@ class Working:
         self._work[str(instruction)] = work
 
     def used(self) -> str:
-        """What the run has cost so far: ``, 1,200 tokens, $0.0123``; "" where nobody knows."""
+        """The cost of the run so far: ``, 1,200 tokens, $0.0123``; "" where nobody knows."""
         tokens = sum(tokens for tokens, _ in self._used.values())
         costs = [cost for _, cost in self._used.values() if cost is not None]
         return (f", {tokens:,} tokens" if tokens else "") + (f", ${sum(costs):.4f}" if costs else "")

@@ -134,11 +134,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             document = check_agent_text(args.project, args.name, sys.stdin.buffer.read(), new=args.new)
             code = 0 if document.files[0].ok else _BAD
-        case "uses" | "solo" as verb:
+        case "uses" | "solo":
             from kernel.inspect import agents, solo
 
-            find = agents.workflows_using if verb == "uses" else solo.solo_workflow
-            document = find(args.project, args.name)
+            document = (agents.workflows_using if args.verb == "uses" else solo.solo_workflow)(args.project, args.name)
         case "tools" | "skills":
             from kernel.inspect.tools import skill_list, tool_list
 

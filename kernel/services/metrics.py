@@ -25,7 +25,7 @@ _TYPES: Final = encode_json(sorted(COUNTED)).decode()
 
 
 class EventCounters:
-    """What was counted of events since the log began, or since it was first asked for."""
+    """The counts of events since the log began, or since it was first asked for."""
 
     def __init__(self, *, reader: Reader, writer: Writer, now_ms: Callable[[], int]) -> None:
         self._reader = reader

@@ -110,7 +110,7 @@ class Feed:
 
     @property
     def watchers(self) -> int:
-        """How many watch now: streams, and commands that wait."""
+        """The number of those that watch now: streams, and commands that wait."""
         return len(self._subscriptions)
 
     def publish(self, events: Sequence[Event]) -> None:

@@ -1,4 +1,4 @@
-"""What a kernel is needed for, as far as the log knows."""
+"""The reasons that a kernel is needed for, as far as the log knows."""
 
 from typing import Final, cast
 

@@ -155,7 +155,7 @@ PAGES: Final = (
 
 
 class Gauges(msgspec.Struct, frozen=True, kw_only=True):
-    """How much there is of everything now."""
+    """The number of everything that there is now."""
 
     queued: dict[str, tuple[int, int]]
     """By lane: how many, and since when the first of them waits, in ms."""

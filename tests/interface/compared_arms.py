@@ -123,7 +123,7 @@ class Figures(NamedTuple):
 def figures(scenario: Scenario, seeds: Iterable[int], judge: Callable[[], Asked] = Judge) -> Figures:
     """Try ``scenario`` with all of ``seeds``."""
     found = [compare(scenario, seed, judge()) for seed in seeds]
-    verdicts = Counter(verdict for verdict, _ in found)
+    verdicts: Counter[Verdict] = Counter(verdict for verdict, _ in found)
     wrong = sum(count for verdict, count in verdicts.items() if verdict not in scenario.right)
     return Figures(len(found), wrong, verdicts, sum(pairs for _, pairs in found) / len(found))
 

@@ -71,8 +71,8 @@ def test_without_a_check_there_is_no_verdict() -> None:
     """Only who is cheaper is known, from the ninth pair on."""
     judge = Judge()
     for _ in range(40):
-        found = judge.add(Outcome(None, 3.0), Outcome(None, 0.0))
-    assert found == Finding("undecided", "none", "solo")
+        judge.add(Outcome(None, 3.0), Outcome(None, 0.0))
+    assert judge.finding == Finding("undecided", "none", "solo")
 
 
 def test_a_verdict_stays() -> None:

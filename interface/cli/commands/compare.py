@@ -9,7 +9,7 @@ import json
 import os
 import random
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Final
 
@@ -71,7 +71,10 @@ def run_compare(context: Context) -> int:
             raise
         if args.dry_run:
             shutil.rmtree(folder, ignore_errors=True)
-            context.answer(msgspec.json.encode(terms), lambda _body, _screen: union_lines(terms))
+            if args.json:
+                context.out.document(msgspec.json.encode(terms))
+            else:
+                context.out.lines(union_lines(terms))
             return Exit.OK
         context.out.notes(union_lines(terms))
         begun = Comparison(
@@ -96,7 +99,7 @@ def _new_folder(home: str) -> str:
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[None]:
+def _alone(folder: str) -> Generator[None]:
     """Nobody else goes on with the same comparison meanwhile. Raises Failure."""
     descriptor = os.open(os.path.join(folder, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -235,7 +238,11 @@ class Comparing:
         elif self._context.args.fail_on == "never":
             code = Exit.OK
         told = msgspec.structs.replace(seen, exit_code=seen.exit_code if code is None else int(code))
-        self._context.answer(msgspec.json.encode(told), lambda _body, screen: comparison_lines(told, screen))
+        out = self._context.out
+        if self._context.args.json:
+            out.document(msgspec.json.encode(told))
+        else:
+            out.lines(comparison_lines(told, out.screen))
         return told.exit_code
 
     def _way_on(self) -> str:
@@ -253,7 +260,7 @@ class Comparing:
                 return
             pair = seen.pairs + 1
             done = {run.arm for run in seen.runs if run.pair == pair and run.state == "done"}
-            left = [arm for arm in order(terms.seed, pair) if arm not in done]
+            left: list[ArmName] = [arm for arm in order(terms.seed, pair) if arm not in done]
             under_way = any(run.state == "running" for run in seen.runs)
             if not under_way and not self._can_pay(len(left)):
                 self._end("out_of_money", "what is left is not enough for another pair")

@@ -130,7 +130,7 @@ def run_uninstall(context: Context) -> int:
 
 
 def service_lines(body: bytes, screen: Screen) -> list[str]:
-    """What was done, and what is left to type."""
+    """The lines for what was done, and for what is left to type."""
     told: dict[str, Any] = json.loads(body)
     if "started" in told:
         head = f"{'installed and started' if told['started'] else 'written, and not started'}: {told['path']}"

@@ -29,7 +29,7 @@ def run_backup(context: Context) -> int:
 
 
 def backup_lines(body: bytes, _screen: Screen) -> list[str]:
-    """Where it is, up to where it is complete, and what is not in it."""
+    """The lines that say where it is, up to where it is complete, and what is not in it."""
     told: dict[str, Any] = json.loads(body)
     head = told["backup"]
     size, upto = f"{told['bytes']:,} bytes, {told['files']} files", f"m{head['message']} (event {head['event']})"
@@ -56,7 +56,7 @@ def run_restore(context: Context) -> int:
 
 
 def restore_lines(body: bytes, _screen: Screen) -> list[str]:
-    """What is there now, where the old is, and what has to be known."""
+    """The lines that say what is there now, where the old is, and what has to be known."""
     told: dict[str, Any] = json.loads(body)
     head = told["backup"]
     lines = [one_line(f"restored the backup of {head['at']} into {told['project']}: up to m{head['message']}")]
@@ -77,7 +77,7 @@ def _asked(context: Context, verb: str) -> bytes:
 
 
 def configure_df(parser: argparse.ArgumentParser) -> None:
-    """How many runs are told."""
+    """-n, for the number of runs that are told."""
     parser.add_argument("-n", type=int, default=RUNS, metavar="N", help="so many runs at most (0: all)")
     json_flag(parser)
 

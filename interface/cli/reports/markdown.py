@@ -84,7 +84,7 @@ def _part(title: str, rows: Sequence[T], shown: Callable[[T], str]) -> list[str]
 
 
 def head_part(record: RunRecord) -> list[str]:
-    """What came of it, in a table."""
+    """The outcome, in a table."""
     title = f"# {code(record.name, 130)} {record.id}".rstrip()
     if (report := record.report) is None:
         return [f"{title}: did not run", ""]
@@ -114,7 +114,7 @@ def _tokens(usage: Usage) -> str:
 
 
 def refusal_part(record: RunRecord) -> list[str]:
-    """Why it did not run, and which lines of the project's files are wrong."""
+    """The reason why it did not run, and which lines of the project's files are wrong."""
     if (refusal := record.refusal) is None:
         return []
     lines = [*fenced(refusal.text, _OUTPUT), *([f"Hint: {code(refusal.hint)}", ""] if refusal.hint else [])]
@@ -126,7 +126,7 @@ def refusal_part(record: RunRecord) -> list[str]:
 
 
 def failures_part(record: RunRecord) -> list[str]:
-    """What was not done and why: work, checks of tasks, and what was to be merged."""
+    """All that was not done and why: work, checks of tasks, and what was to be merged."""
     told: list[tuple[str, str]] = [
         (f"{one.id}, {code(one.agent, 64)}: {one.status}{f' ({code(one.cause, 64)})' if one.cause else ''}", one.text)
         for one in record.failed
@@ -200,7 +200,7 @@ def changes_part(record: RunRecord) -> list[str]:
 
 
 def need_line(one: Need) -> str:
-    """What somebody has to do, and a command that does it."""
+    """All that somebody has to do, and a command that does it."""
     way = f": {code(one.actions[0].command)}" if one.actions else ""
     return f"- {code(one.text, _TEXT)}{way}"
 
@@ -223,7 +223,7 @@ def ballot_lines(one: BallotInfo) -> str:
 
 
 def answer_part(record: RunRecord) -> list[str]:
-    """What was said last, or the output that the workflow has a schema for."""
+    """The last that was said, or the output that the workflow has a schema for."""
     if record.report is None:
         return []
     if record.report.output is not None:
@@ -233,7 +233,7 @@ def answer_part(record: RunRecord) -> list[str]:
 
 
 def notes_part(record: RunRecord) -> list[str]:
-    """What is not on this page."""
+    """Notes of all that is not on this page."""
     notes = [f"{record.left_out:,} rows of the log were too many for this page."] if record.left_out else []
     notes += [f"Not all of it could be read: {code(record.unread)}"] if record.unread else []
     return [f"{note}\n" for note in notes]

@@ -36,7 +36,7 @@ _LEVEL: Final = re.compile(r"[\[(*]{0,3}(error|warning|note)[\])*]{0,3}:?[\])*]{
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why there is no report: the run did not begin, or nobody knows how it ended."""
+    """The reason why there is no report: the run did not begin, or nobody knows how it ended."""
 
     code: str
     text: str
@@ -46,7 +46,7 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody says about a line of a file. ``source``: where he says so (``m12``, ``t3``, a proposal)."""
+    """A remark of somebody about a line of a file. ``source``: where he says so (``m12``, ``t3``, a proposal)."""
 
     path: str
     line: int
@@ -91,7 +91,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> str:
-        """How it ended. ``error``: it was not begun, or nobody knows."""
+        """The end of the run. ``error``: it was not begun, or nobody knows."""
         return self.report.status if self.report else "error"
 
     @property
@@ -101,7 +101,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def findings_of(record: RunRecord) -> tuple[Finding, ...]:
-    """What agents say of lines of files: in what they said, in reasons of votes, in results of tasks, in the output.
+    """All that agents say of lines of files: in messages, in reasons of votes, in results of tasks, in the output.
 
     The worst first, then by place; what several say is there once.
     """
@@ -128,7 +128,7 @@ def all_findings(record: RunRecord) -> Iterator[Finding]:
 
 
 def mistake_text(place: Place) -> str:
-    """What is wrong there."""
+    """The mistake there."""
     return f"{place.where}: {place.message}" if place.where else place.message
 
 

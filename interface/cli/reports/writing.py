@@ -222,7 +222,7 @@ class Reports:
 
 
 def read_log(client: Client, report: Any) -> dict[str, Any]:
-    """What the log has of a run that reports show, without its secrets: an archive has words for these.
+    """All that the log has of a run and reports show, without its secrets: an archive has words for these.
 
     Raises Failure, Unreachable, ValueError.
     """

@@ -29,6 +29,7 @@ from kernel.workflows.load import Definitions
 from protocol.api.kernel import (
     GROUPED_BY,
     BackendList,
+    GroupedBy,
     Health,
     HeldAgent,
     KernelInfo,
@@ -246,10 +247,11 @@ def _period(call: Request[None], now_ms: int) -> Period | None:
     if not {"by", "since", "until"} & set(call.query):
         return None
     words = [word for word in call.query.get("by", "").split(",") if word]
-    by = tuple(word for word in GROUPED_BY if word in words)
+    by: list[GroupedBy] = [word for word in GROUPED_BY if word in words]
+    by.sort(key=words.index)
     if len(words) > MOST_PARTS or len(by) != len(words):
         raise Refused("bad_request", f"by names one of {', '.join(GROUPED_BY)}, or two with a comma between them")
-    return Period(tuple(sorted(by, key=words.index)), call.number("since", 0), call.number("until", now_ms + 1))
+    return Period(tuple(by), call.number("since", 0), call.number("until", now_ms + 1))
 
 
 async def list_tokens(_call: Request[None], store: StoreAccess) -> TokenList:

@@ -150,7 +150,7 @@ async def test_work_is_told_as_spans_of_the_conventions_below_who_asked_for_it(b
 
 
 @pytest.mark.promise("P80")
-async def test_no_crash_loses_or_doubles_a_span(bench: Bench) -> None:
+async def test_no_crash_loses_or_doubles_a_span(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before the request, behind it, before it is written down and behind that, at every request: the spans are
     those of a kernel that was never killed, and what was told twice was told alike."""
     await bench.work()
@@ -173,7 +173,7 @@ async def test_no_crash_loses_or_doubles_a_span(bench: Bench) -> None:
             return status
 
         service = bench.kernel(deliver)
-        service._limit = 3  # small requests, so that there are many
+        monkeypatch.setattr(service, "_limit", 3)  # small requests, so that there are many
         with suppress(Crash):
             if not await service.turn(usable):
                 break  # all is told
