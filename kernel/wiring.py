@@ -26,6 +26,7 @@ from kernel.api.context import (
     KernelControl,
     KernelIdentity,
     KernelNumbers,
+    KernelState,
     Keys,
     MemoryAccess,
     ProcessControl,
@@ -36,7 +37,6 @@ from kernel.api.context import (
     TreeServices,
 )
 from kernel.api.page_keys import PageKeys
-from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
@@ -187,7 +187,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
-    requests = RequestCount()
+    numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
         writer=writer,
@@ -207,15 +207,10 @@ def build(boot: Boot, database: Database) -> Kernel:
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
-                uptime_seconds=partial(_seconds_since, time.monotonic()),
-                ready=lambda: dispatcher.running,
-                safe_mode=safe_mode.is_set,
-                saved_notice=database.saved_notice,
-                restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
+                state=_state(boot, database, dispatcher, safe_mode),
                 rules=base.rules,
-                numbers=_numbers(base, watchdog, os.path.dirname(database.path)),
+                numbers=numbers,
                 shutdown=shutdown,
-                requests=requests,
             ),
             memory=_memory(base, found_again, vectors),
         ),
@@ -262,8 +257,18 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
-        idle_exit=IdleExit(reader, shutdown, catalog.kept_project, requests.told, time.monotonic),
+        idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
+    )
+
+
+def _state(boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event) -> KernelState:
+    return KernelState(
+        uptime_seconds=partial(_seconds_since, time.monotonic()),
+        ready=lambda: dispatcher.running,
+        safe_mode=safe_mode.is_set,
+        saved_notice=database.saved_notice,
+        restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
     )
 
 

@@ -398,6 +398,8 @@ class KernelNumbers(msgspec.Struct, frozen=True, kw_only=True):
     retention_seconds: Callable[[], float]
     free_bytes: Callable[[], int]
     """On the disk of the database."""
+    requests: RequestCount = msgspec.field(default_factory=RequestCount)
+    """Without those that only ask how the kernel is."""
 
 
 class Keys(msgspec.Struct, frozen=True):
@@ -407,11 +409,9 @@ class Keys(msgspec.Struct, frozen=True):
     page: PageKeys
 
 
-class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
-    """The kernel itself: its identity, its state, and its end."""
+class KernelState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of this kernel, and what people are told of the one before."""
 
-    identity: KernelIdentity
-    keys: Keys
     uptime_seconds: Callable[[], float]
     ready: Callable[[], bool]
     """Whether work is leased."""
@@ -419,14 +419,20 @@ class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
     """Whether no work is begun because the kernels before this one kept dying."""
     saved_notice: Callable[[], str | None]
     """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
+    restart_notice: str | None = None
+    """Of the service that keeps this kernel: for people, where the kernel before had died."""
+
+
+class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
+    """The kernel itself: its identity, its state, and its end."""
+
+    identity: KernelIdentity
+    keys: Keys
+    state: KernelState
     rules: InstalledRules
     """Those of installed packages."""
     numbers: KernelNumbers
     shutdown: ShutdownControl
-    restart_notice: str | None = None
-    """Of the service that keeps this kernel: for people, where the kernel before had died."""
-    requests: RequestCount = msgspec.field(default_factory=RequestCount)
-    """Without those that only ask how the kernel is."""
 
 
 class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):

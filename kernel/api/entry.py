@@ -105,7 +105,7 @@ class ApiApp:
         if scope["path"] in WATCHED:
             await self._respond(scope, receive, send)
             return
-        with self._services.kernel.requests:
+        with self._services.kernel.numbers.requests:
             await self._respond(scope, receive, send)
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:

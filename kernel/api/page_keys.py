@@ -1,4 +1,4 @@
-"""One-time keys of the page (promise P81): who has one is given a token for it, once and soon.
+"""One-time keys of the page (promise P80): who has one is given a token for it, once and soon.
 
 They live in memory and as digests: a kernel that ends takes them along. All is decided between two awaits, so of two
 who bring the same key at the same time one is too late.

@@ -11,7 +11,7 @@ from tests.browser.payloads import payloads
 from tests.project import Project
 
 pytestmark = [
-    pytest.mark.promise("P82"),
+    pytest.mark.promise("P81"),
     pytest.mark.long("tests/kernel/api/test_page.py"),
     pytest.mark.timeout(600),
 ]

@@ -141,7 +141,7 @@ def test_a_page_that_only_reads_offers_nothing_to_change(team: Project, opened: 
     assert tab.page.evaluate("() => location.hash.includes('key') || document.cookie !== ''") is False
 
 
-@pytest.mark.promise("P81")
+@pytest.mark.promise("P80")
 def test_awk_open_leads_one_browser_in(team: Project, chromium: Any, tmp_path: Path) -> None:
     """By the file that it hands to BROWSER: the address there is good for one; the key is left in no place of it."""
     handed = tmp_path / "handed"

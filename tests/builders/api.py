@@ -23,6 +23,7 @@ from kernel.api.context import (
     KernelControl,
     KernelIdentity,
     KernelNumbers,
+    KernelState,
     Keys,
     MemoryAccess,
     ProcessControl,
@@ -365,10 +366,9 @@ async def serve_kernel(
         kernel=KernelControl(
             identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),
             keys=Keys(TOKEN, PageKeys()),
-            uptime_seconds=lambda: 1.0,
-            ready=lambda: True,
-            safe_mode=lambda: False,
-            saved_notice=lambda: None,
+            state=KernelState(
+                uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
+            ),
             rules=InstalledRules(),
             numbers=KernelNumbers(
                 counters=EventCounters(reader=reader, writer=writer, now_ms=lambda: 1_700_000_000_000),

@@ -8,7 +8,7 @@ from tests.crash.otel_trial import trial
 from tests.project import Project
 
 
-@pytest.mark.promise("P80")
+@pytest.mark.promise("P79")
 @pytest.mark.long("tests/kernel/services/test_traces.py")
 def test_spans_equal_the_log_through_kills(project: Project) -> None:
     """``scripts/soak otel`` has a hundred of them."""

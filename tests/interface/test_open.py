@@ -45,7 +45,7 @@ def test_without_a_screen_the_address_is_printed_alone(
     assert [asked.body["read_only"] for asked in kernel.of("POST", "/page/keys")] == [False, True, False, False]
 
 
-@pytest.mark.promise("P81")
+@pytest.mark.promise("P80")
 def test_the_key_is_in_no_argument_of_the_browser(cli: Cli, kernel: KernelDouble, shown: list[str]) -> None:
     """It is in a file that only its owner reads, and there is one such file however often the page is opened."""
     kernel.answers["POST /page/keys"] = MADE

@@ -21,7 +21,7 @@ from interface.cli.commands.status import status_lines
 from interface.cli.output import Screen
 from interface.cli.top_view import TopView
 from interface.client import Client
-from kernel.api.context import KernelIdentity, ProjectTrust
+from kernel.api.context import KernelIdentity, KernelState, ProjectTrust
 from kernel.api.http import agents, needs, system
 from kernel.api.http.route import Request
 from protocol.api.processes import Ps
@@ -97,9 +97,9 @@ class Views:
             ),
             "kernel": SimpleNamespace(
                 identity=KernelIdentity(pid=1, url="http://kernel", version="sim", project="/project"),
-                safe_mode=lambda: False,
-                saved_notice=lambda: None,
-                uptime_seconds=lambda: 1.0,
+                state=KernelState(
+                    uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
+                ),
             ),
         }
         self._handlers: Mapping[str, tuple[Callable[..., Awaitable[object]], tuple[str, ...]]] = {

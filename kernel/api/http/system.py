@@ -69,7 +69,7 @@ async def health(call: Request[None], store: StoreAccess, kernel: KernelControl)
         status="stopping" if _stops(kernel) else "ok",
         version=kernel.identity.version,
         proof=prove(key, nonce) if nonce and key else None,
-        safe_mode=kernel.safe_mode(),
+        safe_mode=kernel.state.safe_mode(),
     )
 
 
@@ -83,9 +83,9 @@ async def ready(_call: Request[None], store: StoreAccess, kernel: KernelControl)
     """
     if _stops(kernel):
         return json_reply(Ready(ready=False, status="stopping"), 503)
-    if kernel.safe_mode():
+    if kernel.state.safe_mode():
         return json_reply(Ready(ready=False, status="safe_mode"), 503)
-    if not kernel.ready():
+    if not kernel.state.ready():
         return json_reply(Ready(ready=False, status="starting"), 503)
     trouble = await store.writer.trouble()
     if trouble is not None:
@@ -122,20 +122,20 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     workflows = await store.reader.read(rows_of_running)
     here = tuple(row for row in workflows if meant is None or space == f"{row.name}:{row.tag}")
     trouble = await store.writer.trouble()
-    degraded = states.get("error") or kernel.safe_mode() or trouble is not None
+    degraded = states.get("error") or kernel.state.safe_mode() or trouble is not None
     definitions = NOTHING_WRONG if meant is not None else await files.definitions()
     wrong = () if definitions is None else definitions.errors
-    saved = await trio.to_thread.run_sync(kernel.saved_notice)
+    saved = await trio.to_thread.run_sync(kernel.state.saved_notice)
     waiting = await needs.untrusted_schedules(store, files.trust)
     notice: str | None
-    if kernel.safe_mode():
+    if kernel.state.safe_mode():
         notice = WAY_OUT
     elif trouble is not None:
         notice = f"{trouble.text}; {trouble.hint}"
     else:
         files_notice = "definitions with mistakes are not in effect, what they said before is (mend them: awk validate)"
         unread = UNREAD if definitions is None else None
-        again = kernel.restart_notice if store.reader.now(predecessor_died) else None
+        again = kernel.state.restart_notice if store.reader.now(predecessor_died) else None
         away = store.reader.now(traces.failing, store.now_ms())
         traces_notice = f"spans wait: the collector of otel takes none ({away[0][1]})" if away else None
         untrusted = needs.untrusted_notice(waiting)
@@ -150,7 +150,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             url=identity.url,
             version=identity.version,
             project=identity.project,
-            uptime_seconds=round(kernel.uptime_seconds(), 3),
+            uptime_seconds=round(kernel.state.uptime_seconds(), 3),
         ),
         agents=states,
         needs=await needs.number(store, waiting),

@@ -94,7 +94,7 @@ async def start(
 
 def check_works(kernel: KernelControl) -> None:
     """Raise Refused (safe_mode) where work would be begun that nobody does, and somebody would wait for it."""
-    if kernel.safe_mode():
+    if kernel.state.safe_mode():
         raise Refused("safe_mode", WAY_OUT)
 
 

@@ -156,6 +156,8 @@ PROJECT: Final[Special] = {
         [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
     ),
     ("ProjectDefinition", "embeddings"): st.sampled_from([None, {"model": "openai/text-embedding-3-small"}]),
+    ("OtelSettings", "endpoint"): st.just("https://example.invalid"),
+    ("OtelSettings", "headers"): st.sampled_from([{}, {"x-key": "$KEY"}]),
     ("ProjectWorkspace", "base"): st.just("out/"),
     ("ProjectLimits", "per_provider"): st.one_of(st.integers(1, 9), st.just({"openai": 2})),
 }

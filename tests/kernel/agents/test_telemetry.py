@@ -10,7 +10,7 @@ from protocol.project import OtelSettings
 SOUND = "otel: {endpoint: 'https://otel.example', headers: {authorization: $AUTH}}\n"
 
 
-@pytest.mark.promise("P80")
+@pytest.mark.promise("P79")
 @pytest.mark.parametrize(
     ("old", "new"),
     [

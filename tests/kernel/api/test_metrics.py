@@ -42,7 +42,7 @@ def samples(families: Iterable[Metric]) -> dict[str, float]:
     return found
 
 
-@pytest.mark.promise("P79")
+@pytest.mark.promise("P78")
 async def test_what_happened_and_what_there_is_can_be_scraped_in_both_formats(kernel: ServedKernel) -> None:
     """contracts 4: counters from the log, gauges from the state; a restart changes no counter, labels are
     bounded, whoever has no token sees nothing."""

@@ -27,7 +27,7 @@ async def opened(kernel: ServedKernel, *, read_only: bool = False) -> Answer:
     return answer
 
 
-@pytest.mark.promise("P82")
+@pytest.mark.promise("P81")
 async def test_every_file_of_the_page_is_served_under_a_policy_that_lets_nothing_in(kernel: ServedKernel) -> None:
     """No token is needed, and none is looked at; what the browser has it is not given again."""
     names = sorted(path.name for path in (Path(interface.__file__).parent / "web").iterdir())
@@ -71,7 +71,7 @@ async def test_nothing_else_is_a_file_of_the_page(kernel: ServedKernel) -> None:
     assert (await kernel.ask("POST", "/page/token", {"key": "k"}, headers=foreign)).code == "forbidden_origin"
 
 
-@pytest.mark.promise("P81")
+@pytest.mark.promise("P80")
 async def test_a_key_is_good_for_one_token_of_the_owners_scopes(kernel: ServedKernel) -> None:
     """It is in the answer that makes it, behind the # of the address; the token is one like any other, with an end."""
     made = (await kernel.ask("POST", "/page/keys", {})).json
@@ -95,7 +95,7 @@ async def test_a_key_is_good_for_one_token_of_the_owners_scopes(kernel: ServedKe
     assert (await kernel.ask("GET", "/agents", headers=holder)).code == "unauthorized"
 
 
-@pytest.mark.promise("P81")
+@pytest.mark.promise("P80")
 async def test_of_many_who_bring_the_same_key_at_once_one_is_served(kernel: ServedKernel) -> None:
     """And a process that an agent started is none of them."""
     key = (await kernel.ask("POST", "/page/keys", {})).json["key"]
@@ -115,7 +115,7 @@ async def test_of_many_who_bring_the_same_key_at_once_one_is_served(kernel: Serv
     assert sorted(answers) == [201, *([401] * 7)]
 
 
-@pytest.mark.promise("P81")
+@pytest.mark.promise("P80")
 def test_keys_end_and_wrong_ones_are_bounded() -> None:
     """By time and by number; a right key is taken while a stranger brings wrong ones."""
     keys = PageKeys()
@@ -154,7 +154,7 @@ async def test_a_token_of_the_page_ends(kernel: ServedKernel) -> None:
     assert count == (1, 2)
 
 
-@pytest.mark.promise("P83")
+@pytest.mark.promise("P82")
 async def test_a_read_token_changes_nothing(kernel: ServedKernel) -> None:
     """Every route that is no GET is tried, and every tool of MCP; the database is byte for byte what it was."""
     answer = (await opened(kernel, read_only=True)).json

@@ -69,7 +69,7 @@ CONTRACT = {
     "POST /agents/<name>/memory/purge", "GET /agents/<name>/notes", "POST /agents/<name>/notes",
     "DELETE /agents/<name>/notes/<file>", "GET /agents/<name>/todo", "POST /agents/<name>/todo",
     "PUT /agents/<name>/todo/<n>", "DELETE /agents/<name>/todo/<n>",
-    "GET /openapi.json", "GET /tokens", "POST /tokens", "DELETE /tokens/<id>",
+    "GET /openapi.json", "GET /metrics", "GET /tokens", "POST /tokens", "DELETE /tokens/<id>",
     "GET /page", "GET /page/<name>", "POST /page/keys", "POST /page/token",
     "POST /spaces/<space>/suggestions/<id>/accept", "POST /spaces/<space>/suggestions/<id>/reject",
 }  # fmt: skip
@@ -219,6 +219,8 @@ async def test_every_get_route_answers_what_it_says(kernel: ServedKernel, route:
     assert answer.status == 200
     if route.file:
         assert answer.headers["content-security-policy"]
+    elif route.path == "/metrics":
+        assert answer.headers["content-type"].startswith("text/plain; version=")
     elif route.answers is None:
         stream = "application/x-ndjson" if route.path.endswith("/export") else "text/event-stream"
         assert answer.headers["content-type"].startswith(stream)

@@ -117,7 +117,7 @@ async def bench(tmp_path: Path) -> AsyncIterator[Bench]:
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.promise("P80")
+@pytest.mark.promise("P79")
 async def test_work_is_told_as_spans_of_the_conventions_below_who_asked_for_it(bench: Bench) -> None:
     """Run, instruction, attempt, step; a colleague's work below the one who asked; nothing of what was said."""
     await bench.work()
@@ -149,7 +149,7 @@ async def test_work_is_told_as_spans_of_the_conventions_below_who_asked_for_it(b
     assert await bench.tell() == 0
 
 
-@pytest.mark.promise("P80")
+@pytest.mark.promise("P79")
 async def test_no_crash_loses_or_doubles_a_span(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed before the request, behind it, before it is written down and behind that, at every request: the spans are
     those of a kernel that was never killed, and what was told twice was told alike."""
@@ -181,7 +181,7 @@ async def test_no_crash_loses_or_doubles_a_span(bench: Bench, monkeypatch: pytes
     assert not bench.collector.differing
 
 
-@pytest.mark.promise("P80")
+@pytest.mark.promise("P79")
 async def test_a_collector_that_is_away_costs_nothing_and_is_named(bench: Bench) -> None:
     """Its cursor stays, nothing is dropped; what is too large is told in pieces, what is refused for good counted."""
     await bench.work()

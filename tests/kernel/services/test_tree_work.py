@@ -102,10 +102,10 @@ class Boxes:
     ("trees", "tree_box", "confined", "cwd", "asked"),
     [
         ((), None, False, "/project", []),
-        ((), None, True, "/project", ["of /project", "ready task-check", "release task-check"]),
+        ((), None, True, "/project", ["of /project", "ready check-of-work", "release check-of-work"]),
         ((TREE,), None, False, TREE.cwd, []),
-        ((TREE,), None, True, TREE.cwd, [f"of {TREE.path}", "ready task-check", "release task-check"]),
-        ((TREE,), BOX, False, TREE.cwd, ["ready task-check", "release task-check"]),
+        ((TREE,), None, True, TREE.cwd, [f"of {TREE.path}", "ready check-of-work", "release check-of-work"]),
+        ((TREE,), BOX, False, TREE.cwd, ["ready check-of-work", "release check-of-work"]),
     ],
 )
 async def test_a_check_runs_where_its_agent_works_and_confined_where_either_is(
