@@ -67,6 +67,7 @@ from kernel.services.logins import LOGINS, Logins
 from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
 from kernel.services.retention import MemorySpaceCleanup, Retention
@@ -203,7 +204,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 salt=partial(secrets.token_hex, 16),
             ),
             files=_project_files(base, tree_services, reload),
-            processes=_process_control(base, attempts, queue),
+            processes=_process_control(base, attempts, queue, sweep),
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
@@ -554,9 +555,10 @@ def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> Memor
     )
 
 
-def _process_control(base: Foundation, attempts: Attempts, queue: Landings) -> ProcessControl:
+def _process_control(base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep) -> ProcessControl:
     """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
+    prune = Prune(base.state_dir, base.reader, base.writer, sweep, lambda: bool(attempts.running), base.clock.wall_ms)
     return ProcessControl(
         launcher=base.launcher,
         probes=VersionProbes(base.launcher, base.state_dir / RUN),
@@ -579,6 +581,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings) -> P
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
         landings=queue,
+        prune=prune.prune,
     )
 
 

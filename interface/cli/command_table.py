@@ -69,6 +69,7 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("cancel", "take instructions back", "Steer", file="steer"),
     Command("retry", "try again what failed or is dead", "Steer", file="steer"),
     Command("clear", "remove what was said and done in a space, for good", "Steer", file="channel"),
+    Command("prune", "remove what takes room and nobody needs any more", "Steer", file="state"),
     Command("merge", "merge what the agents of a run did into a branch: all of it, or nothing", "Steer"),
     Command("promote", "have an instruction done before those of other lanes", "Steer", file="steer"),
     Command("ps", "list agents as processes", "Look"),

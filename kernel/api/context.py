@@ -50,6 +50,7 @@ from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
 from protocol.agent_memory import Entry, Tier
 from protocol.api.history import HistoryFound, HistoryPage, Reindexed
+from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.api.souls import SoulProposal, SoulReport
@@ -349,6 +350,8 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     """Workflows whose setup runs."""
     resources: ResourceSampler
     landings: MergePreview
+    prune: Callable[[PruneRequest], Awaitable[PruneReport]]
+    """Remove what takes room and neither they nor anybody else needs."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from kernel.source.restore_journal import ASIDE
+from kernel.source.safe_paths import room_of
 from kernel.store.snapshot import SnapshotRefused
 from kernel.store.table_sizes import FREE, sizes_of
 from protocol.discovery import CONTEXTS, DATABASE, LOG, RUN, SESSIONS, WORKTREES
@@ -13,9 +14,9 @@ from protocol.inspection import DiskRow, DiskUsage, RunDisk
 
 RECALL: Final = "recall-index.db"
 RETENTION: Final = "retention in the project file; awk clear removes a run or a space at once"
-_TREES: Final = "awk worktree prune removes those in which nothing would be lost"
+_TREES: Final = "awk prune trees removes those in which nothing would be lost"
 _SAVED: Final = "awk doctor says how to go on with it; without use for it, delete it"
-_SET_ASIDE: Final = "what restores set aside: delete what you have no use for"
+_SET_ASIDE: Final = "what restores set aside: awk prune aside removes what is older than a day"
 _LOGS: Final = f"{LOG}, {LOG}.1"
 
 PLACES: Final = (
@@ -23,11 +24,11 @@ PLACES: Final = (
     ("database", "write-ahead log", (f"{DATABASE}-",), None),
     ("database", "copies that a kernel saved", (f"{DATABASE}.saved-",), _SAVED),
     ("index", "index of what was said", (RECALL,), None),
-    ("logs", _LOGS, (LOG,), None),
+    ("logs", _LOGS, (LOG,), "awk prune logs removes the older one"),
     ("sessions", "homes of CLIs", (SESSIONS,), RETENTION),
     ("trees", "working trees", (WORKTREES,), _TREES),
     ("memory", "what agents without a file keep", (CONTEXTS,), None),
-    ("attempts", "directories of attempts", (RUN,), None),
+    ("attempts", "directories of attempts", (RUN,), "awk prune attempts removes what no process holds"),
     ("aside", "set aside", (ASIDE,), _SET_ASIDE),
 )
 
@@ -42,7 +43,7 @@ def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
             sizes = sizes_of(str(state / DATABASE), runs)
         except SnapshotRefused as error:
             raise Refused("storage_failed", str(error), "awk doctor says what is wrong with it") from error
-        way = {FREE: "they are used again"}
+        way = {FREE: "they are used again; awk prune database gives them back"}
         for what, size in sizes.groups.items():
             rows.append(DiskRow(group="database", what=what, bytes=size, way=way.get(what, RETENTION)))
         found, count = list(sizes.runs), sizes.run_count
@@ -61,7 +62,7 @@ def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
             run=one.run,
             state=one.state,
             log_bytes=one.bytes,
-            tree_bytes=sum(_measure(Path(tree))[0] for tree in one.trees),
+            tree_bytes=sum(room_of(Path(tree))[0] for tree in one.trees),
         )
         for one in found
     ]
@@ -76,24 +77,6 @@ def disk_usage(root: Path, state: Path, runs: int) -> DiskUsage:
 
 
 def _row(group: str, what: str, places: list[Path], way: str | None) -> DiskRow:
-    measured = [_measure(place) for place in places]
+    measured = [room_of(place) for place in places]
     size, files = sum(size for size, _ in measured), sum(files for _, files in measured)
     return DiskRow(group=group, what=what, bytes=size, files=files, way=way)
-
-
-def _measure(place: Path) -> tuple[int, int]:
-    """The room that a file or folder takes on the disk, and its number of files. What goes meanwhile counts nothing."""
-    size = files = 0
-    waiting = [str(place)]
-    while waiting:
-        path = waiting.pop()
-        try:
-            info = os.lstat(path)
-            size, files = size + info.st_blocks * 512, files + 1
-            if (info.st_mode & 0o170000) == 0o040000:
-                files -= 1
-                with os.scandir(path) as entries:
-                    waiting += [entry.path for entry in entries]
-        except OSError:
-            continue
-    return size, files

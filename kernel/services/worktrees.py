@@ -374,6 +374,26 @@ class WorktreeSweep:
                 kept.append(msgspec.structs.replace(tree, why=why))
         return tuple(gone), tuple(kept)
 
+    async def kept_because(self, tree: Worktree) -> str:
+        """The reason that ``tree`` of an ended run would stay now; "": nothing would be lost. Changes nothing."""
+        if self._works_in(tree.run):
+            return "an agent still works there"
+        if self._trees.goes_on(tree):
+            return "its run goes on"
+        try:
+            box = self._trees.box(tree)
+            if not await trio.Path(tree.path).exists() or tree.state == "planned":
+                return self._left_in_clone(tree, box)
+            return await self._repository.losses(tree, box=box) or ""
+        except (Refused, SpawnTransient) as error:
+            return str(error)
+
+    @staticmethod
+    def _left_in_clone(tree: Worktree, box: Sandbox | None) -> str:
+        if box is not None and tree.state in ("made", "kept"):
+            return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
+        return ""
+
     async def _decide(self, tree: Worktree, *, force: bool = False) -> str | None:
         """Remove ``tree`` or keep it, and write which. Returns why it stays. Raises Refused, SpawnTransient."""
         async with self._turn, self._trees.only_user(tree):
@@ -401,8 +421,8 @@ class WorktreeSweep:
                 why = None if force else await self._repository.losses(tree, box=box)
                 if why is not None:
                     return why
-            elif box is not None and tree.state in ("made", "kept"):
-                return f"its folder is gone, and what its agent committed last may be in {clone_of(tree)}"
+            elif lost := self._left_in_clone(tree, box):
+                return lost
             if not await self._writer.commit(worktree_going, tree):
                 return "its run goes on"
             await self._repository.remove(tree, box=box, force=force)

@@ -47,6 +47,18 @@ TABLES: Final = """
 SELECT coalesce(s.tbl_name, ''), sum(d.pgsize) FROM dbstat AS d LEFT JOIN sqlite_schema AS s ON s.name = d.name
 WHERE d.aggregate = TRUE GROUP BY 1
 """
+FREE_AND_WHOLE: Final = """
+SELECT freelist_count * page_size, page_count * page_size
+FROM pragma_freelist_count, pragma_page_count, pragma_page_size
+"""
+
+
+def free_and_whole(conn: apsw.Connection) -> tuple[int, int]:
+    """The bytes of free pages, and those of all pages."""
+    [(free, whole)] = cast("list[tuple[int, int]]", conn.execute(FREE_AND_WHOLE).fetchall())
+    return free, whole
+
+
 FREE_BYTES: Final = "SELECT freelist_count * page_size FROM pragma_freelist_count, pragma_page_size"
 RUNS: Final = """
 SELECT w.id, w.name, w.tag, w.state,

@@ -182,3 +182,42 @@ class OpenApi(Body, frozen=True, kw_only=True):
     paths: dict[str, dict[str, Any]]
     components: dict[str, dict[str, Any]]
     security: tuple[dict[str, tuple[str, ...]], ...]
+
+
+PruneGroup = Literal["trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database"]
+"""What ``awk prune`` can be asked for, in the order of its work. ``unfinished``: what an earlier one left."""
+
+
+class PruneRequest(Ask, frozen=True, kw_only=True):
+    """POST /prune: only these groups (none: all); ``dry_run`` removes nothing."""
+
+    what: Annotated[tuple[PruneGroup, ...], msgspec.Meta(max_length=20)] = ()
+    dry_run: bool = False
+
+
+class PrunedRow(Body, frozen=True, kw_only=True):
+    """One thing that is gone, or would be: what it is, why it may go, and the room it took."""
+
+    group: PruneGroup
+    what: str
+    why: str
+    bytes: int
+
+
+class PruneKept(Body, frozen=True, kw_only=True):
+    """One thing that stays, and why."""
+
+    group: PruneGroup
+    what: str
+    bytes: int
+    kept_because: str
+
+
+class PruneReport(Document, frozen=True, kw_only=True):
+    """``awk prune``: all that went, in order, and what was looked at and stays. ``total_bytes``: of what went."""
+
+    dry_run: bool
+    removed: tuple[PrunedRow, ...]
+    kept: tuple[PruneKept, ...]
+    total_bytes: int
+    schema: str = "awk/prune/1"

@@ -66,6 +66,7 @@ from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
 from kernel.workflows.setup import CheckOutcome
 from protocol.agent import AgentLimits
+from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.errors import Refused
@@ -141,6 +142,11 @@ class NoChecks:
         assert tuple(limits)
         told = f"{record.place} {'confined' if confined else 'free'}"
         return CheckOutcome("the check failed: exit code 1", told) if command == "false" else CheckOutcome(None)
+
+
+async def pruned(asked: PruneRequest) -> PruneReport:
+    """There is nothing to remove."""
+    return PruneReport(dry_run=asked.dry_run, removed=(), kept=(), total_bytes=0)
 
 
 class NoWorktrees:
@@ -362,6 +368,7 @@ async def serve_kernel(
             single_flight=SingleFlight(),
             resources=ResourceSampler(),
             landings=NoLandings(),
+            prune=pruned,
         ),
         kernel=KernelControl(
             identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),

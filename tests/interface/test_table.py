@@ -58,6 +58,7 @@ ARGUMENTS = {
     "retry": ["i7"],
     "promote": ["i7"],
     "clear": ["alice", "--yes"],
+    "prune": ["--yes"],
     "show": ["i7"],
     "export": ["r1", "-o", "r1.jsonl"],
     "import": ["alice.jsonl"],

@@ -285,6 +285,8 @@ class Comparing:
         if not os.path.isdir(copy):
             shutil.rmtree(f"{copy}.new", ignore_errors=True)
             source = os.path.join(self._folder, _BASE if arm == "team" else _SOLO)
+            if not os.path.isdir(source):
+                raise Failure("not_found", f"the copies of {self._seen.id} were pruned", "begin a new comparison")
             copy_again(source, f"{copy}.new")
             os.rename(f"{copy}.new", copy)
         project = os.path.normpath(os.path.join(copy, terms.inside))

@@ -1,4 +1,4 @@
-"""``awk backup``, ``restore`` and ``df``: the project's state as one file, and back, and what of it takes room."""
+"""``awk backup``, ``restore``, ``df`` and ``prune``: the project's state as one file, and the room it takes."""
 
 import argparse
 import json
@@ -8,12 +8,16 @@ from typing import Any, Final
 from interface.cli.context import Context
 from interface.cli.output import Screen, one_line, table
 from interface.cli.parsing import json_flag
+from interface.cli.prompts import can_ask
+from interface.client import new_key
 from interface.failure import Failure
 from interface.offline import run_inspect
 
 SECONDS: Final = 24 * 3600.0
 RUNS: Final = 10
 MOST_RUNS: Final = 1_000_000
+GROUPS: Final = ("trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database")
+"""What can be pruned."""
 
 
 def configure_backup(parser: argparse.ArgumentParser) -> None:
@@ -105,6 +109,50 @@ def df_lines(body: bytes, screen: Screen) -> list[str]:
     if told["more_runs"]:
         lines.append(f"{told['more_runs']} more runs: -n 0 shows all")
     return [*lines, one_line(f"{_size(told['total_bytes'])} in all, of {told['state']}")]
+
+
+def configure_prune(parser: argparse.ArgumentParser) -> None:
+    """[WHAT...], and whether to remove it, and to ask."""
+    parser.add_argument("what", metavar="WHAT", nargs="*", help=f"only these (default: all): {', '.join(GROUPS)}")
+    parser.add_argument("--dry-run", action="store_true", help="say what would go, and why, and remove nothing")
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    json_flag(parser)
+
+
+def run_prune(context: Context) -> int:
+    """Say what would go, ask, and remove it. Where nobody can answer only --yes does: it does not come back."""
+    args = context.args
+    unknown = next((word for word in args.what if word not in GROUPS), None)
+    if unknown is not None:
+        raise Failure("usage", f"{unknown[:60]!r} is nothing that can be pruned", f"one of: {', '.join(GROUPS)}")
+    if not (args.yes or args.dry_run or can_ask(context)):
+        hint = "say --yes to remove it all the same; --dry-run says what it is"
+        raise Failure("usage", "nothing that is pruned comes back", hint)
+    kernel = context.kernel()
+    if not args.yes:
+        told = kernel.post("/prune", {"what": args.what, "dry_run": True}, key=new_key())
+        if args.dry_run or not json.loads(told)["removed"]:
+            return context.answer(told, prune_lines)
+        context.out.notes(prune_lines(told, context.out.screen))
+        context.out.ask("remove all this, for good? [y/N] ")
+        if context.stdin.readline().strip().lower() not in {"y", "yes"}:
+            raise Failure("failed", "nothing was removed")
+    return context.answer(kernel.post("/prune", {"what": args.what}, key=new_key()), prune_lines)
+
+
+def prune_lines(body: bytes, screen: Screen) -> list[str]:
+    """A line for each thing that goes, and for each that stays, and why."""
+    told: dict[str, Any] = json.loads(body)
+    rows = [["goes", row["group"], one_line(row["what"]), _size(row["bytes"]), row["why"]] for row in told["removed"]]
+    rows += [
+        ["stays", row["group"], one_line(row["what"]), _size(row["bytes"]), one_line(row["kept_because"])]
+        for row in told["kept"]
+    ]
+    lines = table(["", "GROUP", "WHAT", "SIZE", "WHY"], rows, screen, right=frozenset({"SIZE"})) if rows else []
+    if not told["removed"]:
+        return [*lines, "nothing to remove"]
+    what = "would be removed" if told["dry_run"] else "removed"
+    return [*lines, f"{len(told['removed'])} {what}, {_size(told['total_bytes'])}"]
 
 
 def _size(count: int) -> str:

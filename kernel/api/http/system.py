@@ -35,6 +35,8 @@ from protocol.api.kernel import (
     KernelInfo,
     ProviderList,
     ProviderRow,
+    PruneReport,
+    PruneRequest,
     Ready,
     ShutdownRequest,
     StatusReport,
@@ -168,6 +170,11 @@ async def shutdown(call: Request[ShutdownRequest], kernel: KernelControl) -> Hea
     """POST /shutdown: begin to stop. Asking again makes it hurry, so it needs no idempotency key."""
     kernel.shutdown.ask(call.body.grace)
     return Health(status="stopping", version=kernel.identity.version)
+
+
+async def prune(call: Request[PruneRequest], processes: ProcessControl) -> PruneReport:
+    """POST /prune: remove what takes room and nobody needs; asked again, what is left. ``dry_run`` only tells."""
+    return await processes.prune(call.body)
 
 
 async def providers(_call: Request[None], files: ProjectFiles) -> ProviderList:

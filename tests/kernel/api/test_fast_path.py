@@ -30,6 +30,7 @@ BODIES: dict[str, Any] = {
     "POST /page/keys": {"read_only": True},
     "POST /page/token": {"key": SALT + SALT},
     "POST /worktrees/remove": {"run": None},
+    "POST /prune": {"what": ["logs"], "dry_run": True},
 }
 """A body that each of them takes; the others need none."""
 

@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernel.policy.retention import UNSEEN_MS, ClockJump, old_before, unseen
+from kernel.policy.retention import (
+    BUSY_BYTES,
+    UNSEEN_MS,
+    WORTH_BYTES,
+    ClockJump,
+    Leftover,
+    kept_because,
+    old_before,
+    unseen,
+)
 
 pytestmark = pytest.mark.promise("P21")
 
@@ -65,3 +74,35 @@ def test_a_machine_that_was_off_is_believed_for_a_week() -> None:
     assert unseen(NOW - DAY, NOW) == 0
     assert unseen(NOW - UNSEEN_MS - 5, NOW) == 5
     assert unseen(NOW + 5, NOW) == -5
+
+
+SMALL, LARGE = 2 * WORTH_BYTES, 3 * BUSY_BYTES
+
+
+@pytest.mark.promise("P83")
+@pytest.mark.parametrize(
+    ("one", "because"),
+    [
+        (Leftover(group="logs", what="", why="", age_ms=0), ""),
+        (Leftover(group="unfinished", what="", why="", age_ms=-DAY), ""),
+        (Leftover(group="trees", what="", why="", needed="2 commits are not merged"), "2 commits are not merged"),
+        (Leftover(group="aside", what="", why="", age_ms=DAY - 1), "it is younger than a day"),
+        (Leftover(group="aside", what="", why="", age_ms=-DAY), "it is younger than a day"),
+        (Leftover(group="aside", what="", why="", age_ms=DAY), ""),
+        (Leftover(group="aside", what="", why="", age_ms=YEAR, needed="it is a link"), "it is a link"),
+        (Leftover(group="comparisons", what="", why="", age_ms=DAY - 1), "it is younger than a day"),
+        (Leftover(group="comparisons", what="", why="", age_ms=YEAR), ""),
+        (Leftover(group="attempts", what="", why="", age_ms=DAY // 24 - 1), "it is younger than an hour"),
+        (Leftover(group="attempts", what="", why="", age_ms=DAY // 24), ""),
+        (Leftover(group="database", what="", why="", bytes=WORTH_BYTES - 1, whole_bytes=SMALL), "too little"),
+        (Leftover(group="database", what="", why="", bytes=WORTH_BYTES, whole_bytes=SMALL), ""),
+        (Leftover(group="database", what="", why="", bytes=LARGE // 4 - 1, whole_bytes=LARGE), "too little"),
+        (Leftover(group="database", what="", why="", bytes=LARGE // 4, whole_bytes=LARGE), ""),
+        (Leftover(group="database", what="", why="", bytes=LARGE // 4, whole_bytes=LARGE, busy=True), "under way"),
+        (Leftover(group="database", what="", why="", bytes=SMALL, whole_bytes=2 * SMALL, busy=True), ""),
+    ],
+)
+def test_what_may_be_pruned(one: Leftover, because: str) -> None:
+    """What somebody needs never, what is young not yet, and the database where it is worth it and stalls nobody."""
+    assert because in kept_because(one)
+    assert bool(because) == bool(kept_because(one))
