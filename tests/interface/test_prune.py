@@ -1,8 +1,11 @@
 """prune: what goes is told and asked for before it does; what stays is told with its reason."""
 
+from typing import get_args
+
 import pytest
 
 from interface.cli.commands.state import GROUPS
+from interface.cli.completion.spec import OF_ARGUMENT
 from protocol.api.kernel import PrunedRow, PruneGroup, PruneKept, PruneReport
 from tests.interface.conftest import Cli
 from tests.interface.hostile import obeyed
@@ -69,4 +72,4 @@ def test_what_is_not_meant_removes_nothing(words: list[str], says: str, cli: Cli
 
 def test_the_command_knows_all_groups() -> None:
     """Those of the protocol, in its order."""
-    assert PruneGroup.__args__ == GROUPS  # type: ignore[attr-defined]
+    assert get_args(PruneGroup) == GROUPS == OF_ARGUMENT["prune", "what"].words

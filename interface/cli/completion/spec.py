@@ -78,6 +78,9 @@ OF_METAVAR: Final[Mapping[str, Values]] = MappingProxyType(
 )
 OF_ARGUMENT: Final[Mapping[tuple[str, str], Values]] = MappingProxyType(
     {
+        ("prune", "what"): Values(
+            words=("trees", "unfinished", "logs", "aside", "comparisons", "attempts", "database")
+        ),
         ("config", "asked"): Values(live="named", files=True),
         ("trust", "words"): Values(live="named", files=True),
         ("agent", "name"): Values(live="agent"),
