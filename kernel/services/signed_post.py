@@ -5,7 +5,7 @@ otherwise a moment later (DNS rebinding) changes nothing. No proxy of the enviro
 """
 
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -29,6 +29,10 @@ class Asked(NamedTuple):
     url: str
     headers: Mapping[str, str]
     body: bytes
+
+
+Post = Callable[[Asked, Callable[[str], bool]], Awaitable[int]]
+"""``post``, or what a test has in its place."""
 
 
 async def post(asked: Asked, allowed: Callable[[str], bool]) -> int:

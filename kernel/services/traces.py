@@ -7,7 +7,7 @@ functions of what they are of.
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -20,7 +20,7 @@ from kernel.agents.webhooks import host_of
 from kernel.fault_injection import fault_point
 from kernel.policy.otlp import CONTENT_TYPE, export_request
 from kernel.policy.traces import SCHEMA
-from kernel.services.signed_post import Asked, Unreached, post
+from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import traces
 from kernel.store.feed import Wake
 from kernel.store.reader import Reader
@@ -46,8 +46,6 @@ UNSAVED_EVENTS: Final = 1000
 """Passed over without a span before the cursor is written."""
 BAD: Final = frozenset({400, 413, 422})
 """Statuses that are about what was sent: a smaller request may do, and a single span that is refused is left out."""
-
-Post = Callable[[Asked, Callable[[str], bool]], Awaitable[int]]
 
 
 class Collector(NamedTuple):

@@ -6,7 +6,7 @@ other. A server may be told an event twice (with the same id), and late, but it 
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -16,7 +16,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.trust import GrantSource, missing_grants
 from kernel.agents.webhooks import EVERY, host_of, outgoing_unit, signing_key
 from kernel.policy.webhooks import Verdict, is_public, payload, signature_of, verdict_of
-from kernel.services.signed_post import Asked, Unreached, post
+from kernel.services.signed_post import Asked, Post, Unreached, post
 from kernel.store import feed, webhooks
 from kernel.store.feed import EVERYTHING, EventFilter, Wake
 from kernel.store.reader import Reader
@@ -36,8 +36,6 @@ GATHER_SECONDS: Final = 0.2
 """After an event, for those that come with it."""
 LOOK_SECONDS: Final = 10.0
 """Until the project file and the trust in it are looked at again."""
-
-Post = Callable[[Asked, Callable[[str], bool]], Awaitable[int]]
 
 
 class Webhooks:

@@ -206,7 +206,7 @@ def test_what_agents_say_of_a_line_is_a_finding() -> None:
         - `src/app.py:7:3`: warning: unused
         ./lib/x.ts:3 - Note: rename it
         **guide/a.md:1**: typo
-        /work/src/app.py:9: absolute
+        /project/src/app.py:9: absolute
         src/app.py:12: error: off   by one
         at 12:30: lunch
         see http://host.example:80: no
@@ -216,7 +216,7 @@ def test_what_agents_say_of_a_line_is_a_finding() -> None:
         src/app.py:x: no line
         version:3: no file
         """
-    found = findings_of(record(said=(message(4, text, "rev"),), tasks=(), ballots=(), roots=("/work",)))
+    found = findings_of(record(said=(message(4, text, "rev"),), tasks=(), ballots=(), roots=("/project",)))
     assert [(one.level, one.path, one.line, one.column, one.text) for one in found] == [
         ("error", "src/app.py", 12, None, "off by one"),
         ("warning", "guide/a.md", 1, None, "typo"),

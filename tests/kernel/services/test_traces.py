@@ -12,8 +12,8 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.telemetry import otel_unit
 from kernel.policy.needs import needs
 from kernel.policy.otlp import CLIENT, INTERNAL, Span, Value, export_request
-from kernel.services.signed_post import Asked, post
-from kernel.services.traces import WAKING, Post, Traces
+from kernel.services.signed_post import Asked, Post, post
+from kernel.services.traces import WAKING, Traces
 from kernel.store import traces
 from kernel.store.needs import snapshot
 from kernel.store.transitions.close import close
