@@ -5,9 +5,7 @@ import logging
 import os
 import random
 import secrets
-import sys
 import time
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -15,16 +13,11 @@ from typing import Final
 import msgspec
 import trio
 
-from kernel.agents.catalog import Catalog
 from kernel.agents.environment import worker_environment
-from kernel.agents.memory_search import Memories
-from kernel.agents.personal_context import PersonalContexts
-from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
     AttemptActivity,
     AttemptControl,
     KernelControl,
-    KernelIdentity,
     KernelNumbers,
     KernelState,
     Keys,
@@ -39,15 +32,11 @@ from kernel.api.context import (
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
-from kernel.boot.clock import Clock
 from kernel.boot.discovery_record import boot_id
-from kernel.boot.log_file import log_as_json
+from kernel.foundation import Foundation, foundation_of
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
-from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
 from kernel.procs.peer import is_own_child
-from kernel.rule.installed import InstalledRules
-from kernel.services import guard as guards
 from kernel.services import landings, mirror, recall, retention, timers, traces, webhooks, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
@@ -61,9 +50,8 @@ from kernel.services.guard import Guard
 from kernel.services.health import LoopWatchdog, MemoryPressure, notifier_from
 from kernel.services.idle_exit import IdleExit
 from kernel.services.in_flight import InFlight
-from kernel.services.installed_rules import find_installed
 from kernel.services.landings import Landings
-from kernel.services.logins import LOGINS, Logins
+from kernel.services.logins import Logins
 from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
@@ -80,24 +68,19 @@ from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
 from kernel.services.webhooks import Webhooks
-from kernel.services.working_directory import AttemptPaths, CliHomes, Confinement, Placeholders
+from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
-from kernel.store.feed import Feed
 from kernel.store.idempotency import SingleFlight
-from kernel.store.reader import Reader
 from kernel.store.transaction import rfc3339
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches
-from kernel.workflows.instruction_prompt import settings_of
 from kernel.workflows.project_git import ProjectGit
 from kernel.workflows.remote import Remotes
 from kernel.workflows.repository import Repository
-from protocol.discovery import CONTEXTS, IN_FLIGHT, PLACEHOLDERS, RUN, SESSIONS, WORKTREES
+from protocol.discovery import PLACEHOLDERS, RUN, WORKTREES
 from protocol.errors import Refused
-from protocol.project import ProjectDefinition
-from protocol.text import text_environment
 
 logger = logging.getLogger(__name__)
 
@@ -140,35 +123,9 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     traces: Traces
 
 
-class Foundation(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts that everything else stands on."""
-
-    boot: Boot
-    state_dir: Path
-    environ: Mapping[str, str]
-    own_bin: frozenset[str]
-    clock: Clock
-    feed: Feed
-    reader: Reader
-    writer: Writer
-    rules: InstalledRules
-    catalog: Catalog
-    contexts: PersonalContexts
-    memories: Memories
-    project: ProjectDefinition
-    """As its file was when the kernel started."""
-    identity: KernelIdentity
-    trust_store: GrantSource
-    homes: CliHomes
-    logins: Logins
-    in_flight: InFlight
-    guard: Guard
-    launcher: Launcher
-
-
 def build(boot: Boot, database: Database) -> Kernel:
     """Make everything and start nothing."""
-    base = _foundation(boot, database)
+    base = foundation_of(boot, database)
     clock, feed, reader, writer, catalog = base.clock, base.feed, base.reader, base.writer, base.catalog
     budgets = BudgetEnforcer(reader=reader, now_ms=clock.now_ms)
     repository = Repository(
@@ -345,62 +302,6 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
         embeddings=vectors,
     )
     return asking, vectors, found_again
-
-
-def _foundation(boot: Boot, database: Database) -> Foundation:
-    clock, feed = Clock(), Feed()
-    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
-    if catalog.project().log == "json":
-        log_as_json()
-    # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
-    environ, left_out = text_environment(os.environ)
-    for name in left_out:
-        logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
-    host, port = boot.listener.getsockname()[:2]
-    reader = Reader(database=database)
-    rules = InstalledRules(
-        find_installed(sys.path),
-        lambda name: name in catalog.kept_project().rules_off,
-        lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
-    )
-    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
-    contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
-    own_bin = frozenset({os.path.dirname(sys.executable)})
-    return Foundation(
-        boot=boot,
-        state_dir=state_dir,
-        environ=environ,
-        own_bin=own_bin,
-        clock=clock,
-        feed=feed,
-        reader=reader,
-        writer=writer,
-        rules=rules,
-        catalog=catalog,
-        contexts=contexts,
-        memories=Memories(contexts, clock.now_ms),
-        project=catalog.project(),
-        identity=KernelIdentity(
-            pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
-        ),
-        trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
-        homes=CliHomes(state_dir / SESSIONS),
-        logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
-        in_flight=InFlight(state_dir / IN_FLIGHT),
-        guard=Guard(
-            contexts=contexts,
-            reader=reader,
-            writer=writer,
-            wake=feed.new_wake(guards.WAKING),
-            settings=partial(settings_of, catalog=catalog, reader=reader),
-        ),
-        launcher=choose_launcher(
-            environ.get(VARIABLE),
-            platform=sys.platform,
-            run_dir=state_dir / RUN,
-            environ=worker_environment(environ, (), own_bin),
-        ),
-    )
 
 
 def _attempts(

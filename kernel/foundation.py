@@ -1,0 +1,123 @@
+"""The parts that every other part of a kernel stands on: log, catalog, identity, environment, launcher."""
+
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.environment import worker_environment
+from kernel.agents.memory_search import Memories
+from kernel.agents.personal_context import PersonalContexts
+from kernel.agents.trust import GrantSource, TrustStore
+from kernel.api.context import (
+    KernelIdentity,
+)
+from kernel.boot.arguments import Boot
+from kernel.boot.clock import Clock
+from kernel.boot.log_file import log_as_json
+from kernel.procs.launcher import VARIABLE, Launcher, choose_launcher
+from kernel.rule.installed import InstalledRules
+from kernel.services import guard as guards
+from kernel.services.guard import Guard
+from kernel.services.in_flight import InFlight
+from kernel.services.installed_rules import find_installed
+from kernel.services.logins import LOGINS, Logins
+from kernel.services.working_directory import CliHomes
+from kernel.store.database import Database
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from kernel.workflows.instruction_prompt import settings_of
+from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS
+from protocol.project import ProjectDefinition
+from protocol.text import text_environment
+
+logger = logging.getLogger(__name__)
+
+
+class Foundation(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts that everything else stands on."""
+
+    boot: Boot
+    state_dir: Path
+    environ: Mapping[str, str]
+    own_bin: frozenset[str]
+    clock: Clock
+    feed: Feed
+    reader: Reader
+    writer: Writer
+    rules: InstalledRules
+    catalog: Catalog
+    contexts: PersonalContexts
+    memories: Memories
+    project: ProjectDefinition
+    """As its file was when the kernel started."""
+    identity: KernelIdentity
+    trust_store: GrantSource
+    homes: CliHomes
+    logins: Logins
+    in_flight: InFlight
+    guard: Guard
+    launcher: Launcher
+
+
+def foundation_of(boot: Boot, database: Database) -> Foundation:
+    """Make them for a kernel whose database is open."""
+    clock, feed = Clock(), Feed()
+    state_dir, catalog = Path(boot.arguments.state), Catalog(Path(boot.arguments.project), Path.home())
+    if catalog.project().log == "json":
+        log_as_json()
+    # The kernel's own environment as far as it is text. The rest is left out for everybody, and logged.
+    environ, left_out = text_environment(os.environ)
+    for name in left_out:
+        logger.warning("environment.left_out %s is not UTF-8: no agent, tool or git of this kernel gets it", name)
+    host, port = boot.listener.getsockname()[:2]
+    reader = Reader(database=database)
+    rules = InstalledRules(
+        find_installed(sys.path),
+        lambda name: name in catalog.kept_project().rules_off,
+        lambda name, error: logger.warning("rule.raised %s", name, exc_info=error),
+    )
+    writer = Writer(database=database, clock_ms=clock.now_ms, publish=feed.publish, rules=rules.table())
+    contexts = PersonalContexts(catalog, state_dir / CONTEXTS)
+    own_bin = frozenset({os.path.dirname(sys.executable)})
+    return Foundation(
+        boot=boot,
+        state_dir=state_dir,
+        environ=environ,
+        own_bin=own_bin,
+        clock=clock,
+        feed=feed,
+        reader=reader,
+        writer=writer,
+        rules=rules,
+        catalog=catalog,
+        contexts=contexts,
+        memories=Memories(contexts, clock.now_ms),
+        project=catalog.project(),
+        identity=KernelIdentity(
+            pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
+        ),
+        trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
+        homes=CliHomes(state_dir / SESSIONS),
+        logins=Logins(Path(boot.arguments.home) / LOGINS, environ),
+        in_flight=InFlight(state_dir / IN_FLIGHT),
+        guard=Guard(
+            contexts=contexts,
+            reader=reader,
+            writer=writer,
+            wake=feed.new_wake(guards.WAKING),
+            settings=partial(settings_of, catalog=catalog, reader=reader),
+        ),
+        launcher=choose_launcher(
+            environ.get(VARIABLE),
+            platform=sys.platform,
+            run_dir=state_dir / RUN,
+            environ=worker_environment(environ, (), own_bin),
+        ),
+    )
