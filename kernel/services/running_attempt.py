@@ -221,6 +221,8 @@ class RunningAttempt:
         else:
             if ending.ended_as in ("done", "incomplete"):
                 await services.preparation.finish(leased)
+            else:
+                await services.preparation.abandon(leased)
             with services.in_flight(leased.instruction):
                 await services.completer.complete(leased, ending, result)
         fault_point("attempt.settled")
