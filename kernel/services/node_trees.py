@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import trio
 
 from kernel.agents.providers import CauseError
 from kernel.procs.launcher import Launcher

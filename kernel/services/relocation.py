@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kernel.procs.attempt_dir import LOCK_FILE
-from protocol.agent import AgentDefinition
+from protocol.agent import AgentDefinition, McpServer
 from protocol.discovery import CALL_URL
 from protocol.ipc import Sandbox, Start, Turn
 from protocol.node import NodeFacts
@@ -54,6 +54,12 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
         mcp=msgspec.structs.replace(start.mcp, url=there.facts.mcp_url),
         skills=tuple(msgspec.structs.replace(one, folder=folders[one.folder]) for one in start.skills),
         command=_command(start.command, there, moved),
+        pinned={_told(word, moved): digest for word, digest in start.pinned.items()},
+        project_tools={
+            name: msgspec.structs.replace(tool, command=tuple(_told(word, moved) for word in tool.command))
+            for name, tool in start.project_tools.items()
+        },
+        mcp_servers={name: _server(server, moved) for name, server in start.mcp_servers.items()},
         system=_told(start.system, moved),
         system_stable=len(_told(start.system[: start.system_stable], moved)),
         message=_told(start.message, moved),
@@ -109,6 +115,15 @@ def _moves(start: Start, there: NodePlace, tops: Mapping[str, str]) -> tuple[tup
     }
     known.pop("", None)
     return tuple(sorted(known.items(), key=lambda pair: -len(pair[0])))
+
+
+def _server(server: McpServer, moved: Iterable[tuple[str, str]]) -> McpServer:
+    return msgspec.structs.replace(
+        server,
+        command=None if server.command is None else _told(server.command, moved),
+        args=tuple(_told(word, moved) for word in server.args),
+        env={name: _told(value, moved) for name, value in server.env.items()},
+    )
 
 
 def _told(text: str, moved: Iterable[tuple[str, str]]) -> str:
