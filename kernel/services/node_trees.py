@@ -9,8 +9,9 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
@@ -20,7 +21,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
-from kernel.services.tree_work import TreeWork
+from kernel.services.tree_work import Away, TreeWork
 from kernel.services.working_directory import folder_name
 from kernel.services.worktrees import Worktrees
 from kernel.store import workflows, worktrees
@@ -82,7 +83,7 @@ class NodePreparation:
     ) -> None:
         self.name = name
         self._parts = parts
-        self._launcher = launcher
+        self.launcher = launcher
         self._facts = facts
         self._prepared: dict[str, _Prepared] = {}
 
@@ -103,7 +104,7 @@ class NodePreparation:
         if facts is None:
             raise SpawnTransient(f"the node {self.name} is not connected")
         try:
-            await self._prepare(leased, start, NodeGit(self._launcher, facts))
+            await self._prepare(leased, start, NodeGit(self.launcher, facts))
         except Refused as refused:
             if refused.code == "busy":
                 raise SpawnTransient(refused.text) from refused
@@ -116,16 +117,18 @@ class NodePreparation:
         return relocate(start, definition, ready.place, ready.tops)
 
     async def finish(self, leased: Leased) -> None:
-        """Take home what was done. Never fails the work itself."""
+        """Take home what was done. Raises SpawnTransient where the node is gone, and that with it."""
         await self._take_home(leased)
 
     async def abandon(self, leased: Leased) -> None:
         """Take home what was done, as far as the node is there."""
-        await self._take_home(leased)
+        with suppress(SpawnTransient):
+            await self._take_home(leased)
 
     def release(self, leased: Leased) -> None:
         """Forget the attempt."""
-        self._prepared.pop(leased.attempt, None)
+        if self._prepared.pop(leased.attempt, None) is not None:
+            self._parts.work.away.pop(leased.instruction, None)
 
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts
@@ -166,6 +169,9 @@ class NodePreparation:
         )
         tops = {project: cwd, str(self._parts.root): cwd, **({home.tree.path: top} if home.tree.path else {})}
         self._prepared[leased.attempt] = _Prepared(sync, there, tops, files)
+        if home.tree.path:
+            env = {**git.environment, "LC_ALL": "C.UTF-8"}
+            self._parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
 
     async def _home(self, leased: Leased, *, confined: bool) -> HomeBranch:
         """The branch of the attempt's agent, its tree here made. Raises Refused, CauseError, SpawnTransient."""
@@ -209,16 +215,17 @@ class NodePreparation:
         moved = msgspec.structs.replace(tree, path=clone.view.top)
         there = WorktreeSetup(moved, setup.definition, setup.tag, Path(cwd))
         env = {**clone.git.environment, "LC_ALL": "C.UTF-8"}
-        await run_steps("setup", steps, there, launcher=self._launcher, env=env, sandbox=box)
+        await run_steps("setup", steps, there, launcher=self.launcher, env=env, sandbox=box)
         await clone.note_setup(digest)
 
     async def _take_home(self, leased: Leased) -> None:
-        ready = self._prepared.get(leased.attempt)
+        ready = self._prepared.pop(leased.attempt, None)
         if ready is None:
             return
+        self._parts.work.away.pop(leased.instruction, None)
         try:
             await ready.sync.collect()
-        except (Refused, SpawnTransient, OSError) as error:
+        except (Refused, OSError) as error:
             text = f"what was done on {self.name} has not come back, and stays in {ready.place.tree} there: {error}"
             logger.warning("node.files %s", text)
             await self._say(leased, text)
@@ -234,6 +241,40 @@ class NodePreparation:
             await self._parts.writer.commit(
                 emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
             )
+
+
+class NodeLaunchers(Protocol):
+    """The nodes of a project, as far as files go there."""
+
+    def launcher(self, name: str, /) -> Launcher:
+        """Starts processes there. Raises KeyError for one that is not there."""
+        ...
+
+    def facts(self, name: str, /) -> NodeFacts | None:
+        """The facts that the node gives of itself; None: it is not connected."""
+        ...
+
+
+class FilesOnNodes:
+    """Brings the files of attempts to the nodes of a project, and back."""
+
+    def __init__(self, parts: NodeTrees, nodes: NodeLaunchers) -> None:
+        self._parts = parts
+        self._nodes = nodes
+        self._preparations: dict[str, NodePreparation] = {}
+
+    def preparation(self, node: str, /) -> NodePreparation:
+        """Return what makes attempts ready on ``node`` in the session that it has now. Raises KeyError."""
+        launcher = self._nodes.launcher(node)
+        found = self._preparations.get(node)
+        if found is None or found.launcher is not launcher:
+            facts = partial(self._nodes.facts, node)
+            found = self._preparations[node] = NodePreparation(self._parts, name=node, launcher=launcher, facts=facts)
+        return found
+
+    def relocate(self, node: str, _leased: Leased, /) -> Callable[[Start, AgentDefinition], Start]:
+        """Return what has a start frame name the places of ``node``: for an attempt that was made ready there."""
+        return self.preparation(node).relocate
 
 
 def _check_goes(start: Start) -> None:

@@ -51,7 +51,7 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
         session_dir=there.session_dir if start.session_dir else "",
         env=environment(start.env, definition.env, there.facts),
         secrets=tuple(name for name in start.secrets if name in definition.env and name in start.env),
-        mcp=msgspec.structs.replace(start.mcp, url=there.facts.mcp_url),
+        mcp=msgspec.structs.replace(start.mcp, url=f"{kernel_url(there.facts)}/mcp"),
         skills=tuple(msgspec.structs.replace(one, folder=folders[one.folder]) for one in start.skills),
         command=_command(start.command, there, moved),
         pinned={_told(word, moved): digest for word, digest in start.pinned.items()},
@@ -83,11 +83,16 @@ def skill_folders(start: Start, files: str, session_dir: str) -> dict[str, str]:
     }
 
 
+def kernel_url(facts: NodeFacts) -> str:
+    """The address at which programs on the node find the kernel."""
+    return facts.mcp_url.removesuffix("/mcp").rstrip("/")
+
+
 def environment(env: Mapping[str, str], named: Iterable[str], facts: NodeFacts) -> dict[str, str]:
     """The environment of an agent's programs on the node: ``named`` of the kernel's, and the far user's own."""
     passed = {name: env[name] for name in named if name in env}
     far = {"PATH": facts.path, "HOME": facts.home, "LANG": "C.UTF-8"}
-    return {**passed, **far, CALL_URL: facts.mcp_url.removesuffix("/mcp")}
+    return {**passed, **far, CALL_URL: kernel_url(facts)}
 
 
 def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:

@@ -41,17 +41,23 @@ class NodeSync:
         self._agent = agent
         self._message = message
 
-    async def bring(self) -> Synced:
-        """Bring the clone to the branch, made unless it is there. Raises Refused, SpawnTransient."""
+    async def bring(self, *, live: bool = False) -> Synced:
+        """Bring the clone to the branch, made unless it is there. Raises Refused, SpawnTransient.
+
+        ``live``: its agent may be working there.
+        """
         home, clone, notes = self._home, self._clone, list[str]()
         async with view_of(home) as view:
             author = await author_at(home, view, self._agent)
             head: str | None = None
             if (await clone.look()).there:
-                await clone.unlock()
+                if not live:
+                    await clone.unlock()
                 try:
                     head = await self._settled(view, author, notes)
                 except Refused as refused:
+                    if live:
+                        raise
                     aside = await clone.set_aside()
                     notes.append(f"{refused.text}; what was in its clone on {self._node} is in {aside} there")
             tip = await home.tip(view)
@@ -62,16 +68,20 @@ class NodeSync:
                 await clone.check_out(tip, head)
         return Synced(tip, tuple(notes))
 
-    async def collect(self) -> Synced:
-        """Take what was done in the clone into the branch. Raises Refused, and then it stays there; SpawnTransient."""
+    async def collect(self, message: str = "", *, live: bool = False) -> Synced:
+        """Take what was done in the clone into the branch. Raises Refused, and then it stays there; SpawnTransient.
+
+        ``message`` is said of what is committed by that. ``live``: its agent may be working there.
+        """
         home, clone = self._home, self._clone
         async with view_of(home) as view:
             tip = await home.tip(view)
-            await clone.unlock()
+            if not live:
+                await clone.unlock()
             head = await clone.head()
             if head is None:
                 raise failed(f"the branch {home.tree.branch} is gone on {self._node}", f"see {clone.view.top} there")
-            made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+            made = await clone.commit(head, message or self._message, await author_at(home, view, self._agent))
             if made != tip:
                 await self._fetch(view, made, tip)
                 if not await is_ancestor(home.git, view, tip, made):
