@@ -139,9 +139,8 @@ class NodePreparation:
         files = NodeFiles(git, f"{facts.state_dir}/{LENT}/{leased.attempt}")
         box = None
         if start.sandbox is not None:
-            program, size = await files.bubblewrap(), private_bytes(facts)
-            await files.check_sandbox(Sandbox(program=program, hidden=(facts.state_dir,), private_bytes=size))
-            box = Sandbox(program=program, writable=(top,), hidden=(facts.state_dir,), private_bytes=size)
+            box = private_box(await files.bubblewrap(), top, facts)
+            await files.check_sandbox(msgspec.structs.replace(box, writable=()))
         clone = NodeClone(git, place, WritableTree(home.tree, View(f"{top}/.git", top, box)))
         message = f"{leased.name}: work of {leased.instruction}"
         if leased.run is not None:
@@ -241,6 +240,12 @@ class NodePreparation:
             await self._parts.writer.commit(
                 emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
             )
+
+
+def private_box(bubblewrap: str, top: str, facts: NodeFacts) -> Sandbox:
+    """The sandbox of our git, and of setup commands, in the clone ``top`` of a confined agent."""
+    hidden = (facts.state_dir,)
+    return Sandbox(program=bubblewrap, writable=(top,), hidden=hidden, private_bytes=private_bytes(facts))
 
 
 class NodeLaunchers(Protocol):

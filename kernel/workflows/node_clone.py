@@ -31,21 +31,31 @@ HERE: Final = "refs/awk/here"
 """The ref in a clone that names the last commit that both sides had."""
 _SHELL_BYTES: Final = 1024 * 1024
 _UNLOCK: Final = 'cd "$1" && rm -f .git/index.lock .git/HEAD.lock ".git/refs/heads/$2.lock" .git/refs/awk/here.lock'
+CONFINED: Final = "confined"
+"""A file beside a clone whose agent is confined."""
 _MAKE: Final = """
 set -e
 umask 077
 mkdir -p "$1"
 cd "$1"
 rm -rf new
+test -z "$3" || : >"$3"
 git init --quiet --template= --object-format="$2" new
 for name in user.name user.email; do
+    test -z "$4" || git --git-dir=new/.git config "$name" "$4"
     shift
-    test -z "$2" || git --git-dir=new/.git config "$name" "$2"
 done
 mv new tree
 """
 _LOOK: Final = 'cd "$1" 2>/dev/null || exit 0; test ! -d tree/.git || echo tree; head -c 200 ready 2>/dev/null || :'
 _ASIDE: Final = 'cd "$1" && rm -f ready && mv tree "$2"'
+_CLEAR: Final = """
+cd "$1" || exit 0
+chmod -R u+rwX tree new 2>/dev/null
+rm -rf tree new && rm -f ready confined
+cd .. && rmdir "$1" 2>/dev/null && rmdir "$(pwd -P)" 2>/dev/null
+exit 0
+"""
 _READY: Final = 'cd "$1" && printf %s "$2" >ready'
 
 
@@ -161,7 +171,8 @@ class NodeClone:
     async def make(self, hash_length: int, user: tuple[str, str]) -> None:
         """Make an empty one; ``user`` (name, email) is in whose name its agent commits. Raises Refused."""
         kind = "sha256" if hash_length == 64 else "sha1"
-        await self.git.shell(_MAKE, self.place, kind, *user)
+        confined = "" if self.view.sandbox is None else CONFINED
+        await self.git.shell(_MAKE, self.place, kind, confined, *user)
 
     async def unlock(self) -> None:
         """Remove locks that a git left there that was killed: nobody works there now."""
@@ -233,6 +244,10 @@ class NodeClone:
         aside = f"{self.place}/kept-{secrets.token_hex(4)}"
         await self.git.shell(_ASIDE, self.place, aside)
         return aside
+
+    async def remove(self) -> None:
+        """Remove it; what was set aside stays. Raises Refused, SpawnTransient."""
+        await self.git.shell(_CLEAR, self.place)
 
     async def note_setup(self, digest: str) -> None:
         """Note that the setup of ``digest`` was run there."""

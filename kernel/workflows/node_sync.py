@@ -92,6 +92,32 @@ class NodeSync:
                 await clone.mark(made)
         return Synced(made)
 
+    async def clear(self) -> Synced:
+        """Remove the clone, of a run that is over; what is only there comes here first, under a ref of its own.
+
+        Raises Refused, and then it stays; SpawnTransient.
+        """
+        home, clone, notes = self._home, self._clone, list[str]()
+        async with view_of(home) as view:
+            made = ""
+            if (await clone.look()).there:
+                await clone.unlock()
+                head = await clone.head()
+                if head is not None:
+                    made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+                    await self._keep(view, made, notes)
+            await clone.remove()
+        return Synced(made, tuple(notes))
+
+    async def _keep(self, view: View, made: str, notes: list[str]) -> None:
+        """Have the commits of ``made`` here, under a ref of their own unless one leads to them."""
+        git, branch = self._home.git, self._home.tree.branch
+        await self._fetch(view, made, self._home.tree.base)
+        if int(await git.said(view, "rev-list", "--count", "--max-count=1", made, "--not", "--all")):
+            ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
+            await git.said(view, "update-ref", ref, made)
+            notes.append(f"what was left on {self._node} is on no branch: it is kept as {ref}")
+
     async def _settled(self, view: View, author: Author, notes: list[str]) -> str | None:
         """Have all that is in the clone here, too. Returns the clone's last commit. Raises Refused."""
         home, clone = self._home, self._clone

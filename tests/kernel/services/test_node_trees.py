@@ -56,10 +56,16 @@ class Ground:
     files: FilesOnNodes
     alice: Leased
     work_here: TreeWork
+    parts: NodeTrees
 
     def far(self, path: str) -> Path:
         """A place below the node's state folder."""
         return Path(self.nodes.far.facts.state_dir, path)
+
+    @property
+    def run(self) -> int:
+        assert self.alice.run is not None
+        return self.alice.run
 
     @property
     def there(self) -> NodePreparation:
@@ -115,7 +121,7 @@ async def ground(tmp_path: Path, more: str = MORE) -> AsyncGenerator[Ground]:
         run = await place.run_of("alice", planned=True, more=more)
         [tree] = place.reader.now(worktrees.of_run, run)
         nodes = Nodes(far)
-        yield Ground(place, nodes, FilesOnNodes(parts, nodes), attempt_of(tree), work)
+        yield Ground(place, nodes, FilesOnNodes(parts, nodes), attempt_of(tree), work, parts)
 
 
 @pytest.mark.promise("P89")
