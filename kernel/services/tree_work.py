@@ -279,6 +279,9 @@ class AttemptPreparation:
         """Commit what it leaves in its tree."""
         await self._work.finish(leased)
 
+    async def abandon(self, leased: Leased) -> None:
+        """Do nothing: the tree is here, and stays as it was left."""
+
     def release(self, leased: Leased) -> None:
         """Remove the placeholders that only this attempt needed, and bring its login home."""
         self._logins.give_back(leased.attempt)
