@@ -411,6 +411,8 @@ class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     """Whether we asked for the end."""
     exceeded: str | None = None
     """What the tree used too much of, in words, where the keeper ended it for that (``bound``)."""
+    lost: bool = False
+    """The node that it ran on is gone: nothing of it runs any more, and nobody saw how it ended."""
     rusage: Rusage = Rusage()
 
 
