@@ -25,6 +25,7 @@ from kernel.workflows import start as workflows_start
 from kernel.workflows.checkouts import Checkout, pin
 from kernel.workflows.find import workflow_names
 from kernel.workflows.prepare import Prepared, prepare
+from kernel.workflows.uncommitted import uncommitted
 from protocol.api.runs import RunOptions
 from protocol.api.workflows import StartRequest, WorkflowList, WorkflowRow
 from protocol.errors import Refused
@@ -89,6 +90,7 @@ async def start(
         started_at=rfc3339(begun.started_ms),
         run=begun.place if begun.mode == "run" else None,
         id=run_id(begun.run),
+        left_behind=begun.left_behind,
     )
 
 
@@ -137,8 +139,12 @@ async def launch(
                 pin(files.catalog.root, checkout)  # only what is trusted is pinned
             return prepared
 
-        return await workflows_start.start(
-            await trio.to_thread.run_sync(checked),
+        prepared = await trio.to_thread.run_sync(checked)
+        left_behind = 0
+        if any(member.definition.needs.labels for member in prepared.loaded.members):
+            left_behind = await uncommitted(files.worktrees.repository.git, files.catalog.root)
+        begun = await workflows_start.start(
+            prepared,
             launcher=processes.launcher,
             writer=store.writer,
             environ=files.environ,
@@ -148,6 +154,7 @@ async def launch(
             repository=files.worktrees.repository,
             paths=partial(store.reader.now, worktrees.paths),
         )
+        return msgspec.structs.replace(begun, left_behind=left_behind)
 
     return await processes.single_flight.once(key, before, prepare_and_start)
 
