@@ -411,6 +411,9 @@ class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     """Whether we asked for the end."""
     exceeded: str | None = None
     """What the tree used too much of, in words, where the keeper ended it for that (``bound``)."""
+    lost: bool = False
+    """The kernel to itself, never a keeper: nobody saw the end. The node it ran on was cut off, and its lease is over:
+    that nothing of the tree is left is the node's promise, not the tree's."""
     rusage: Rusage = Rusage()
 
 
