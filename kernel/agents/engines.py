@@ -28,7 +28,7 @@ _PROXIES: Final = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS
 class Engine(msgspec.Struct, frozen=True, kw_only=True):
     """One way to start a node. A word of ``argv`` in which a key is named that is not set is left out.
 
-    ``{args}``, ``{argv}`` and ``{far}`` stand for several words, ``{quoted}`` for those of ``far`` as a shell reads them.
+    ``{args}``, ``{argv}``, ``{far}`` stand for several words, ``{quoted}`` for those of ``far`` as a shell reads them.
     """
 
     argv: tuple[str, ...]
@@ -113,6 +113,7 @@ ENGINES: Final[Mapping[str, tuple[Engine, ...]]] = MappingProxyType(
 )
 """``via`` to engines. ``join`` is in none: such a node starts by itself."""
 COMMON: Final = frozenset({"via", "command", "labels", "workers"})
+_TEXTS: Final = ("host", "image", "container", "pod", "namespace", "address", "python")
 _SEVERAL: Final = frozenset({"{args}", "{argv}", "{far}"})
 _KEY: Final = re.compile(r"\{(\w+)\}")
 
@@ -143,7 +144,7 @@ def command_line(settings: NodeSettings, far: Sequence[str], fresh: str) -> tupl
         raise ValueError(f"via: {settings.via} has no command line")
     there = (*shlex.split(settings.command), *far)
     filled: dict[str, str | None] = {
-        **{key: getattr(settings, key) for key in ("host", "image", "container", "pod", "namespace", "address")},
+        **{key: getattr(settings, key) for key in _TEXTS},
         "python": settings.python or sys.executable,
         "resources": msgspec.json.encode(settings.resources).decode(),
         "fresh": fresh,
@@ -169,18 +170,35 @@ def engine_environment(settings: NodeSettings, environ: Mapping[str, str]) -> di
 
 def node_faults(settings: NodeSettings) -> Iterator[NodeFault]:
     """The mistakes in the settings of one node."""
+    yield from _key_faults(settings)
+    yield from _word_faults(settings)
+    for label in settings.labels:
+        if _LABEL.fullmatch(label) is None:
+            yield NodeFault("labels", f"{label[:60]!r} is no label", "letters, digits and . _ - / =, at most 63")
+    if len(set(settings.labels)) < len(settings.labels) or len(settings.labels) > MOST_WORDS:
+        yield NodeFault("labels", "has a label twice, or too many", "name each once")
+    if settings.via == "ray" and settings.least > settings.most:
+        yield NodeFault("least", f"{settings.least} is more than most: {settings.most}", "raise most, or lower it")
+
+
+def _key_faults(settings: NodeSettings) -> Iterator[NodeFault]:
+    """Keys that are missing, or that the engine does not take."""
     engines = ENGINES.get(settings.via, ())
     engine = engine_of(settings)
-    keys = [one.by for one in engines if one.by is not None]
     if engines and engine is None:
+        keys = [one.by for one in engines if one.by is not None]
         yield NodeFault("via", f"{settings.via} needs {' or '.join(keys)}", f"write {keys[0]}: and what it is")
-    allowed = COMMON | (frozenset() if engine is None else engine.takes | {engine.by})
+        return
+    allowed = COMMON if engine is None else COMMON | engine.takes | {engine.by}
     plain = NodeSettings(via=settings.via)
     for key in NodeSettings.__struct_fields__:
-        is_set = getattr(settings, key) != getattr(plain, key)
-        if is_set and key not in allowed and (engine is not None or not engines):
+        if getattr(settings, key) != getattr(plain, key) and key not in allowed:
             yield NodeFault(key, f"is not taken by via: {settings.via}", "remove it, or say another via")
-    for key in ("host", "image", "container", "pod", "namespace", "address", "python"):
+
+
+def _word_faults(settings: NodeSettings) -> Iterator[NodeFault]:
+    """Texts that cannot be words of a command line, or would be taken for options."""
+    for key in _TEXTS:
         text = getattr(settings, key)
         if text is not None and (text == "" or text.startswith("-") or not _is_plain(text)):
             yield NodeFault(key, f"{text[:60]!r} cannot be given to a program", "write a plain name or address")
@@ -197,13 +215,6 @@ def node_faults(settings: NodeSettings) -> Iterator[NodeFault]:
         program = []
     if not program or program[0].startswith("-") or not _is_plain(settings.command):
         yield NodeFault("command", "is no program", "write command: agent-worker, or its path on that machine")
-    for label in settings.labels:
-        if _LABEL.fullmatch(label) is None:
-            yield NodeFault("labels", f"{label[:60]!r} is no label", "letters, digits, '.', '_' and '-', at most 63")
-    if len(set(settings.labels)) < len(settings.labels) or len(settings.labels) > MOST_WORDS:
-        yield NodeFault("labels", "has a label twice, or too many", "name each once")
-    if settings.via == "ray" and settings.least > settings.most:
-        yield NodeFault("least", f"{settings.least} is more than most: {settings.most}", "raise most, or lower it")
 
 
 def _is_plain(text: str) -> bool:

@@ -6,14 +6,14 @@ from typing import Final, Literal
 
 import msgspec
 
-NodeLinkState = Literal["off", "connecting", "up", "lost"]
+Reach = Literal["off", "connecting", "up", "lost"]
 """``off``: nothing is tried, ``why`` says what has to be done first. ``connecting``: it is looked for, and what may run
 there still has its lease. ``lost``: the lease is over, nothing runs there, and it is looked for."""
 NodeStanding = Literal["connecting", "up", "lost", "draining", "off"]
-"""As people see it: ``draining`` is one that is up and is given nothing new."""
+"""As people see it: ``draining`` is one that is given nothing new, and may have work yet."""
 NodeEvent = Literal["began", "opened", "broke", "fenced", "refused", "ended"]
 
-TRANSITIONS: Final[Mapping[tuple[NodeLinkState, NodeEvent], NodeLinkState]] = MappingProxyType(
+TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = MappingProxyType(
     {
         ("off", "began"): "connecting",
         ("connecting", "opened"): "up",
@@ -52,6 +52,8 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     """How many attempts may run there at once."""
     since_ms: int
+    draining: bool = False
+    """It is given nothing new, whatever its state."""
     why: str | None = None
     """What keeps it from being up."""
 
@@ -61,14 +63,14 @@ class NodeState(msgspec.Struct, frozen=True, kw_only=True):
         return self.state == "up"
 
 
-def after(link: NodeLinkState, event: NodeEvent) -> NodeLinkState:
+def after(reach: Reach, event: NodeEvent) -> Reach:
     """The state after ``event``."""
-    return TRANSITIONS.get((link, event), link)
+    return TRANSITIONS.get((reach, event), reach)
 
 
-def standing(link: NodeLinkState, *, draining: bool) -> NodeStanding:
+def standing(reach: Reach, *, draining: bool) -> NodeStanding:
     """The state as people see it."""
-    return "draining" if draining and link == "up" else link
+    return "draining" if draining and reach in ("up", "connecting") else reach
 
 
 def pause_seconds(failures: int, chance: float) -> float:

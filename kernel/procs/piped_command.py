@@ -31,7 +31,8 @@ class PipedCommand(trio.abc.Stream):
     """Its standard input and output. ``why`` says how it ended, as far as that is known."""
 
     def __init__(self, program: str, process: trio.Process) -> None:
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         self._program = program
         self._process = process
         self._stdin = process.stdin

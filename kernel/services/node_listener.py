@@ -13,6 +13,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -85,7 +86,8 @@ class NodeListener:
         logger.info("nodes.listening %s:%d", self._address.host, self.port)
         self.listens.set()
         async with trio.open_nursery() as nursery:
-            await trio.serve_listeners(lambda stream: self._let_in(stream, context), listeners, handler_nursery=nursery)
+            let_in: Callable[[trio.SocketStream], Awaitable[None]] = partial(self._let_in, context)
+            await trio.serve_listeners(let_in, listeners, handler_nursery=nursery)
 
     async def _open(self) -> list[trio.SocketListener]:
         """Listen at the address; where it leaves the port to us, at the one of the last time if that is free."""
@@ -96,7 +98,7 @@ class NodeListener:
                 return await trio.open_tcp_listeners(last, host=host)
         return await trio.open_tcp_listeners(port, host=host)
 
-    async def _let_in(self, plain: trio.SocketStream, context: ssl.SSLContext) -> None:
+    async def _let_in(self, context: ssl.SSLContext, plain: trio.SocketStream) -> None:
         """Serve one connection to its end."""
         if self._strangers >= MOST_STRANGERS:
             self._note_refusal("too many connections at once")
@@ -118,7 +120,7 @@ class NodeListener:
             await self._carry(node, stream)
 
     async def _identify(self, stream: "trio.SSLStream[trio.SocketStream]") -> str | None:
-        """The node whose token comes first. No byte after it is read; all tokens are compared, each in the same time."""
+        """The node whose token comes first. No byte after it is read. All are compared, each in the same time."""
         line = bytearray()
         while not line.endswith(b"\n"):
             if len(line) >= JOIN_LINE_BYTES:

@@ -8,7 +8,7 @@ import trio
 
 from kernel.agents.engines import command_line, engine_environment
 from kernel.procs.piped_command import PipedCommand, piped_command
-from kernel.services.node_link import Transport
+from kernel.services.node_connection import Transport
 from protocol.project import NodeSettings
 
 CLOSED: Final = "the node closed the connection"

@@ -21,11 +21,10 @@ from kernel.agents.trust import GrantSource, missing_grants
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_link import NodeLink, NodeSession
+from kernel.services.node_connection import NodeConnection, NodeSession
 from kernel.services.node_listener import NodeListener
 from kernel.services.node_transports import DialledNode, engine_transport
 from kernel.store import nodes
-from kernel.store.nodes import KeptNode
 from kernel.store.reader import Reader
 from kernel.store.transaction import emit_log
 from kernel.store.writer import Writer
@@ -53,7 +52,7 @@ class Wanted(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    link: NodeLink
+    link: NodeConnection
     dialled: DialledNode
 
 
@@ -88,10 +87,12 @@ class Nodes:
         self._chance = chance
         self.running = running
         self._project = ""
-        self._wanted: dict[str, Wanted] = {}
+        self._wanted: dict[str, Wanted] | None = None
         self._links: dict[str, _Kept] = {}
         self._told: list[tuple[str, str, str | None]] = []
         self._again = trio.Event()
+        self._taken_up = trio.Event()
+        """What was wanted before is there; another event each time."""
         self._listener: NodeListener | None = None
         self._since_ms = now_ms()
 
@@ -99,7 +100,7 @@ class Nodes:
 
     def states(self) -> tuple[NodeState, ...]:
         """All nodes as they are now, by name."""
-        return tuple(self._state(name, wanted) for name, wanted in sorted(self._wanted.items()))
+        return tuple(self._state(name, wanted) for name, wanted in sorted(self._known().items()))
 
     def launcher(self, name: str) -> Launcher:
         """The launcher that starts processes there. Raises SpawnTransient where there is no such node now."""
@@ -115,18 +116,21 @@ class Nodes:
 
     def added_by_hand(self, name: str) -> bool:
         """Return whether somebody added it: it is not in the project file."""
-        return name in self._wanted and self._wanted[name].added
+        known = self._known().get(name)
+        return known is not None and known.added
 
     async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
         """Add a node. Returns the join word of one that dials home, which is told this once. Raises Refused."""
-        in_file = self._wanted.get(name)
+        in_file = self._known().get(name)
         token = digest = None
         if settings.via == "join":
             token = secrets.token_urlsafe(32)
             digest = hashlib.sha256(token.encode()).digest()
         if in_file is not None and not in_file.added:
             if settings.via != "join" or in_file.settings.via != "join" or digest is None:
-                raise Refused("conflict", f"the project file has a node {name}", "change it there, or take another name")
+                raise Refused(
+                    "conflict", f"the project file has a node {name}", "change it there, or take another name"
+                )
             await self._writer.commit(nodes.set_token, name, digest)
         else:
             await self._writer.commit(nodes.add, name, settings, digest)
@@ -135,10 +139,8 @@ class Nodes:
 
     async def _word(self, name: str, token: str, host: str | None) -> str:
         with trio.move_on_after(LISTENS_SECONDS):
-            while self._listener is None:
-                await trio.sleep(0.05)
-            await self._listener.listens.wait()
-            return self._listener.word(name, token, host)
+            listener = await self._listening()
+            return listener.word(name, token, host)
         raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
 
     async def drain(self, name: str, *, draining: bool) -> None:
@@ -152,7 +154,7 @@ class Nodes:
     async def remove(self, name: str, *, force: bool) -> None:
         """Forget a node that was added by hand. What runs there ends with its lease. Raises Refused."""
         self._check_known(name)
-        if not self._wanted[name].added:
+        if not self._known()[name].added:
             raise Refused("conflict", f"node {name} is in the project file", "remove it there")
         at_work = self.running().get(name, 0)
         if at_work and not force:
@@ -161,8 +163,18 @@ class Nodes:
         await self._writer.commit(nodes.remove, name)
         self._look_again()
 
+    async def _listening(self) -> NodeListener:
+        while self._listener is None:
+            await self._taken_up.wait()
+        await self._listener.listens.wait()
+        return self._listener
+
+    def _known(self) -> dict[str, Wanted]:
+        """The nodes that are kept; before the service has begun those that it will keep."""
+        return self.wanted() if self._wanted is None else self._wanted
+
     def _check_known(self, name: str) -> None:
-        if name not in self._wanted:
+        if name not in self._known():
             raise Refused("not_found", f"there is no node {name[:40]!r}", "awk node list shows them")
 
     # -- the service ------------------------------------------------------------------------------------
@@ -176,6 +188,8 @@ class Nodes:
             while True:
                 self._again = trio.Event()
                 self._take_up(self.wanted(), nursery)
+                self._taken_up.set()
+                self._taken_up = trio.Event()
                 await self._tell()
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
@@ -192,7 +206,8 @@ class Nodes:
             draining = name in kept and kept[name].draining
             found[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
         for one in kept.values():
-            found.setdefault(one.name, _added(one)) if one.settings is not None else None
+            if one.settings is not None and one.name not in found:
+                found[one.name] = Wanted(one.settings, one.draining, added=True)
         return found
 
     def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
@@ -223,7 +238,7 @@ class Nodes:
             self._environ,
             str(self._catalog.root),
         )
-        link = NodeLink(
+        link = NodeConnection(
             name,
             wanted.settings,
             draining=wanted.draining,
@@ -261,7 +276,7 @@ class Nodes:
         if kept is not None and kept.link.settings.via == "join":
             await kept.dialled.carry(stream)
 
-    def _changed(self, link: NodeLink) -> None:
+    def _changed(self, link: NodeConnection) -> None:
         self._told.append((link.name, link.state.state, link.why))
         self._look_again()
 
@@ -291,13 +306,9 @@ class Nodes:
             labels=settings.labels,
             workers=settings.workers,
             since_ms=self._since_ms,
+            draining=wanted.draining,
             why=wanted.why,
         )
-
-
-def _added(kept: KeptNode) -> Wanted:
-    assert kept.settings is not None
-    return Wanted(kept.settings, kept.draining, added=True)
 
 
 def _way(settings: NodeSettings) -> NodeSettings:

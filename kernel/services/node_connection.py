@@ -12,7 +12,7 @@ from typing import Protocol
 import trio
 
 from kernel.policy import node_states
-from kernel.policy.node_states import NodeEvent, NodeLinkState, NodeState
+from kernel.policy.node_states import NodeEvent, NodeState, Reach
 from kernel.procs.launcher import Launcher
 from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
@@ -67,7 +67,7 @@ class NodeRefusal(Exception):
 Opener = Callable[[], AbstractAsyncContextManager[Transport]]
 
 
-class NodeLink:
+class NodeConnection:
     """One node: its sessions, its state, and whether it is given anything new."""
 
     def __init__(
@@ -78,7 +78,7 @@ class NodeLink:
         draining: bool,
         new_session: Callable[[str], NodeSession],
         opener: Opener,
-        changed: Callable[["NodeLink"], None],
+        changed: Callable[["NodeConnection"], None],
         now_ms: Callable[[], int],
         chance: Callable[[], float],
     ) -> None:
@@ -86,7 +86,7 @@ class NodeLink:
         self.settings = settings
         self.draining = draining
         self.session: NodeSession | None = None
-        self.link: NodeLinkState = "off"
+        self.reach: Reach = "off"
         self.since_ms = now_ms()
         self.why: str | None = None
         self._new_session = new_session
@@ -105,11 +105,12 @@ class NodeLink:
         return NodeState(
             name=self.name,
             via=self.settings.via,
-            state=node_states.standing(self.link, draining=self.draining),
+            state=node_states.standing(self.reach, draining=self.draining),
             labels=self.settings.labels,
             workers=self.settings.workers,
             since_ms=self.since_ms,
-            why=None if self.link == "up" else self.why,
+            draining=self.draining,
+            why=None if self.reach == "up" else self.why,
         )
 
     async def run(self) -> None:
@@ -179,20 +180,20 @@ class NodeLink:
         return refusal
 
     async def _tell_when_up(self, session: NodeSession) -> None:
-        while not session.connected:
+        while not session.connected:  # noqa: ASYNC110  (a session tells nobody)
             await trio.sleep(WATCH_SECONDS)
         self._was_up = True
         self._move("opened")
 
     def _move(self, event: NodeEvent, why: str | None = None) -> None:
-        before, self.link = self.link, node_states.after(self.link, event)
-        self.why = None if self.link == "up" else why or self.why
-        if self.link != before:
+        before, self.reach = self.reach, node_states.after(self.reach, event)
+        self.why = None if self.reach == "up" else why or self.why
+        if self.reach != before:
             self.since_ms = self._now_ms()
             logger.log(
-                logging.WARNING if self.link in ("lost", "off") and event != "ended" else logging.INFO,
+                logging.WARNING if self.reach in ("lost", "off") and event != "ended" else logging.INFO,
                 "node.%s %s%s",
-                self.link,
+                self.reach,
                 self.name,
                 f": {self.why}" if self.why else "",
             )
