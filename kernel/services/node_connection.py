@@ -78,10 +78,11 @@ class NodeConnection:
         draining: bool,
         new_session: Callable[[str], NodeSession],
         opener: Opener,
-        changed: Callable[["NodeConnection"], None],
+        changed: Callable[["NodeConnection", bool], None],
         now_ms: Callable[[], int],
         chance: Callable[[], float],
     ) -> None:
+        """``changed`` is told of another reason, too; and whether the state is another one."""
         self.name = name
         self.settings = settings
         self.draining = draining
@@ -186,15 +187,12 @@ class NodeConnection:
         self._move("opened")
 
     def _move(self, event: NodeEvent, why: str | None = None) -> None:
-        before, self.reach = self.reach, node_states.after(self.reach, event)
+        before, told = self.reach, self.why
+        self.reach = node_states.after(before, event)
         self.why = None if self.reach == "up" else why or self.why
         if self.reach != before:
             self.since_ms = self._now_ms()
-            logger.log(
-                logging.WARNING if self.reach in ("lost", "off") and event != "ended" else logging.INFO,
-                "node.%s %s%s",
-                self.reach,
-                self.name,
-                f": {self.why}" if self.why else "",
-            )
-            self._changed(self)
+            level = logging.WARNING if self.reach == "lost" or event == "refused" else logging.INFO
+            logger.log(level, "node.%s %s: %s", self.reach, self.name, self.why or event)
+        if (self.reach, self.why) != (before, told):
+            self._changed(self, self.reach != before)

@@ -104,7 +104,8 @@ class NodeListener:
             self._note_refusal("too many connections at once")
             return
         self._strangers += 1
-        stream = trio.SSLStream(plain, context, server_side=True)
+        # Its end needs no farewell: frames are numbered, and say themselves whether they are whole.
+        stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)
         node: str | None = None
         try:
             with trio.move_on_after(HANDSHAKE_SECONDS):

@@ -114,6 +114,10 @@ class Nodes:
         kept = self._links.get(name)
         return None if kept is None or kept.link.session is None else kept.link.session.facts
 
+    async def until_changed(self) -> None:
+        """Wait until something about a node is another thing."""
+        await self._taken_up.wait()
+
     def added_by_hand(self, name: str) -> bool:
         """Return whether somebody added it: it is not in the project file."""
         known = self._known().get(name)
@@ -188,9 +192,9 @@ class Nodes:
             while True:
                 self._again = trio.Event()
                 self._take_up(self.wanted(), nursery)
+                await self._tell()
                 self._taken_up.set()
                 self._taken_up = trio.Event()
-                await self._tell()
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
                 with trio.move_on_after(LOOK_SECONDS):
@@ -276,8 +280,9 @@ class Nodes:
         if kept is not None and kept.link.settings.via == "join":
             await kept.dialled.carry(stream)
 
-    def _changed(self, link: NodeConnection) -> None:
-        self._told.append((link.name, link.state.state, link.why))
+    def _changed(self, link: NodeConnection, moved: bool) -> None:
+        if moved:
+            self._told.append((link.name, link.state.state, link.why))
         self._look_again()
 
     async def _tell(self) -> None:
