@@ -14,6 +14,7 @@ import trio
 from kernel.policy import node_states
 from kernel.policy.node_states import NodeEvent, NodeState, Reach
 from kernel.procs.launcher import Launcher
+from kernel.procs.node.session import NodeRefused
 from kernel.procs.piped_command import CommandMissing
 from kernel.procs.spec import SpawnTransient
 from protocol.node import NodeFacts
@@ -28,10 +29,20 @@ WATCH_SECONDS = 0.1
 class NodeSession(Protocol):
     """The kernel's side of one session with a node."""
 
-    facts: NodeFacts | None
-    launcher: Launcher
-    lost: trio.Event
-    """Set once the node has certainly ended everything."""
+    @property
+    def facts(self) -> NodeFacts | None:
+        """The node's own account of itself."""
+        ...
+
+    @property
+    def launcher(self) -> Launcher:
+        """Starts processes there."""
+        ...
+
+    @property
+    def lost(self) -> trio.Event:
+        """Set once the node has certainly ended everything."""
+        ...
 
     @property
     def connected(self) -> bool:
@@ -58,10 +69,6 @@ class Transport(Protocol):
     def why(self) -> str:
         """The reason, in words."""
         ...
-
-
-class NodeRefusal(Exception):
-    """The node does not take this kernel, or the other way round. The text says why."""
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Transport]]
@@ -175,7 +182,7 @@ class NodeConnection:
             refusal: str | None = None
             try:
                 await session.run(transport.stream)
-            except NodeRefusal as refused:
+            except NodeRefused as refused:
                 refusal = str(refused)
             nursery.cancel_scope.cancel()
         return refusal

@@ -237,7 +237,7 @@ class Nodes:
         engine = partial(
             engine_transport,
             wanted.settings,
-            ("node", "--project-id", f"{self._project}-{name}"),
+            ("node", "--project-id", self._id_at(name)),
             f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}",
             self._environ,
             str(self._catalog.root),
@@ -246,13 +246,17 @@ class Nodes:
             name,
             wanted.settings,
             draining=wanted.draining,
-            new_session=lambda asked: self._new_session(asked, self._project),
+            new_session=lambda asked: self._new_session(asked, self._id_at(asked)),
             opener=dialled.transport if wanted.settings.via == "join" else engine,
             changed=self._changed,
             now_ms=self._now_ms,
             chance=self._chance,
         )
         return _Kept(link, dialled)
+
+    def _id_at(self, name: str) -> str:
+        """The id by which the node ``name`` knows this project: two nodes may be one machine."""
+        return f"{self._project}-{name}"
 
     async def _keep(self, name: str, kept: _Kept) -> None:
         try:

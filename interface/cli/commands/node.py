@@ -1,13 +1,22 @@
 """``awk node``: other machines on which agents work; ``agent-worker node``: be one of them."""
 
 import argparse
+import os
+import re
+import sys
 from typing import Any, Final, NoReturn
 
 from interface.cli.command_parser import Subcommand, Subcommands
 from interface.cli.context import Context
 from interface.cli.output import Screen, decode, one_line, table
 from interface.client import new_key, quoted
+from interface.discovery import HOME
 from interface.failure import Failure
+from protocol.discovery import digest
+
+ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
+STEERING: Final = ("PYTHON", "LD_", "DYLD_")
+"""Variables that would have our Python load something else."""
 
 VERBS: Final = Subcommands(
     "node",
@@ -41,7 +50,15 @@ def become_node(context: Context) -> NoReturn:
     args = context.args
     if (args.join is None) == (args.project_id is None):
         raise Failure("usage", "say what to do", "awk node list shows the nodes; --join WORD makes this machine one")
-    raise Failure("usage", "this version is no node yet", "upgrade agent-worker")
+    state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
+    if args.join is not None:
+        given = ["--join", args.join, "--state", os.path.join(state, f"join-{digest(args.join.encode())[:16]}")]
+    else:
+        if not ID.fullmatch(args.project_id):
+            raise Failure("usage", "this is the id of no project", "the kernel that starts a node says it")
+        given = ["--project", args.project_id, "--state", os.path.join(state, args.project_id)]
+    kept = {name: value for name, value in context.environ.items() if not name.startswith(STEERING)}
+    os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
 
 
 def configure_list(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from kernel.source.diagnostics import BadDefinition
 from protocol.project import NodeSettings, ProjectDefinition
 
 FAR = ("node", "--project-id", "p1")
-SOUND = {
+SOUND: dict[str, tuple[dict[str, object], list[str]]] = {
     "ssh": ({"host": "h1", "args": ["-p", "2222"]}, ["-p", "2222", "h1", "--", "agent-worker node --project-id p1"]),
     "slurm": ({"args": ["--mem=4G"]}, ["--mem=4G", "--", "agent-worker", *FAR]),
     "command": (

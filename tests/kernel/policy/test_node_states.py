@@ -44,7 +44,7 @@ def test_the_end_and_a_refusal_leave_nothing_that_is_tried(reach: Reach) -> None
 def test_a_node_whose_lease_is_over_is_lost_until_it_answers() -> None:
     """Nothing runs there, and it is looked for all the same."""
     reach: Reach = "off"
-    seen = [reach := after(reach, event) for event in ("began", "opened", "broke", "fenced", "broke", "opened")]  # type: ignore[arg-type]
+    seen = [reach := after(reach, event) for event in ("began", "opened", "broke", "fenced", "broke", "opened")]
     assert seen == ["connecting", "up", "connecting", "lost", "lost", "up"]
 
 

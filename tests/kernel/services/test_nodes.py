@@ -14,8 +14,9 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.nodes import node_units
 from kernel.policy.node_states import NodeState
 from kernel.procs.launcher import Launcher
+from kernel.procs.node.session import NodeRefused
 from kernel.procs.spec import SpawnTransient
-from kernel.services.node_connection import NodeRefusal, NodeSession
+from kernel.services.node_connection import NodeSession
 from kernel.services.nodes import Nodes
 from kernel.store import feed
 from kernel.store.database import MEMORY
@@ -56,7 +57,7 @@ class FakeSession:
                 await transport.send_all(b"hello\n")
                 heard = await transport.receive_some(100)
                 if self.refuses:
-                    raise NodeRefusal("it is of another version")
+                    raise NodeRefused("it is of another version")
                 if heard:
                     self.facts, self.connected = NodeFacts(cpus=2), True
                     while heard:
