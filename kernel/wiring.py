@@ -22,6 +22,7 @@ from kernel.api.context import (
     KernelState,
     Keys,
     MemoryAccess,
+    NodeAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -55,6 +56,8 @@ from kernel.services.logins import Logins
 from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.node_sessions import session_with
+from kernel.services.nodes import Nodes
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -119,6 +122,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     reload: Reload
     dispatcher: Dispatcher
     webhooks: Webhooks
+    nodes: Nodes
     idle_exit: IdleExit
     traces: Traces
 
@@ -133,7 +137,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     trees, tree_work, checks, attempts = _attempts(base, budgets, repository)
     queue = _landings(base, repository, trees)
-    dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
+    dispatcher, files_mirror, nodes = _dispatcher(base, attempts), _mirror(base), _nodes(base)
     asking, vectors, found_again = _recall(base)
     sweep = WorktreeSweep(
         repository=repository,
@@ -171,6 +175,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 shutdown=shutdown,
             ),
             memory=_memory(base, found_again, vectors),
+            nodes=NodeAccess(nodes),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -215,6 +220,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
+        nodes=nodes,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
     )
@@ -279,6 +285,21 @@ def _webhooks(base: Foundation) -> Webhooks:
         project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
+    )
+
+
+def _nodes(base: Foundation) -> Nodes:
+    return Nodes(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        environ=base.environ,
+        state_dir=base.state_dir,
+        now_ms=base.clock.now_ms,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+        new_session=session_with,
+        chance=random.SystemRandom().random,
     )
 
 
