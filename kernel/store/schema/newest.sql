@@ -7,7 +7,7 @@ CREATE TABLE boots (
   version TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
   requeued INTEGER NOT NULL
-, stopped_ms INTEGER, progress_seq INTEGER NOT NULL DEFAULT 0, safe INTEGER NOT NULL DEFAULT 0, machine TEXT, offset_ms INTEGER, skipped_ms INTEGER NOT NULL DEFAULT 0) STRICT;
+, stopped_ms INTEGER, progress_seq INTEGER NOT NULL DEFAULT 0, safe INTEGER NOT NULL DEFAULT 0, machine TEXT, offset_ms INTEGER, skipped_ms INTEGER NOT NULL DEFAULT 0, term INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE messages (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -830,4 +830,4 @@ INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
 
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 27;
+PRAGMA user_version = 28;
