@@ -51,8 +51,8 @@ until then; is_error, refused where it failed.""",
         "webhook.retried": "A person has what it was not told delivered now; data: host.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
-            "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "
-            "was not asked to end, and what it was at; with service, how and at, where its service started this one."
+            "This kernel took over; data: pid, version, requeued, safe_mode, term; died {pid, working}: where the one "
+            "before was not asked to end, and what it was at; with service, how, at: where its service started it."
         ),
         "kernel.service_failed": (
             "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."

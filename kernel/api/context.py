@@ -395,6 +395,8 @@ class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     version: str
     project: str
+    term: int
+    """Higher than that of any kernel of the project before: nodes refuse a lower one."""
 
 
 class ShutdownControl(Protocol):

@@ -408,7 +408,9 @@ async def serve_kernel(
             prune=pruned,
         ),
         kernel=KernelControl(
-            identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),
+            identity=KernelIdentity(
+                pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
+            ),
             keys=Keys(TOKEN, PageKeys()),
             state=KernelState(
                 uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
