@@ -71,6 +71,7 @@ from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
 from kernel.services.webhooks import Webhooks
+from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
@@ -379,13 +380,17 @@ def _attempts(
         writer=writer,
         reader=reader,
         feed=base.feed,
-        launcher=base.launcher,
+        places=WorkPlaces(
+            WorkPlace(
+                launcher=base.launcher,
+                preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
+            )
+        ),
         start_frames=start_frames,
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
-        preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
         in_flight=base.in_flight.working,
     )
     return trees, work, checks, Attempts(services)
@@ -414,10 +419,12 @@ def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Lan
 def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
     limits = base.project.limits
     per_provider = limits.per_provider
+    wake = base.feed.new_wake(unless=leads_to_nothing)
     return Dispatcher(
         reader=base.reader,
-        wake=base.feed.new_wake(unless=leads_to_nothing),
+        wake=wake,
         attempts=attempts,
+        search=attempts.node_search(base.clock.now_ms, wake.set),
         limits=Limits(limits.workers, per_provider)
         if isinstance(per_provider, dict)
         else Limits(limits.workers, each_provider=per_provider),
@@ -486,7 +493,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         probes=VersionProbes(base.launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
-                instruction: AttemptActivity(pid=attempt.pid, doing=attempt.doing)
+                instruction: AttemptActivity(pid=attempt.local_pid, doing=attempt.doing)
                 for instruction, attempt in attempts.running.items()
             },
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),

@@ -15,7 +15,7 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "message": "A message was appended; data is the message.",
         "instruction.queued": """An instruction was created or went back to its lane; data: status, lane, not_before; \
 n, tries, cause, text where an attempt of it failed.""",
-        "instruction.leased": "An attempt took it; data: attempt, epoch, n.",
+        "instruction.leased": "An attempt took it; data: attempt, epoch, n; node: where it runs, if that is not here.",
         "instruction.step": """An entry of it is durable; data: k, kind, step, name; tokens, cost_usd: of all of it \
 until then; is_error, refused where it failed.""",
         "instruction.ended": "It reached a final state; data: status, class, cause, text, usage, attempts.",

@@ -72,6 +72,7 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "command"): None,
     ("AgentDefinition", "worktree"): None,  # of a workflow with working trees only
     ("Ref", "worktree"): None,
+    ("PlaceNeeds", "labels"): st.sampled_from([[], ["gpu", "arch=arm64"]]),
     ("AgentDefinition", "env"): st.sampled_from([[], ["CI", "TEAM_2"]]),
     ("AgentDefinition", "mock"): _SCRIPT,
     ("Context", "dir"): st.sampled_from(["team/alice/", ".agents/alice"]),
