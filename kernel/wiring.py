@@ -361,6 +361,7 @@ def _attempts(
         hidden=paths.hidden,
         launcher=base.launcher,
         env=worker_environment(base.environ, (), base.own_bin),
+        away=work.away,
     )
     start_frames = StartFrameBuilder(
         catalog=catalog,

@@ -236,6 +236,8 @@ class RunningAttempt:
         else:
             if ending.ended_as in ("done", "incomplete"):
                 ending = await self._finished(ending)
+            else:
+                await self.at.preparation.abandon(leased)
             with services.in_flight(leased.instruction):
                 await services.completer.complete(leased, ending, result)
         fault_point("attempt.settled")
