@@ -7,7 +7,7 @@ CREATE TABLE boots (
   version TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
   requeued INTEGER NOT NULL
-, stopped_ms INTEGER, progress_seq INTEGER NOT NULL DEFAULT 0, safe INTEGER NOT NULL DEFAULT 0, machine TEXT, offset_ms INTEGER, skipped_ms INTEGER NOT NULL DEFAULT 0, term INTEGER NOT NULL DEFAULT 0) STRICT;
+, stopped_ms INTEGER, progress_seq INTEGER NOT NULL DEFAULT 0, safe INTEGER NOT NULL DEFAULT 0, machine TEXT, offset_ms INTEGER, skipped_ms INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE messages (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -825,6 +825,18 @@ CREATE TABLE model_spending (
 CREATE UNIQUE INDEX model_spending_model ON model_spending (backend, model);
 
 CREATE INDEX instructions_ended_at ON instructions (ended_ms) WHERE ended_ms IS NOT NULL;
+
+CREATE TABLE nodes (
+  name TEXT PRIMARY KEY,
+  settings TEXT,                     -- JSON, as the project file has it; null: the file has it
+  draining INTEGER NOT NULL DEFAULT 0,
+  digest BLOB UNIQUE,                -- of the token by which it joins
+  created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE project_identity (
+  id TEXT NOT NULL
+) STRICT;
 
 CREATE INDEX agents_fenced ON agents (fenced_until_ms) WHERE fenced_until_ms > 0;
 
