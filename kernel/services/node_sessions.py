@@ -10,6 +10,6 @@ async def no_mcp(stream: trio.abc.Stream) -> None:
     await stream.aclose()
 
 
-def session_with(name: str, project: str) -> NodeSession:
-    """Make a session with the node ``name``."""
-    return NodeSession(name, project, 1, no_mcp)
+def session_with(term: int, name: str, project: str) -> NodeSession:
+    """Make a session with the node ``name``, of the kernel of ``term``."""
+    return NodeSession(name, project, term, no_mcp)

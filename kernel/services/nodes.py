@@ -95,6 +95,7 @@ class Nodes:
         """What was wanted before is there; another event each time."""
         self._listener: NodeListener | None = None
         self._since_ms = now_ms()
+        self._watching: list[Callable[[], None]] = []
 
     # -- for others -------------------------------------------------------------------------------------
 
@@ -113,6 +114,10 @@ class Nodes:
         """Its own account of itself; None until it was connected once."""
         kept = self._links.get(name)
         return None if kept is None or kept.link.session is None else kept.link.session.facts
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have ``changed`` called after each change of ``states``."""
+        self._watching.append(changed)
 
     async def until_changed(self) -> None:
         """Wait until something about a node is another thing."""
@@ -195,6 +200,8 @@ class Nodes:
                 await self._tell()
                 self._taken_up.set()
                 self._taken_up = trio.Event()
+                for changed in self._watching:
+                    changed()
                 task_status.started()
                 task_status = trio.TASK_STATUS_IGNORED
                 with trio.move_on_after(LOOK_SECONDS):

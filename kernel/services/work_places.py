@@ -81,7 +81,7 @@ class NodeSource(Protocol):
         ...
 
     def launcher(self, name: str, /) -> Launcher:
-        """Starts processes there. Raises KeyError for one that is not there."""
+        """Starts processes there. Raises SpawnTransient for one that is not there."""
         ...
 
     def watch(self, changed: Callable[[], None], /) -> None:
@@ -142,9 +142,9 @@ class WorkPlaces:
         nodes = self._nodes
         try:
             if nodes is None:
-                raise KeyError(leased.node)
+                raise NodeLost(leased.node)
             launcher = nodes.launcher(leased.node)
-        except KeyError:
+        except SpawnTransient:
             return WorkPlace(name=leased.node, launcher=_Gone(leased.node), connected=lambda: False)
         return WorkPlace(
             name=leased.node,
