@@ -40,6 +40,8 @@ def lock_folder(state: Path) -> int | None:
     except BlockingIOError:
         os.close(descriptor)
         return None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())  # for people: what counts is the lock
     return descriptor
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import trio
 
-from kernel.procs.handle import Handle
+from kernel.procs.handle import CLOSE_SECONDS, Handle
 from kernel.procs.node.leased import RemoteProcess
+from kernel.procs.spawn import TAKE_BACK_SECONDS
 from kernel.procs.spec import SpawnTransient, Spec
 from protocol.ipc import Bound, Census, Exited, Kill
 from protocol.node import Destroy, Need, NotSpawned, Signal, Spawn, Tell
@@ -110,6 +111,14 @@ class NodeHandle(Handle):
             self._abandon(f"{self.attempt} was not ended for {DESTROY_SECONDS:.0f} s")
         return await self.wait()
 
+    async def aclose(self) -> None:
+        """Kill what still runs, and wait until it is gone: at the latest its lease is over then. See ``Handle``."""
+        await super().aclose()
+        with trio.move_on_after(
+            CLOSE_SECONDS, shield=True
+        ):  # its directory is removed; a node that is away does it later
+            await self._process.gone.wait()
+
 
 class NodeLauncher:
     """Starts processes on the node of one session. What is started is leased to it, and to nobody else."""
@@ -152,6 +161,8 @@ class NodeLauncher:
             raise SpawnTransient(f"cannot start {spec.attempt}: no answer from node {session.name}") from error
         except BaseException:
             process.release()
+            with trio.move_on_after(TAKE_BACK_SECONDS, shield=True):
+                await process.gone.wait()
             raise
         answer = process.answer
         if answer is None:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from signal import SIGKILL
 from typing import Final
 
+import trio
+
 from kernel.procs.node.channels import ConnectionEnd, ReadingEnd, Signal, WritingEnd
 from kernel.procs.node.conversation import Conversation
 from kernel.procs.node.framing import Garbled
@@ -51,12 +53,16 @@ class RemoteProcess:
         self.released = False
         """Nobody wants to know more of it; what comes yet is passed over."""
         self.heard = Signal()
+        self.gone = trio.Event()
+        """The node has nothing of it any more."""
 
     def release(self) -> None:
         """Have the node end what is left of it, and forget it."""
         if not self.released:
             self.released = True
             self.conversation.say(Release(process=self.number))
+            for end in (self.stdin, self.stdout, self.stderr):
+                end.fail()
 
     def take(self, frame: Spawned | NotSpawned | Told) -> None:
         """Take in the node's word about it. Raises Garbled for one that does not follow from those before."""
@@ -86,6 +92,7 @@ class RemoteProcess:
         self.exited = self.exited or LOST
         for end in (self.stdin, self.stdout, self.stderr):
             end.fail()
+        self.gone.set()
         self.heard.announce()
 
 
@@ -125,11 +132,11 @@ class Leased:
         elif isinstance(frame, Released):
             if not self._process(frame.process).released:
                 raise Garbled(f"process {frame.process} is given back, and nobody asked for that")
-            del self._processes[frame.process]
+            self._forget(frame.process)
         else:
             self._process(frame.process).take(frame)
             if isinstance(frame, NotSpawned):
-                del self._processes[frame.process]
+                self._forget(frame.process)
 
     def fail(self) -> None:
         """The session is no more."""
@@ -145,6 +152,9 @@ class Leased:
         connection = self._connections.get(number)
         if connection is not None and connection.is_over:
             del self._connections[number]
+
+    def _forget(self, number: int) -> None:
+        self._processes.pop(number).gone.set()
 
     def _process(self, number: int) -> RemoteProcess:
         process = self._processes.get(number)

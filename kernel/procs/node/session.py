@@ -73,6 +73,7 @@ class NodeSession(Listener):
         self.launcher = NodeLauncher(self)
         self._nursery: trio.Nursery | None = None
         self._kept = trio.Event()
+        self._over = trio.Event()
         self._leasing = trio.Event()
         """There is a lease that can run out, or there never will be one."""
         self._echoed_at: float | None = None
@@ -96,6 +97,7 @@ class NodeSession(Listener):
         finally:
             self._nursery = None
             self._end()
+            self._over.set()
 
     async def run(self, transport: trio.abc.Stream) -> None:
         """Speak over ``transport`` until it breaks, and close it. Raises NodeRefused.
@@ -118,7 +120,7 @@ class NodeSession(Listener):
         finally:
             self.connected = False
         if self._given_up:
-            await self.lost.wait()
+            await self._over.wait()
 
     async def _introduce(self, transport: trio.abc.Stream, unpacker: Unpacker) -> NodeHello | None:
         """Return the node's answer; None where there is none, or it has left the session. Raises NodeRefused."""
