@@ -17,6 +17,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
@@ -386,6 +387,8 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     landings: MergePreview
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
     """Remove what takes room and neither they nor anybody else needs."""
+    nodes: NodeDoor = msgspec.field(default_factory=NodeDoor)
+    """What they come to Daemon MCP by, where they are on nodes."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,8 @@ from protocol.placement import PlaceNeeds
 
 HERE: Final = ""
 """The name of the kernel's own machine."""
+FENCE_SECONDS: Final = 16.0
+"""The longest for which a node may have processes that a kernel before this one gave it: its lease, and a second."""
 FULL: Final = "every machine that has what it needs is at work"
 
 

@@ -99,11 +99,15 @@ class Dispatcher:
         self.running = True
         self._nursery = nursery
         task_status.started()
-        while not self._closed:
-            self._wake.clear()
-            self.run_once(nursery)
-            with trio.move_on_after(self.nap_seconds()):
-                await self._wake.wait()
+        async with trio.open_nursery() as watching:
+            if self._search is not None:
+                watching.start_soon(self._search.run)
+            while not self._closed:
+                self._wake.clear()
+                self.run_once(nursery)
+                with trio.move_on_after(self.nap_seconds()):
+                    await self._wake.wait()
+            watching.cancel_scope.cancel()
         await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:

@@ -133,8 +133,7 @@ class NodePreparation:
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts
         _check_goes(start)
-        home = await self._home(leased, confined=start.sandbox is not None)
-        folder = self._folder(leased, home.tree)
+        home, folder = await self._home(leased, confined=start.sandbox is not None)
         place, top = f"{facts.state_dir}/{TREES}/{folder}", f"{facts.state_dir}/{TREES}/{folder}/tree"
         files = NodeFiles(git, f"{facts.state_dir}/{LENT}/{leased.attempt}")
         box = None
@@ -172,36 +171,32 @@ class NodePreparation:
             env = {**git.environment, "LC_ALL": "C.UTF-8"}
             self._parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
 
-    async def _home(self, leased: Leased, *, confined: bool) -> HomeBranch:
-        """The branch of the attempt's agent, its tree here made. Raises Refused, CauseError, SpawnTransient."""
+    async def _home(self, leased: Leased, *, confined: bool) -> tuple[HomeBranch, str]:
+        """The branch of the attempt's agent, its tree here made, and the folder of its clone below that of all clones.
+
+        Raises Refused, CauseError, SpawnTransient.
+        """
         parts = self._parts
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None:
             base = await parts.repository.base()
-            branch = self._branch(leased)
+            record = None if leased.run is None else parts.reader.now(workflows.by_id, leased.run)
+            if record is None:
+                folder = f"spaces/{folder_name(leased.space)}/{folder_name(leased.agent)}"
+                branch = f"{AGENT_BRANCHES}/node/{folder_name(leased.space)}/{leased.name}"
+            else:
+                folder = f"{run_id(record.id)}/{leased.name}"
+                branch = f"{AGENT_BRANCHES}/{record.name}/{folder}"
             names = leased.name, base.repository, base.commit, branch, "", base.folder
             tree = Worktree(*names, 0, leased.agent, leased.space, "made")
-            return BareBranch(parts.repository.git, tree)
+            return BareBranch(parts.repository.git, tree), folder
         if tree.shared:
             text = "agents that share one working tree (workspace.git: shared) work on one machine"
             raise Refused("setup_failed", text, "write git: worktree")
         if await parts.trees.ready(leased, confined=confined, here=False) and parts.work.follows(leased):
             await parts.work.follow(leased)
         tree = parts.reader.now(worktrees.of, leased.run, leased.agent) or tree
-        return TreeBranch(parts.repository, tree, parts.trees.box)
-
-    def _branch(self, leased: Leased) -> str:
-        """The branch of an agent that would work in the project itself."""
-        record = None if leased.run is None else self._parts.reader.now(workflows.by_id, leased.run)
-        where = f"node/{folder_name(leased.space)}" if record is None else f"{record.name}/{run_id(record.id)}"
-        return f"{AGENT_BRANCHES}/{where}/{leased.name}"
-
-    @staticmethod
-    def _folder(leased: Leased, tree: Worktree) -> str:
-        """The folder of the clone, below that of all clones."""
-        run = "spaces" if leased.run is None else run_id(leased.run)
-        name = folder_name(leased.agent) if leased.run is None else tree.name
-        return f"{run}/{folder_name(leased.space)}/{name}" if leased.run is None else f"{run}/{name}"
+        return TreeBranch(parts.repository, tree, parts.trees.box), f"{run_id(tree.run)}/{tree.name}"
 
     async def _set_up(self, tree: Worktree, clone: NodeClone, cwd: str, box: Sandbox | None) -> None:
         """Run the workflow's setup in the clone, unless it was. Raises Refused, SpawnTransient."""

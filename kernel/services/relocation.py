@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from kernel.procs.attempt_dir import LOCK_FILE
-from protocol.agent import AgentDefinition, McpServer
+from protocol.agent import AgentDefinition
 from protocol.discovery import CALL_URL
 from protocol.ipc import Sandbox, Start, Turn
 from protocol.node import NodeFacts
@@ -43,7 +43,9 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
     ``tops``: folders of this machine that a frame may name, and what is in their place on the node.
     """
     folders = skill_folders(start, there.files, there.session_dir)
-    moved = _moves(start, there, {**tops, **folders})
+    known = {**tops, start.attempt_dir: there.attempt_dir, start.session_dir: there.session_dir, **folders}
+    known.pop("", None)
+    moved = sorted(known.items(), key=lambda pair: -len(pair[0]))  # what is deeper comes first
     return msgspec.structs.replace(
         start,
         cwd=there.cwd,
@@ -59,7 +61,15 @@ def relocate(start: Start, definition: AgentDefinition, there: NodePlace, tops: 
             name: msgspec.structs.replace(tool, command=tuple(_told(word, moved) for word in tool.command))
             for name, tool in start.project_tools.items()
         },
-        mcp_servers={name: _server(server, moved) for name, server in start.mcp_servers.items()},
+        mcp_servers={
+            name: msgspec.structs.replace(
+                server,
+                command=None if server.command is None else _told(server.command, moved),
+                args=tuple(_told(word, moved) for word in server.args),
+                env={variable: _told(value, moved) for variable, value in server.env.items()},
+            )
+            for name, server in start.mcp_servers.items()
+        },
         system=_told(start.system, moved),
         system_stable=len(_told(start.system[: start.system_stable], moved)),
         message=_told(start.message, moved),
@@ -109,26 +119,6 @@ def sandbox_there(definition: AgentDefinition, there: NodePlace) -> Sandbox:
 def private_bytes(facts: NodeFacts) -> int:
     """What each private folder of a sandbox there can hold."""
     return max(_LEAST_PRIVATE_BYTES, facts.memory_bytes // _MEMORY_QUARTER)
-
-
-def _moves(start: Start, there: NodePlace, tops: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """The folders of this machine, and what is in their place on the node; what is deeper comes first."""
-    known = {
-        **tops,
-        start.attempt_dir: there.attempt_dir,
-        start.session_dir: there.session_dir,
-    }
-    known.pop("", None)
-    return tuple(sorted(known.items(), key=lambda pair: -len(pair[0])))
-
-
-def _server(server: McpServer, moved: Iterable[tuple[str, str]]) -> McpServer:
-    return msgspec.structs.replace(
-        server,
-        command=None if server.command is None else _told(server.command, moved),
-        args=tuple(_told(word, moved) for word in server.args),
-        env={name: _told(value, moved) for name, value in server.env.items()},
-    )
 
 
 def _told(text: str, moved: Iterable[tuple[str, str]]) -> str:

@@ -194,7 +194,6 @@ class RunningAttempt:
                 await self.at.preparation.follow(leased)
             with services.in_flight(leased.instruction):
                 frame = await services.start_frames.build(leased, self._token)
-                frame = msgspec.structs.replace(frame, start=self.at.relocate(frame.start, frame.definition))
                 retry, restart, endpoint = frame.definition.retry, frame.definition.restart, frame.endpoint
                 admitted = await services.admission.admit(leased, frame)
             if isinstance(admitted, Requeue):
@@ -210,10 +209,11 @@ class RunningAttempt:
                 if scopes != SCOPES:
                     await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes)
                 self.at.launcher.need(frame.sdks)
-                worker = await self._spawn(frame)
-                if worker is None:
+                spawned = await self._spawn(frame)
+                if spawned is None:
                     ending = Ending("stopped", str(self.stop_reason))
                 else:
+                    frame, worker = spawned
                     async with worker:
                         ending, exited = await self._supervise(frame, worker, admitted)
         except (CannotStart, CauseError) as error:
@@ -264,8 +264,8 @@ class RunningAttempt:
         if len(self._probing) < len(probed):
             await commit_with_retry(self._services.writer, move_probe, self.leased.agent, keys)
 
-    async def _spawn(self, frame: StartFrame) -> Worker | None:
-        """Have a worker's process; None where the attempt was stopped before it was there.
+    async def _spawn(self, frame: StartFrame) -> tuple[StartFrame, Worker] | None:
+        """Have a worker's process, and the frame as its place is told it; None where the attempt was stopped before.
 
         Raises SpawnTransient; CauseError where the working directory cannot be prepared.
         """
@@ -277,10 +277,11 @@ class RunningAttempt:
                 await self.at.preparation.prepare(self.leased, start)
                 if start.command and start.pinned:
                     await trio.to_thread.run_sync(check_trusted_files, frame.definition, start)
+                frame = msgspec.structs.replace(frame, start=self.at.relocate(start, frame.definition))
                 self.doing = STARTING
                 worker = await self._kept.begin(self.leased, frame, self.at)
                 self.doing = ""
-        return worker
+        return None if worker is None else (frame, worker)
 
     async def _supervise(self, frame: StartFrame, worker: Worker, allowance: Allowance) -> tuple[Ending, Exited | None]:
         """Talk with the worker to its end, and see it leave, unless it is kept: then nothing has exited.

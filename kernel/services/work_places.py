@@ -70,7 +70,7 @@ class NodeCapacity(Protocol):
 
 
 class NodeSource(Protocol):
-    """The nodes of a project. ``watch`` has somebody called whenever what the others answer may have changed."""
+    """The nodes of a project."""
 
     def states(self) -> Iterable[NodeStanding]:
         """Every node there is."""
@@ -84,8 +84,8 @@ class NodeSource(Protocol):
         """Starts processes there. Raises SpawnTransient for one that is not there."""
         ...
 
-    def watch(self, changed: Callable[[], None], /) -> None:
-        """Have ``changed`` called after each change."""
+    async def until_changed(self) -> None:
+        """Wait until something about a node is another thing."""
         ...
 
 
@@ -130,29 +130,30 @@ class WorkPlaces:
             return (self._machine,)
         return (self._machine, *(machine_of(one, self._nodes.facts(one.name)) for one in self._nodes.states()))
 
-    def watch(self, changed: Callable[[], None]) -> None:
-        """Have ``changed`` called whenever ``machines`` may answer something else."""
-        if self._nodes is not None:
-            self._nodes.watch(changed)
+    async def until_changed(self) -> None:
+        """Wait until ``machines`` may answer something else."""
+        if self._nodes is None:
+            await trio.sleep_forever()
+        else:
+            await self._nodes.until_changed()
 
     def of(self, leased: Leased) -> WorkPlace:
         """Return the place that an attempt was leased to. Where that is not there any more nothing can be started."""
         if leased.node == HERE:
             return self._here
-        nodes = self._nodes
+        name, nodes, files = leased.node, self._nodes, self._files
         try:
             if nodes is None:
-                raise NodeLost(leased.node)
-            launcher = nodes.launcher(leased.node)
-        except SpawnTransient:
-            return WorkPlace(name=leased.node, launcher=_Gone(leased.node), connected=lambda: False)
-        return WorkPlace(
-            name=leased.node,
-            launcher=launcher,
-            preparation=NO_PREPARATION if self._files is None else self._files.preparation(leased.node),
-            relocate=self._here.relocate if self._files is None else self._files.relocate(leased.node, leased),
-            connected=lambda: any(one.name == leased.node and one.connected for one in self.machines()),
-        )
+                raise NodeLost(f"there is no node {name}")
+            return WorkPlace(
+                name=name,
+                launcher=nodes.launcher(name),
+                preparation=NO_PREPARATION if files is None else files.preparation(name),
+                relocate=self._here.relocate if files is None else files.relocate(name, leased),
+                connected=lambda: any(one.name == name and one.connected for one in self.machines()),
+            )
+        except (SpawnTransient, KeyError):
+            return WorkPlace(name=name, launcher=_Gone(name), connected=lambda: False)
 
 
 class _Gone:

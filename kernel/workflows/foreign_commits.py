@@ -98,16 +98,12 @@ async def check_commits(git: ProjectGit, view: View, tip: str, known: Sequence[s
     attributes = [
         one for one in changes if one.mode != _GONE and posixpath.basename(one.path).casefold() == ".gitattributes"
     ]
-    blobs = await _blobs(git, view, {one.blob for one in (*links, *attributes)} | _before(attributes))
+    before = {blob for one in attributes for blob in one.before}
+    blobs = await _blobs(git, view, {one.blob for one in (*links, *attributes)} | before)
     for one in links:
         _refuse(link_fault(one.path, blobs[one.blob]))
     for one in attributes:
-        before = [blobs[blob] for blob in one.before if blob in blobs]
-        _refuse(attributes_fault(one.path, blobs[one.blob], before))
-
-
-def _before(changes: Sequence[Change]) -> set[str]:
-    return {blob for one in changes for blob in one.before}
+        _refuse(attributes_fault(one.path, blobs[one.blob], [blobs[blob] for blob in one.before]))
 
 
 async def _blobs(git: ProjectGit, view: View, names: set[str]) -> dict[str, bytes]:

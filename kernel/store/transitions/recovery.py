@@ -13,6 +13,7 @@ import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
+from kernel.policy.placement import FENCE_SECONDS
 from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
 from kernel.store import circuit_breakers, waits
 from kernel.store.attempts import end_left_behind
@@ -210,6 +211,7 @@ def recover(
     correct_clock(tx, machine)
     fault_point("recover.reclocked")
     looping = in_a_loop(tx)
+    fence(tx)
     left = _Left(tx, counts=died(tx), in_flight=in_flight)
     left.settle()
     end_left_behind(tx)
@@ -240,11 +242,30 @@ def recover(
     )
 
 
+FENCED_MS: Final = round(FENCE_SECONDS * 1000)
+FENCE: Final = """
+UPDATE agents SET fenced_until_ms = :until
+WHERE key IN (SELECT i.agent FROM attempts AS a INDEXED BY attempts_open
+  CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.ended_ms IS NULL AND a.node <> '')
+"""
+FENCE_ALL: Final = "UPDATE agents SET fenced_until_ms = :until WHERE node <> '' OR needs IS NOT NULL"
+
+
+def fence(tx: Transaction, *, everywhere: bool = False) -> None:
+    """Lease nothing of the agents that were at work on a node until its lease is certainly over, whoever asks for it.
+
+    ``everywhere``: the log is a copy, and the original may have given nodes more work than it knows of.
+    """
+    tx.conn.execute(FENCE_ALL if everywhere else FENCE, {"until": tx.now_ms + FENCED_MS})
+
+
 LIVE: Final = """
 SELECT id, epoch, kernel_deaths, progress_mark,
   entries + (SELECT count(*) FROM effects AS e WHERE e.instruction = instructions.id),
   EXISTS (SELECT 1 FROM worktrees AS t
-    WHERE t.run = instructions.run AND t.agent IN (instructions.agent, '') AND t.state = 'made')
+    WHERE t.run = instructions.run AND t.agent IN (instructions.agent, '') AND t.state = 'made'),
+  EXISTS (SELECT 1 FROM attempts AS a
+    WHERE a.instruction = instructions.id AND a.epoch = instructions.epoch AND a.node <> '')
 FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER BY id
 """
 
@@ -263,7 +284,7 @@ class _Left(msgspec.Struct):
 
     def settle(self) -> None:
         rows = self.tx.conn.execute(LIVE).fetchall()
-        for number, epoch, count, mark, progress, in_tree in cast("list[tuple[int, int, int, int, int, int]]", rows):
+        for number, epoch, count, mark, progress, in_tree, away in cast("list[tuple[int, ...]]", rows):
             deaths = BootFailures(count, mark)
             instruction = instruction_id(number)
             charged = self.counts and (self.in_flight is None or instruction in self.in_flight)
@@ -281,7 +302,7 @@ class _Left(msgspec.Struct):
             # The result, if the last entry is a reply that ends the work; else None. What was done in a working tree is
             # committed before the log knows the end: an attempt with nothing left to ask does both (decisions 11.9).
             text: str | None
-            if not entries or in_tree:
+            if not entries or in_tree or away:
                 text = None
             else:
                 last = entries[-1]
@@ -304,5 +325,6 @@ class _Left(msgspec.Struct):
                 )
                 self.given_up.append(instruction)
             else:
-                requeue(tx, instruction, epoch, _REQUEUED)
+                not_before_ms = tx.now_ms + FENCED_MS if away else 0
+                requeue(tx, instruction, epoch, msgspec.structs.replace(_REQUEUED, not_before_ms=not_before_ms))
                 self.requeued.append(instruction)

@@ -197,6 +197,11 @@ class Core:
         """A message to alice."""
         return Draft(kind="said", space="dm:alice", sender="user", text=text, to=("alice",))
 
+    @staticmethod
+    def draft_to(name: str, text: str = "x") -> Draft:
+        """A message to another agent."""
+        return Draft(kind="said", space=f"dm:{name}", sender="user", text=text, to=(name,))
+
     async def send(self, text: str = "x") -> str:
         """Append a message to alice. Returns the instruction."""
         appended = await self.writer.commit(append, self.draft(text))

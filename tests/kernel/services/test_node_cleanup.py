@@ -30,6 +30,7 @@ def cleanup(g: Ground, *, works: bool = False) -> NodeCleanup:
 
 @pytest.mark.promise("P89")
 async def test_a_clone_goes_once_its_run_has_ended_and_nobody_works_there(tmp_path: Path) -> None:
+    """All of it had come back: no ref is made for it."""
     async with ground(tmp_path) as g:
         await g.work(g.start(), "echo one >b.txt")
         await g.there.finish(g.alice)
@@ -60,6 +61,7 @@ async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tm
 
 @pytest.mark.promise("P89")
 async def test_what_cannot_come_stays_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is hostile; a person looks at it there."""
     async with ground(tmp_path) as g:
         await g.work(g.start(), "ln -s /etc/passwd stolen")
         g.there.release(g.alice)
@@ -72,5 +74,6 @@ async def test_what_cannot_come_stays_and_is_told_once(tmp_path: Path, caplog: p
 
 
 def test_of_what_a_node_lists_only_clones_are_read() -> None:
+    """A node may say anything."""
     said = b"r1/alice/\nr2/bob/ confined\n../r3/x/\nr0/a/\nr4/a b/\nr5/../\nr99999999999999999/a/\n\xff\nr6/x"
     assert list(read_list(said)) == [Listed(1, "alice", confined=False), Listed(2, "bob", confined=True)]

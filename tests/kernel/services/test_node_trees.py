@@ -181,6 +181,7 @@ async def test_an_agent_without_a_tree_has_a_branch_for_what_it_does_and_the_che
 
 @pytest.mark.promise("P89")
 async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """A login, hooks, a program that is not there; and a node that is gone is waited for."""
     async with ground(tmp_path) as g:
         for start, said in (
             (g.start(backend="claude", login=True), "login: true"),
@@ -195,6 +196,7 @@ async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: 
 
 
 async def test_a_setup_that_fails_there_says_where_and_is_tried_again(tmp_path: Path) -> None:
+    """It is noted as done only once it is."""
     async with ground(tmp_path, more=MORE.replace("echo $", "test -e /no/such && echo $")) as g:
         for _ in range(2):
             with pytest.raises(CauseError, match=r"on the node far: workspace.setup\[0\] of alice failed"):

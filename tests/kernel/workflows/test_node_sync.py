@@ -262,6 +262,7 @@ async def test_a_result_that_does_not_follow_from_the_branch_is_refused_and_kept
 
 @pytest.mark.promise("P89")
 async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp_path: Path) -> None:
+    """The clone is set aside as it is."""
     async with ground(tmp_path) as g:
         await g.sync.bring()
         g.project.git("checkout", "--quiet", "-b", "own", cwd=g.far.tree)
