@@ -66,7 +66,7 @@ class ConnectedNodes(Protocol):
         ...
 
     def launcher(self, name: str, /) -> Launcher:
-        """Starts processes there. Raises KeyError, SpawnTransient."""
+        """Starts processes there. Raises SpawnTransient."""
         ...
 
     def facts(self, name: str, /) -> NodeFacts | None:
@@ -132,7 +132,7 @@ class NodeCleanup:
             try:
                 if await self.clean(node.name):
                     nap = 0.0
-            except (Refused, CauseError, SpawnTransient, KeyError) as error:
+            except (Refused, CauseError, SpawnTransient) as error:
                 logger.warning("node.cleanup %s: %s", node.name, error)
                 nap = min(nap, RETRY_SECONDS)
         return nap

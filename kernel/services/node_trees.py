@@ -247,7 +247,7 @@ class NodeLaunchers(Protocol):
     """The nodes of a project, as far as files go there."""
 
     def launcher(self, name: str, /) -> Launcher:
-        """Starts processes there. Raises KeyError for one that is not there."""
+        """Starts processes there. Raises SpawnTransient for one that is not there."""
         ...
 
     def facts(self, name: str, /) -> NodeFacts | None:
@@ -264,7 +264,7 @@ class FilesOnNodes:
         self._preparations: dict[str, NodePreparation] = {}
 
     def preparation(self, node: str, /) -> NodePreparation:
-        """Return what makes attempts ready on ``node`` in the session that it has now. Raises KeyError."""
+        """Return what makes attempts ready on ``node`` in the session that it has now. Raises SpawnTransient."""
         launcher = self._nodes.launcher(node)
         found = self._preparations.get(node)
         if found is None or found.launcher is not launcher:
