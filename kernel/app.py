@@ -151,6 +151,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "purse", kernel.budgets.run)
             await nursery.start(keep, "webhooks", kernel.webhooks.run)
             await nursery.start(keep, "traces", kernel.traces.run)
+            nursery.start_soon(keep, "standby", kernel.standby.run)
             await nursery.start(keep, "alarms", kernel.deadlines.run)
             await nursery.start(keep, "timers", kernel.schedules.run)
             nursery.start_soon(keep, "reload", kernel.reload.run)
@@ -170,6 +171,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             await kernel.services.store.writer.commit(end_ephemeral)
         await settle_contexts(kernel.services.files.contexts, kernel.services.store.reader)
         await kernel.traces.flush()
+        await kernel.standby.flush()
         kernel.shutdown.closing.set()
     logger.info("kernel.stopped")
 

@@ -18,6 +18,7 @@ from kernel.agents.definition import AGENT_SHAPES, NameSource, check_agent, chec
 from kernel.agents.embeddings import check_embeddings
 from kernel.agents.mock_script import full_rules
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
+from kernel.agents.standby import check_standby_key
 from kernel.agents.telemetry import check_otel
 from kernel.agents.tools import tool_faults
 from kernel.agents.webhooks import check_hooks
@@ -188,6 +189,7 @@ def parse_project(file: ProjectFile) -> Parsed:
         check_tools(definition, rest, problems)
         check_hooks(definition, rest, problems)
         check_otel(definition, rest, problems)
+        check_standby_key(definition, rest, problems)
         check_embeddings(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()

@@ -68,12 +68,13 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     look.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     look.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     look.add_argument("--runs", action="store_true", help="a kernel of the project is up: its database is left alone")
-    for verb in ("backup", "restore"):
+    for verb in ("backup", "restore", "promote"):
         one = verbs.add_parser(verb)
         one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
         one.add_argument("--state", type=Path, required=True, help="the project's directory of state")
         one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
-        one.add_argument("file", help="of the backup")
+        one.add_argument("file", help="of the backup, or the folder of a standby")
+    verbs.add_parser("standby-check").add_argument("folder", help="of the standby")
     usage = verbs.add_parser("df")
     usage.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     usage.add_argument("--state", type=Path, required=True, help="the project's directory of state")
@@ -177,6 +178,14 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             act = backup if args.verb == "backup" else restore
             document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
+        case "promote":
+            from kernel.inspect.standby import promote
+
+            document = promote(args.project, args.state, args.file, now=time.time(), force=args.force)
+        case "standby-check":
+            from kernel.inspect.standby import check_standby
+
+            document = check_standby(args.folder, now=time.time())
         case "df":
             from kernel.inspect.disk_usage import disk_usage
 

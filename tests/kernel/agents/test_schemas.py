@@ -156,6 +156,7 @@ PROJECT: Final[Special] = {
         [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
     ),
     ("ProjectDefinition", "embeddings"): st.sampled_from([None, {"model": "openai/text-embedding-3-small"}]),
+    ("StandbySettings", "to"): st.just("/mnt/nas/awk"),
     ("OtelSettings", "endpoint"): st.just("https://example.invalid"),
     ("OtelSettings", "headers"): st.sampled_from([{}, {"x-key": "$KEY"}]),
     ("ProjectWorkspace", "base"): st.just("out/"),
