@@ -67,6 +67,7 @@ from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
+from kernel.services.upgrade import Upgrade, upgrade_of
 from kernel.services.webhooks import Webhooks
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
@@ -121,6 +122,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     webhooks: Webhooks
     idle_exit: IdleExit
     traces: Traces
+    upgrade: Upgrade
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -145,6 +147,7 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    upgrade = upgrade_of(attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words)
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
@@ -169,6 +172,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 rules=base.rules,
                 numbers=numbers,
                 shutdown=shutdown,
+                upgrade=upgrade,
             ),
             memory=_memory(base, found_again, vectors),
         ),
@@ -217,6 +221,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         webhooks=_webhooks(base),
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
+        upgrade=upgrade,
     )
 
 
@@ -367,7 +372,7 @@ def _attempts(
         preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
         in_flight=base.in_flight.working,
     )
-    return trees, work, checks, Attempts(services)
+    return trees, work, checks, Attempts(services, base.state_dir / RUN)
 
 
 def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:

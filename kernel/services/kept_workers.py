@@ -8,11 +8,13 @@ At most one is kept for an agent, and it is gone before another one begins.
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 import msgspec
 import trio
 
+from kernel.procs.handed_over import HandedHandle
 from kernel.procs.handle import Handle
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import Spec
@@ -119,8 +121,10 @@ class Place:
 class KeptWorkers:
     """The workers of one kernel that are kept, by agent."""
 
-    def __init__(self, launcher: Launcher) -> None:
+    def __init__(self, launcher: Launcher, run_dir: Path = Path()) -> None:
+        """``run_dir`` is where the run directories of attempts are."""
         self._launcher = launcher
+        self._run_dir = run_dir
         self.waiting: dict[AgentKey, IdleWorker] = {}
         self._closed = False
 
@@ -143,6 +147,12 @@ class KeptWorkers:
         if start.backend == EXEC:
             spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
         return Worker(await self._launcher.spawn(spec), identity)
+
+    def adopt(self, handed: HandedHandle, identity: bytes, served: int) -> Worker:
+        """Return the worker that an earlier program of this kernel has started."""
+        worker = Worker(Handle.adopted(handed, self._run_dir), identity)
+        worker.served = served
+        return worker
 
     def keep(self, worker: Worker, leased: Leased, of: int) -> IdleWorker | None:
         """Keep ``worker``, which stays, for ``of`` attempts in all: ``watch`` it. None where none is kept any more."""
