@@ -19,7 +19,7 @@ from kernel.agents.catalog import Catalog
 from kernel.app import Leaving, TakenOver, run
 from kernel.boot.arguments import Arguments, Boot
 from kernel.boot.discovery_record import publish, withdraw
-from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, tell_main_pid, unpack
+from kernel.boot.replacement import Held, boot_from, dismiss, give_up, keep_signals, replace, unpack
 from kernel.fault_injection import fault_point
 from kernel.services.handover import UnreadableHandover, decode, encode
 from kernel.store.database import Database, open_database, try_to_open
@@ -119,7 +119,6 @@ def until_ended(boot: Boot, end: int | Leaving) -> int:
         held, table, returned = replace(held, table, end.program.command)
         logger.error("upgrade.returned pid=%d %s", os.getpid(), returned.why)
         boot = boot_from(held, boot.arguments, VERSION, keep_signals())
-        tell_main_pid()
         taken, database = _get_ready(boot, held, table)
         end = _serve(boot, taken._replace(returned=returned.why), database)
     return end

@@ -33,6 +33,7 @@ from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.discovery_record import boot_id
+from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
@@ -147,7 +148,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     )
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
-    upgrade = upgrade_of(attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words)
+    upgrade = upgrade_of(
+        attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
+    )
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(

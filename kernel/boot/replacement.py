@@ -61,6 +61,11 @@ class Returned(NamedTuple):
     why: str
 
 
+def patience() -> float:
+    """Return the seconds in which a new version has to say something."""
+    return float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
+
+
 def pack(held: Held, table: bytes) -> int:
     """Write what is handed over into a file in memory. Returns its descriptor, which outlives an exec."""
     fd = os.memfd_create("agent-worker-handover", 0)
@@ -177,13 +182,13 @@ def _guard(kernel: int, listens: int) -> str:
     """Be the guardian of the process that ``kernel`` is a descriptor of. Returns why to go on in its place; ends this
     process where that is not needed.
     """
-    patience = float(os.environ.get(PATIENCE, PATIENCE_SECONDS))
+    seconds = patience()
     poll = select.poll()
     for fd in (kernel, listens):
         poll.register(fd, select.POLLIN)
     heard = b""
-    why = f"the new version said nothing for {patience:g} s"
-    while events := poll.poll(patience * 1000):
+    why = f"the new version said nothing for {seconds:g} s"
+    while events := poll.poll(seconds * 1000):
         if any(fd == listens for fd, _ in events):
             piece = os.read(listens, _LINE_BYTES)
             heard += piece
@@ -197,6 +202,7 @@ def _guard(kernel: int, listens: int) -> str:
             why = said or "the new version ended before it was ready"
             break
     fault_point("upgrade.guard")
+    tell_main_pid()  # before the main process ends
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(kernel, signal.SIGKILL)
     gone = select.poll()

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -283,6 +284,7 @@ def upgrade_of(
     safe_mode: trio.Event,
     version: str,
     words: tuple[str, ...],
+    patience_seconds: float,
 ) -> Upgrade:
     """Make it for a kernel that was started with ``words``: what is installed is the program that runs it."""
     return Upgrade(
@@ -292,6 +294,6 @@ def upgrade_of(
         writer=writer,
         version=version,
         safe_mode=safe_mode,
-        trial=try_version,
+        trial=partial(try_version, patience_seconds=patience_seconds),
         installed=Program(sys.executable, words),
     )

@@ -11,7 +11,6 @@ import trio
 
 from protocol.errors import Refused
 
-SECONDS: Final = 60.0
 _OUTPUT_BYTES: Final = 64 * 1024
 _SAID: Final = 600
 _PROGRAMS: Final = ("agent-worker", "awk")
@@ -52,19 +51,19 @@ def interpreter_at(path: str) -> str:
     return python
 
 
-async def try_version(program: Program, table: bytes) -> str:
+async def try_version(program: Program, table: bytes, patience_seconds: float) -> str:
     """Return the version of ``program`` where it can take ``table`` over. Raises TrialFailed. Changes nothing."""
     with os.fdopen(os.memfd_create("agent-worker-trial", os.MFD_CLOEXEC), "r+b") as file:
         file.write(table)
         file.flush()
-        said = await _run((*program.command, "--trial", str(file.fileno())), file.fileno())
+        said = await _run((*program.command, "--trial", str(file.fileno())), file.fileno(), patience_seconds)
     try:
         return msgspec.json.decode(said, type=TriedVersion).version
     except msgspec.MsgspecError as error:
         raise TrialFailed(f"{program.python} does not say its version: it said {said[:200]!r}") from error
 
 
-async def _run(command: tuple[str, ...], given: int) -> bytes:
+async def _run(command: tuple[str, ...], given: int, patience_seconds: float) -> bytes:
     """Return the last line of what it prints. Raises TrialFailed where it ends with anything but 0, or not in time."""
     out, err = bytearray(), bytearray()
     code: int | None = None
@@ -77,7 +76,7 @@ async def _run(command: tuple[str, ...], given: int) -> bytes:
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        with trio.move_on_after(SECONDS):
+        with trio.move_on_after(patience_seconds):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(_keep, process.stdout, out)
                 nursery.start_soon(_keep, process.stderr, err)
@@ -90,7 +89,7 @@ async def _run(command: tuple[str, ...], given: int) -> bytes:
             await process.stdout.aclose()
             await process.stderr.aclose()
     if code is None:
-        raise TrialFailed(f"{command[0]} said nothing for {SECONDS:g} s")
+        raise TrialFailed(f"{command[0]} said nothing for {patience_seconds:g} s")
     if code:
         words = " ".join(bytes(err).decode("utf-8", "replace").split())[-_SAID:]
         raise TrialFailed(f"{command[0]} cannot take over (exit code {code}): {words or 'it does not say why'}")
