@@ -7,9 +7,10 @@ from typing import Any, Final
 import pytest
 
 from kernel.boot.replacement import PATIENCE
+from kernel.fault_injection import AT
 from protocol.version import VERSION
 from tests.e2e.processes import wait_until
-from tests.e2e.versions import make_version
+from tests.e2e.versions import append, make_version
 from tests.project import Project
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="an exec keeps what a file in memory holds")
@@ -31,11 +32,16 @@ def upgrade(project: Project, to: str | None = None) -> dict[str, Any]:
     return told[-1]
 
 
-def attempts_of(project: Project, instruction: str) -> list[tuple[int, str]]:
-    """The attempts of an instruction at its end: the number of each among those that are charged, and how it ended."""
+def attempts_of(project: Project, instruction: str) -> tuple[int, list[str]]:
+    """The attempts of an instruction at its end: how many were charged, and how each has ended."""
+
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = project.ask("GET", f"/instructions/{instruction}")
+        return found
+
     project.ended(instruction)
-    project.until("attempt.ended", holds=lambda event: bool(event["instruction"] == instruction))
-    return [(one["n"], one["outcome"]) for one in project.ask("GET", f"/instructions/{instruction}")["attempts"]]
+    wait_until(lambda: all(one["outcome"] for one in shown()["attempts"]))
+    return shown()["tried"], [one["outcome"] for one in shown()["attempts"]]
 
 
 @pytest.mark.promise("P92")
@@ -51,7 +57,7 @@ def test_an_agent_at_work_goes_on_where_it_was(project: Project) -> None:
     after = project.record()
     assert [after[name] for name in ("pid", "port", "token")] == [before[name] for name in ("pid", "port", "token")]
     (project.root / "go").touch()
-    assert attempts_of(project, instruction) == [(1, "done")]
+    assert attempts_of(project, instruction) == (1, ["done"])
     assert project.ended(instruction)["text"] == "finished"
 
 
@@ -71,7 +77,7 @@ def test_another_version_takes_over_and_starts_new_workers_itself(project: Proje
     assert project.record()["pid"] == before["pid"]
     assert project.ended(project.send("bob"))["text"] == "of the new"
     (project.root / "go").touch()
-    assert attempts_of(project, old) == [(1, "done")]
+    assert attempts_of(project, old) == (1, ["done"])
     told = project.until("kernel.upgraded")["data"]
     assert (told["from"], told["to"], told["attempts"]) == (VERSION, "9.9.9", 1)
     back = upgrade(project, str(Path(sys.executable).parent.parent))
@@ -117,5 +123,67 @@ def test_a_version_that_cannot_take_over_leaves_the_old_one_at_work(
     assert project.record()["version"] == VERSION
     assert project.ended(project.send("bob"))["text"] == "still here"
     (project.root / "go").touch()
-    assert attempts_of(project, instruction) == [(1, "done")]
+    assert attempts_of(project, instruction) == (1, ["done"])
     assert said in project.until("kernel.upgrade_failed")["data"]["reason"]
+
+
+def at_work(project: Project, **env: str) -> str:
+    """Start a kernel, and an agent whose second step waits for a file. Returns its instruction."""
+    project.agent("alice", "text: first", f'shell: "{HOLD}"', "text: finished")
+    assert project.awk("start", "--trust", env=env).code == 0
+    instruction = project.send("alice")
+    project.until("instruction.step")
+    return instruction
+
+
+@pytest.mark.promise("P92")
+@pytest.mark.parametrize(
+    "point",
+    ["upgrade.tried", "upgrade.stopped", "upgrade.packed", "upgrade.decoded", "upgrade.opened", "upgrade.ready"],
+)
+def test_a_kernel_killed_in_an_upgrade_is_recovered_like_any_other(project: Project, point: str) -> None:
+    """What was at work is put back uncharged, and nothing runs twice: also where both programs die."""
+    instruction = at_work(project, **{AT: f"{point}:1"})
+    project.ask("POST", "/upgrade", {})
+    wait_until(lambda: not project.alive())
+    (project.root / "go").touch()
+    assert project.awk("start", "--trust").code == 0
+    assert attempts_of(project, instruction) == (1, ["kernel_restart", "done"])
+    assert project.ended(instruction)["text"] == "finished"
+
+
+@pytest.mark.promise("P93")
+def test_a_program_killed_in_the_moment_of_its_exec_is_followed_by_its_guardian(project: Project) -> None:
+    """It has another pid, and the same port, token and attempts."""
+    instruction = at_work(project, **{AT: "upgrade.exec:1"})
+    before = project.record()
+    project.ask("POST", "/upgrade", {})
+    wait_until(lambda: project.record()["pid"] != before["pid"])
+    assert [project.record()[name] for name in ("port", "token")] == [before[name] for name in ("port", "token")]
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+    assert project.ask("GET", "/upgrade")["reason"] == "the new version ended before it was ready"
+
+
+def test_a_guardian_that_is_killed_is_missed_by_nobody(project: Project) -> None:
+    """The new version needs none once it is ready."""
+    instruction = at_work(project, **{AT: "upgrade.dismissed:1"})
+    assert upgrade(project)["state"] == "done"
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+
+
+@pytest.mark.promise("P93")
+def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project: Project, tmp_path: Path) -> None:
+    """The old program lies on no disk any more, and goes on out of the guardian's memory."""
+    other = make_version(tmp_path / "other", "9.9.9")
+    instruction = at_work(project)
+    assert upgrade(project, str(other))["state"] == "done"
+    append(other, "protocol__version", 'VERSION = "10.0.0"')
+    append(other, "kernel__adoption", "def _get_ready(*_): raise RuntimeError('not me')")
+    told = upgrade(project)
+    assert (told["before"], told["to"], told["state"]) == ("9.9.9", "10.0.0", "failed")
+    assert told["reason"] == "version 10.0.0 could not take over: RuntimeError: not me"
+    assert project.record()["version"] == "9.9.9"
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
