@@ -30,6 +30,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
@@ -144,7 +145,8 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
-    nodes = _nodes(base)
+    door = NodeDoor()
+    nodes = _nodes(base, door)
     trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
@@ -179,7 +181,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 salt=partial(secrets.token_hex, 16),
             ),
             files=_project_files(base, tree_services, reload),
-            processes=_process_control(base, attempts, queue, sweep),
+            processes=_process_control(base, attempts, queue, sweep, door),
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
@@ -323,7 +325,7 @@ def _webhooks(base: Foundation) -> Webhooks:
     )
 
 
-def _nodes(base: Foundation) -> Nodes:
+def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
     return Nodes(
         catalog=base.catalog,
         reader=base.reader,
@@ -333,7 +335,7 @@ def _nodes(base: Foundation) -> Nodes:
         now_ms=base.clock.now_ms,
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
-        new_session=partial(session_with, base.identity.term),
+        new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
     )
 
@@ -528,7 +530,9 @@ def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> Memor
     )
 
 
-def _process_control(base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep) -> ProcessControl:
+def _process_control(
+    base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep, door: NodeDoor
+) -> ProcessControl:
     """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
     prune = Prune(base.state_dir, base.reader, base.writer, sweep, lambda: bool(attempts.running), base.clock.wall_ms)
@@ -555,6 +559,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         resources=ResourceSampler(),
         landings=queue,
         prune=prune.prune,
+        nodes=door,
     )
 
 
