@@ -1,15 +1,16 @@
 """Sessions with nodes, as the kernel makes them."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 import trio
 
 from kernel.procs.node.session import NodeSession
 
-
-async def no_mcp(stream: trio.abc.Stream) -> None:
-    """Close the connection."""
-    await stream.aclose()
+Enter = Callable[[str, trio.abc.Stream], Awaitable[None]]
+"""Serves a connection to Daemon MCP that the node of this name carries, to its end."""
 
 
-def session_with(term: int, name: str, project: str) -> NodeSession:
-    """Make a session with the node ``name``, of the kernel of ``term``."""
-    return NodeSession(name, project, term, no_mcp)
+def session_with(term: int, enter: Enter, name: str, project: str) -> NodeSession:
+    """Make a session with the node ``name``, of the kernel of ``term``; what it carries comes in by ``enter``."""
+    return NodeSession(name, project, term, partial(enter, name))

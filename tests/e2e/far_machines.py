@@ -155,7 +155,7 @@ class Slurm:
                         subprocess.Popen([found, *words[1:]], stdout=log, stderr=log, env=environ, cwd=folder)
                     )
                     if words[0] == "munged":
-                        wait_until(lambda: (folder / "munge" / "socket").exists(), START_SECONDS)
+                        wait_until((folder / "munge" / "socket").exists, START_SECONDS)
 
                 def up() -> bool:
                     asked = subprocess.run(
