@@ -150,6 +150,8 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "logins", kernel.logins.run)
             nursery.start_soon(keep, "purse", kernel.budgets.run)
             await nursery.start(keep, "webhooks", kernel.webhooks.run)
+            await nursery.start(keep, "nodes", kernel.nodes.run)
+            nursery.start_soon(keep, "node_cleanup", kernel.node_cleanup.run)
             await nursery.start(keep, "traces", kernel.traces.run)
             await nursery.start(keep, "alarms", kernel.deadlines.run)
             await nursery.start(keep, "timers", kernel.schedules.run)

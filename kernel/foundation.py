@@ -31,6 +31,7 @@ from kernel.services.working_directory import CliHomes
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.recovery import next_term
 from kernel.store.writer import Writer
 from kernel.workflows.instruction_prompt import settings_of
 from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS
@@ -101,7 +102,11 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         memories=Memories(contexts, clock.now_ms),
         project=catalog.project(),
         identity=KernelIdentity(
-            pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
+            pid=os.getpid(),
+            url=f"http://{host}:{port}",
+            version=boot.version,
+            project=boot.arguments.project,
+            term=reader.now(next_term),
         ),
         trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
         homes=CliHomes(state_dir / SESSIONS),

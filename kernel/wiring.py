@@ -22,6 +22,7 @@ from kernel.api.context import (
     KernelState,
     Keys,
     MemoryAccess,
+    NodeAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -37,7 +38,7 @@ from kernel.foundation import Foundation, foundation_of
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child
-from kernel.services import landings, mirror, recall, retention, timers, traces, webhooks, worktrees
+from kernel.services import landings, mirror, node_cleanup, recall, retention, timers, traces, webhooks, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -55,6 +56,10 @@ from kernel.services.logins import Logins
 from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.node_cleanup import NodeCleanup
+from kernel.services.node_sessions import session_with
+from kernel.services.node_trees import FilesOnNodes, NodeTrees
+from kernel.services.nodes import Nodes
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -68,6 +73,7 @@ from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
 from kernel.services.webhooks import Webhooks
+from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
 from kernel.services.worktrees import Worktrees, WorktreeSweep
 from kernel.store.database import Database
@@ -119,6 +125,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     reload: Reload
     dispatcher: Dispatcher
     webhooks: Webhooks
+    nodes: Nodes
+    node_cleanup: NodeCleanup
     idle_exit: IdleExit
     traces: Traces
 
@@ -131,7 +139,8 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
-    trees, tree_work, checks, attempts = _attempts(base, budgets, repository)
+    nodes = _nodes(base)
+    trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, vectors, found_again = _recall(base)
@@ -171,6 +180,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 shutdown=shutdown,
             ),
             memory=_memory(base, found_again, vectors),
+            nodes=NodeAccess(nodes),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -215,6 +225,8 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
+        nodes=nodes,
+        node_cleanup=cleanup,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
     )
@@ -282,6 +294,21 @@ def _webhooks(base: Foundation) -> Webhooks:
     )
 
 
+def _nodes(base: Foundation) -> Nodes:
+    return Nodes(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        environ=base.environ,
+        state_dir=base.state_dir,
+        now_ms=base.clock.now_ms,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+        new_session=partial(session_with, base.identity.term),
+        chance=random.SystemRandom().random,
+    )
+
+
 def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
     """Make what finds again what was said, by words and with vectors."""
     asking = EmbeddingProcess(base.launcher, partial(worker_environment, base.environ, (), base.own_bin))
@@ -305,8 +332,8 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
 
 
 def _attempts(
-    base: Foundation, budgets: BudgetEnforcer, repository: Repository
-) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts]:
+    base: Foundation, budgets: BudgetEnforcer, repository: Repository, nodes: Nodes
+) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
     """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
@@ -339,6 +366,7 @@ def _attempts(
         hidden=paths.hidden,
         launcher=base.launcher,
         env=worker_environment(base.environ, (), base.own_bin),
+        away=work.away,
     )
     start_frames = StartFrameBuilder(
         catalog=catalog,
@@ -354,20 +382,33 @@ def _attempts(
         confine=confinement.of,
         call_command=command,
     )
+    node_trees = NodeTrees(
+        root=catalog.root, repository=repository, trees=trees, work=work, reader=reader, writer=writer
+    )
     services = AttemptServices(
         writer=writer,
         reader=reader,
         feed=base.feed,
-        launcher=base.launcher,
+        places=WorkPlaces(
+            WorkPlace(
+                launcher=base.launcher,
+                preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
+            ),
+            nodes,
+            FilesOnNodes(node_trees, nodes),
+        ),
         start_frames=start_frames,
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
         budgets=budgets,
         completer=Completer(writer=writer, now_ms=clock.now_ms, jitter=random.SystemRandom().random),
         now_text=lambda: rfc3339(clock.now_ms()),
-        preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
         in_flight=base.in_flight.working,
     )
-    return trees, work, checks, Attempts(services)
+    attempts = Attempts(services)
+    nodes.running = attempts.on_nodes
+    wake = base.feed.new_wake(node_cleanup.WAKING)
+    nodes.watch(wake.set)
+    return trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
 
 
 def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:
@@ -393,10 +434,12 @@ def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Lan
 def _dispatcher(base: Foundation, attempts: Attempts) -> Dispatcher:
     limits = base.project.limits
     per_provider = limits.per_provider
+    wake = base.feed.new_wake(unless=leads_to_nothing)
     return Dispatcher(
         reader=base.reader,
-        wake=base.feed.new_wake(unless=leads_to_nothing),
+        wake=wake,
         attempts=attempts,
+        search=attempts.node_search(base.clock.now_ms, wake.set),
         limits=Limits(limits.workers, per_provider)
         if isinstance(per_provider, dict)
         else Limits(limits.workers, each_provider=per_provider),
@@ -465,7 +508,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
         probes=VersionProbes(base.launcher, base.state_dir / RUN),
         attempts=AttemptControl(
             activity=lambda: {
-                instruction: AttemptActivity(pid=attempt.pid, doing=attempt.doing)
+                instruction: AttemptActivity(pid=attempt.local_pid, doing=attempt.doing)
                 for instruction, attempt in attempts.running.items()
             },
             interrupt=lambda agent: attempts.stop_agent(agent, "restarted", INTERRUPT_SECONDS),

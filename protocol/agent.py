@@ -10,6 +10,7 @@ import msgspec
 
 from protocol.agent_memory import Tier
 from protocol.budget import AgentBudget
+from protocol.placement import PlaceNeeds
 
 Backend = Literal["sdk", "claude", "codex", "opencode", "cursor", "acp", "exec", "human", "mock"]
 """What runs an agent. What is known of each is a row of ``protocol.backends``."""
@@ -409,6 +410,8 @@ class AgentDefinition(_Strict, frozen=True, kw_only=True, tag_field="entry", tag
     """``on``: its processes see the project and nothing else of yours. It is refused where that cannot be done."""
     limits: AgentLimits = AgentLimits()
     """What it may use of the machine."""
+    needs: PlaceNeeds = PlaceNeeds()
+    """What the machine must have that it works on: ``{labels: [gpu], memory: 8GB, gpus: 1}``. Unset: this one."""
     login: bool = False
     """``true``: its program (claude, codex, opencode, acp) uses the login that you keep at home. It needs trust."""
     cli: CliExtras = CliExtras()

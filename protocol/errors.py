@@ -15,7 +15,8 @@ Cause = Literal[
     "rate_limited", "overloaded", "network", "idle_timeout", "startup_timeout",
     "quota", "auth", "invalid", "definition_missing", "untrusted", "spawn_permanent", "spawn_transient",
     "resource", "max_steps", "max_tokens", "context_overflow", "refusal", "total_timeout", "budget", "limit",
-    "session_lost", "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "cancelled",
+    "session_lost", "crash", "unresponsive", "protocol", "kernel_restart", "suspect_kernel_crash", "node_lost",
+    "cancelled",
 ]  # fmt: skip
 
 UNREACHED: Final = "kernel_unreached"
@@ -34,6 +35,7 @@ CLASS_OF_CAUSE: Final[Mapping[Cause, ErrorClass]] = MappingProxyType(
         "startup_timeout": "transient",
         "spawn_transient": "transient",
         "kernel_restart": "transient",
+        "node_lost": "transient",
         "session_lost": "transient",
         "quota": "permanent",
         "auth": "permanent",
@@ -113,6 +115,7 @@ EXIT_OF_WAIT: Final[Mapping[str, int]] = MappingProxyType(
         "quota": 4,
         "approval": 7,
         "person": 7,
+        "node": 7,
         "budget": 6,
         "hops": 6,
         "answer": 1,

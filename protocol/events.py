@@ -15,7 +15,7 @@ DURABLE: Final[Mapping[str, str]] = MappingProxyType(
         "message": "A message was appended; data is the message.",
         "instruction.queued": """An instruction was created or went back to its lane; data: status, lane, not_before; \
 n, tries, cause, text where an attempt of it failed.""",
-        "instruction.leased": "An attempt took it; data: attempt, epoch, n.",
+        "instruction.leased": "An attempt took it; data: attempt, epoch, n; node: where it runs, if that is not here.",
         "instruction.step": """An entry of it is durable; data: k, kind, step, name; tokens, cost_usd: of all of it \
 until then; is_error, refused where it failed.""",
         "instruction.ended": "It reached a final state; data: status, class, cause, text, usage, attempts.",
@@ -46,12 +46,13 @@ until then; is_error, refused where it failed.""",
         "worker.log": "A line a worker logged; data: level, text.",
         "webhook.failed": "A delivery failed, for the first time or the last; data: host, event, tries, why.",
         "webhook.disabled": "Its receiver answered 410 and is told nothing more; data: host, event, tries, why.",
+        "node.changed": "A node was added or removed, is up, lost, off, or drained; data: node, state, why.",
         "space.changed": "A space below a run's was opened or closed, or has other members; data: state, members.",
         "webhook.retried": "A person has what it was not told delivered now; data: host.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
-            "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "
-            "was not asked to end, and what it was at; with service, how and at, where its service started this one."
+            "This kernel took over; data: pid, version, requeued, safe_mode, term; died {pid, working}: where the one "
+            "before was not asked to end, and what it was at; with service, how, at: where its service started it."
         ),
         "kernel.service_failed": (
             "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."

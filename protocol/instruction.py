@@ -16,7 +16,9 @@ LIVE: Final[frozenset[Status]] = frozenset({"leased", "running"})
 """An attempt holds it: at most one instruction of an agent is in one of these."""
 ENDED: Final[frozenset[Status]] = frozenset({"done", "incomplete", "failed", "dead", "cancelled"})
 
-WaitReason = Literal["provider", "credentials", "quota", "approval", "budget", "hops", "answer", "person", "paused"]
+WaitReason = Literal[
+    "provider", "credentials", "quota", "approval", "budget", "hops", "answer", "person", "node", "paused"
+]
 """What a waiting instruction waits for. With a time it goes on by itself; without one somebody has to do something."""
 
 DeliveryState = Literal["queued", "leased", "injected", "acked", "dead"]

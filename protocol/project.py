@@ -91,6 +91,46 @@ class OtelSettings(_Strict, frozen=True, kw_only=True):
     """Whether a name may lead to this machine or its networks; what is written as an address, or localhost, may."""
 
 
+NodeVia = Literal["ssh", "slurm", "kubectl", "docker", "ray", "command", "join"]
+
+
+class NodeSettings(_Strict, frozen=True, kw_only=True):
+    """A node: another machine, container or allocation on which agents work. It needs trust."""
+
+    via: NodeVia
+    """How it is reached: a program that is run here, or ``join``, where the node dials the kernel."""
+    host: str | None = None
+    """``ssh``: a host, as ssh takes it. ``slurm``: the machine that is asked for, if it is to be a certain one."""
+    args: tuple[str, ...] = ()
+    """More arguments of that program, each one word: ``['-p', '2222']``."""
+    command: str = "agent-worker"
+    """The program there; words are parted as a shell does, and no shell is asked."""
+    argv: tuple[str, ...] = ()
+    """``command``: the program here whose standard streams lead there, and its arguments."""
+    image: str | None = None
+    """``docker``, ``kubectl``: a container of this image is started and goes when the node does."""
+    container: str | None = None
+    """``docker``: one that runs. ``kubectl``: which of the pod's."""
+    pod: str | None = None
+    """``kubectl``: one that runs."""
+    namespace: str | None = None
+    """``kubectl``: the namespace."""
+    address: str | None = None
+    """``ray``: the cluster, as ``ray.init`` takes it; without it the one of this machine."""
+    resources: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]] = {}
+    """``ray``: what each node asks for: ``{CPU: 2, GPU: 1}``."""
+    python: str | None = None
+    """``ray``: the Python that has the package ray, where that is not the kernel's."""
+    least: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
+    """``ray``: how many nodes there are without work."""
+    most: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    """``ray``: how many there may be; between both, as many as the work that waits fills."""
+    labels: tuple[str, ...] = ()
+    """What agents may ask for in ``needs``."""
+    workers: Workers = 8
+    """How many attempts run there at once."""
+
+
 class Embeddings(_Strict, frozen=True, kw_only=True):
     """An endpoint of the user's own that makes vectors of texts (``/v1/embeddings``). It needs trust.
 
@@ -121,6 +161,10 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
     hooks: dict[str, IncomingHook] = {}
     """Ways in for programs that have no token: name to hook."""
+    nodes: dict[str, NodeSettings] = {}
+    """Other machines on which agents work: name to node."""
+    nodes_listen: str | None = None
+    """``HOST:PORT`` at which nodes of ``via: join`` are let in, over TLS; else a port of this machine alone."""
     rules_off: tuple[str, ...] = ()
     """Rules of installed packages that are not asked here, by their names: ``awk rule list`` has them."""
     webhooks: tuple[OutgoingHook, ...] = ()

@@ -22,6 +22,7 @@ from protocol.agent import (
 )
 from protocol.budget import AgentBudget, RunBudget
 from protocol.guard import GuardSettings
+from protocol.placement import PlaceNeeds
 from protocol.project import WorkspaceProvider
 from protocol.rules import RuleSpec
 from protocol.tasks import TaskSpec
@@ -64,6 +65,7 @@ class Ref(_Strict, frozen=True, kw_only=True, tag_field="entry", tag="ref"):
     approval: Approval | None = None
     read_only: tuple[str, ...] | None = None
     schedule: Schedule | None = None
+    needs: PlaceNeeds | None = None
     worktree: TreeSource | None = None
     """With ``workspace.git: worktree``: where its working tree takes its files from."""
     mock: tuple[Rule, ...] | None = None

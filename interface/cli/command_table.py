@@ -127,6 +127,13 @@ COMMANDS: Final[tuple[Command, ...]] = (
     Command("trust", "keep to trust what files would run or reach", "Set up"),
     Command("token", "make, list and take back tokens for programs of your own", "Set up"),
     Command("mcp-serve", "be an MCP server on standard input and output, for a coding agent", "Set up", file="token"),
+    Command(
+        "node",
+        "list the other machines on which agents work, add one, or be one",
+        "Set up",
+        takes_params=True,
+        after="arguments of the program that leads to a node that is added",
+    ),
     Command("webhook", "list the servers that are told what happens, and try one again", "Set up"),
     Command("providers", "list model providers and whether their keys are set", "Set up"),
     Command("backends", "list what can run an agent", "Set up", file="providers"),

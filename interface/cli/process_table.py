@@ -28,6 +28,7 @@ COLUMNS: Final[tuple[Column, ...]] = (
     Column("QUEUE", right=True),
     Column("RESTARTS", right=True),
     Column("EXIT"),
+    Column("NODE"),
     Column("CPU%", right=True),
     Column("RSS", right=True),
     Column("TOKENS", right=True),
@@ -65,6 +66,7 @@ def sort_key(word: str) -> "Callable[[PsRow], Any]":
             return [-ord(character) for character in row.last_event_at or ""] or [0]
         texts = {
             "state": row.state,
+            "node": row.node,
             "backend": row.backend,
             "model": row.model,
             "doing": row.doing,
@@ -103,6 +105,7 @@ def cells(row: "PsRow", now: float) -> tuple[str, ...]:
         f"{row.queue.immediate}/{row.queue.normal}/{row.queue.background}",
         str(row.restarts),
         row.last_exit or "-",
+        row.node or "-",
         f"{row.cpu_percent:.1f}",
         size(row.rss_bytes),
         f"{row.usage.input_tokens + row.usage.cache_write_tokens}/{row.usage.output_tokens}",

@@ -36,6 +36,7 @@ export const COLUMNS = [
 	["QUEUE", ({ queue: q }) => `${q.immediate}/${q.normal}/${q.background}`, ({ queue: q }) => q.immediate + q.normal + q.background],
 	["RESTARTS", (row) => row.restarts, true],
 	["EXIT", (row) => row.last_exit],
+	["NODE", (row) => row.node],
 	["CPU%", (row) => row.cpu_percent.toFixed(1), (row) => row.cpu_percent],
 	["RSS", (row) => size(row.rss_bytes), (row) => row.rss_bytes],
 	["TOKENS", ({ usage: one }) => `${one.input_tokens + one.cache_write_tokens}/${one.output_tokens}`, ({ usage: one }) => one.input_tokens + one.cache_write_tokens + one.output_tokens],

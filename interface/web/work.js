@@ -156,7 +156,7 @@ const PARTS = {
 				found.length ? null : nothing(),
 				found.map((one) =>
 					h("article.turn",
-						h("p", h("b", t("attempt_n", one)), " ", t("steps_n", { n: one.steps.length }), " ", h("small", dots(clock(one.started_at), one.ended_at ? clock(one.ended_at) : "…", one.outcome, one.exit))),
+						h("p", h("b", t("attempt_n", one)), " ", t("steps_n", { n: one.steps.length }), " ", h("small", dots(clock(one.started_at), one.ended_at ? clock(one.ended_at) : "…", one.outcome, one.exit, one.node))),
 						one.steps.flatMap((step) => step.failed).map((call) => h("p.call", h("b", call.tool), ` ${call.why}: `, line(call.text))),
 						one.stderr_tail ? block(one.stderr_tail) : null,
 					),

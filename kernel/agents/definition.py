@@ -37,6 +37,7 @@ from kernel.source.yaml_tree import ListNode, MapNode, Node, ScalarNode
 from protocol.agent import Action, AgentDefinition, Approval, Backend, Prompt, Rule
 from protocol.agent_layout import dir_fault
 from protocol.backends import BACKENDS, CLIS, COMMANDED, EXEC
+from protocol.placement import MOST_LABELS, label_fault
 from protocol.project import ProjectDefinition
 
 EFFORT: Final = "effort"
@@ -171,6 +172,7 @@ def check_agent(
     check.schedule()
     check.restart()
     check.reuse()
+    check.needs()
     check.worktree()
 
 
@@ -312,6 +314,14 @@ class _Check:
         elif self._agent.sandbox == "on":
             message = "cannot be with sandbox: on, which confines one attempt: files in its /tmp would be another's"
             self._bad("reuse", message, "leave one of the two out")
+
+    def needs(self) -> None:
+        for index, label in enumerate(self._agent.needs.labels):
+            fault = label_fault(label)
+            if fault is not None:
+                self._bad("needs.labels", fault, None, f"[{index}]")
+        if len(self._agent.needs.labels) > MOST_LABELS:
+            self._bad("needs.labels", f"are more than {MOST_LABELS}", "give nodes one label for what goes together")
 
     def _bad(self, key: str, message: str, hint: str | None, suffix: str = "") -> None:
         self._problems.add(place_at(self._node, key), _join(self._where, key) + suffix, message, hint)

@@ -49,6 +49,9 @@ ADMITTED: Final = "agent_worker.admitted"
 WIRE: Final = "agent_worker.wire"
 """Key of the ASGI scope for the function that gives the connection as the system knows it; None once it is closed."""
 
+NODE: Final = "agent_worker.node"
+"""Key of the ASGI scope for the name of the node that carries the connection; "" for one of this machine."""
+
 _Send = Callable[[ASGISendEvent | None], Awaitable[None]]
 
 
@@ -113,8 +116,9 @@ class ReceiveQueue:
 class RequestTasks(TaskGroup):
     """The tasks of a connection, as hypercorn's protocols want them. ``admitted``, ``wire``: see ADMITTED, WIRE."""
 
-    def __init__(self, admitted: Callable[[str], None], wire: Callable[[], Wire | None]) -> None:
+    def __init__(self, admitted: Callable[[str], None], wire: Callable[[], Wire | None], node: str = "") -> None:
         super().__init__()
+        self._node = node
         self._admitted = admitted
         self._wire = wire
 
@@ -124,7 +128,9 @@ class RequestTasks(TaskGroup):
         """Answer the request of ``scope`` in a task of its own; returns the function that takes its parts."""
         assert self._nursery is not None, "requests come while the group is open"
         queue = ReceiveQueue(WAITING_MESSAGES if scope["type"] == "websocket" else WAITING_PARTS)
-        cast("dict[str, Any]", scope).update({RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire})
+        cast("dict[str, Any]", scope).update(
+            {RECEIVE_QUEUE: queue, ADMITTED: self._admitted, WIRE: self._wire, NODE: self._node}
+        )
         self._nursery.start_soon(answer, app, scope, queue, send)
         return queue.put
 
@@ -144,7 +150,7 @@ class Connection:
     """Serves requests on ``stream`` until either side closes. ``run`` never outlives ``abort``.
 
     ``asked_by`` is called with itself and the holder of the token for each request that carried a valid one;
-    ``begun`` is what was read already.
+    ``begun`` is what was read already; ``node`` the name of the node that carries it.
     """
 
     def __init__(
@@ -156,7 +162,9 @@ class Connection:
         asked_by: "Callable[[Connection, str], None]",
         complain: Callable[[str], None],
         begun: bytes = b"",
+        node: str = "",
     ) -> None:
+        self._node = node
         self._app = app
         self._begun = begun
         self._config = config
@@ -180,7 +188,7 @@ class Connection:
                 socket = self._stream.socket
                 client = parse_socket_addr(socket.family, socket.getpeername())
                 server = parse_socket_addr(socket.family, socket.getsockname())
-                async with RequestTasks(self._admitted, self._wire) as group:
+                async with RequestTasks(self._admitted, self._wire, self._node) as group:
                     self._protocol = Http1(
                         self._app, self._config, self._context, group, client, server, self._send, self._complain
                     )

@@ -1,7 +1,7 @@
 """Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
 
 Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``, ``memory``.
+``files``, ``processes``, ``kernel``, ``memory``, ``nodes``.
 """
 
 import inspect
@@ -17,10 +17,12 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.memory_search import Memories
 from kernel.agents.personal_context import PersonalContexts
 from kernel.agents.trust import GrantSource, TrustRequest
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.policy.durations import Durations
+from kernel.policy.node_states import NodeState
 from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
@@ -59,6 +61,8 @@ from protocol.guard import GuardSettings
 from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.memory_files import Memory
 from protocol.names import AgentKey
+from protocol.node import NodeFacts
+from protocol.project import NodeSettings
 
 
 class ConversationMirror(Protocol):
@@ -337,6 +341,37 @@ class MergePreview(Protocol):
         ...
 
 
+class NodeControl(Protocol):
+    """The other machines on which attempts run."""
+
+    running: Callable[[], Mapping[str, int]]
+    """How many attempts run on each."""
+
+    def states(self) -> tuple[NodeState, ...]:
+        """All of them as they are now."""
+        ...
+
+    def facts(self, name: str) -> NodeFacts | None:
+        """Its own account of itself."""
+        ...
+
+    def added_by_hand(self, name: str) -> bool:
+        """Return whether it is not in the project file."""
+        ...
+
+    async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
+        """Add one. Returns the join word of one that dials home. Raises Refused."""
+        ...
+
+    async def drain(self, name: str, *, draining: bool) -> None:
+        """Give it nothing new, or again something. Raises Refused (not_found)."""
+        ...
+
+    async def remove(self, name: str, *, force: bool) -> None:
+        """Forget one. Raises Refused."""
+        ...
+
+
 class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     """The processes of this kernel: started, asked, measured, and told from those of others."""
 
@@ -352,6 +387,8 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     landings: MergePreview
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
     """Remove what takes room and neither they nor anybody else needs."""
+    nodes: NodeDoor = msgspec.field(default_factory=NodeDoor)
+    """What they come to Daemon MCP by, where they are on nodes."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -361,6 +398,8 @@ class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     version: str
     project: str
+    term: int
+    """Higher than that of any kernel of the project before: nodes refuse a lower one."""
 
 
 class ShutdownControl(Protocol):
@@ -452,14 +491,21 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
     prompts: Memories
 
 
+class NodeAccess(msgspec.Struct, frozen=True):
+    """The machines beside the kernel's own."""
+
+    control: NodeControl
+
+
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The five records together."""
+    """The six records together."""
 
     store: StoreAccess
     files: ProjectFiles
     processes: ProcessControl
     kernel: KernelControl
     memory: MemoryAccess
+    nodes: NodeAccess
 
     def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
         """The records that ``handler`` names as parameters, by their names."""

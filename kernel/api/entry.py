@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 import trio
 
-from kernel.api.connection import ADMITTED, RECEIVE_QUEUE, WIRE, ReceiveQueue
+from kernel.api.connection import ADMITTED, NODE, RECEIVE_QUEUE, WIRE, ReceiveQueue
 from kernel.api.context import Services
 from kernel.api.http.dispatch import ASKED, NO_ARGS, RawRequest, dispatch
 from kernel.api.http.route import Stream
@@ -53,6 +53,11 @@ class OriginGuard:
         origin = fields.get(b"origin")
         if origin is not None and origin not in self._origins:
             raise Refused("forbidden_origin", "pages of other origins may not talk to this server")
+
+
+def by_no_attempt(node: str) -> Refused:
+    """The refusal of whatever comes through a node and is no call of an attempt that was leased to it."""
+    return Refused("forbidden", f"through {node} attempts that run there reach their tools, and nobody anything else")
 
 
 MCP_PATH: Final = "/mcp"
@@ -110,11 +115,18 @@ class ApiApp:
 
     async def _respond(self, scope: Scope, receive: Receive, send: Send) -> None:
         fields = header_fields(scope["headers"])
+        node: str = scope.get(NODE, "")
+        if scope["type"] == "websocket" and node:
+            await refuse(by_no_attempt(node), send)
+            return
         if scope["type"] == "websocket":
             await self._open_socket(fields, scope, receive, send)
             return
         try:
-            principal = self._admit(fields, scope["method"], scope["path"])
+            if node:
+                principal: Principal | None = self._admit_from(node, fields, scope["method"], scope["path"])
+            else:
+                principal = self._admit(fields, scope["method"], scope["path"])
             if scope["path"] == CALL_PATH:
                 principal = await self._caller(scope)
             brings = (scope["method"], scope["path"])
@@ -170,6 +182,21 @@ class ApiApp:
         if worker is None:
             raise by_nobody()
         return worker
+
+    def _admit_from(self, node: str, fields: Fields, method: str, path: str) -> Worker:
+        """The attempt that asks through ``node``. Raises Refused (forbidden) for all but tools of attempts there.
+
+        Who has the node has what runs there, and nothing else: not what is open to everybody here, nor other tokens.
+        """
+        if (method, path) != ("POST", MCP_PATH) or b"origin" in fields:
+            raise by_no_attempt(node)
+        try:
+            principal = self._authenticator.identify(fields)
+        except Refused as refused:
+            raise by_no_attempt(node) from refused
+        if not isinstance(principal, Worker) or principal.identity.node != node:
+            raise by_no_attempt(node)
+        return principal
 
     def _admit(self, fields: Fields, method: str, path: str) -> Principal | None:
         """The principal of a request that may go on; None where no token is asked for. Raises Refused."""

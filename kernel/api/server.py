@@ -23,9 +23,10 @@ from kernel.api.entry import ApiApp, OriginGuard
 from kernel.api.http.events import goodbye
 from kernel.api.mcp.calls import ToolDispatcher
 from kernel.api.mcp.endpoint import Endpoint
+from kernel.api.node_door import as_socket
 from kernel.api.requests import App, Authenticator, Receive, Scope, Send
 from kernel.policy.access import ADMIN_NAME
-from kernel.policy.connections import STRANGER, Shares, gives_way, shares
+from kernel.policy.connections import NODE, STRANGER, Shares, gives_way, shares
 from protocol.discovery import authorities
 
 logger = logging.getLogger(__name__)
@@ -101,11 +102,14 @@ class HttpServer:
                 else:
                     serving.start_soon(self.serve, stream)
 
-    async def serve(self, stream: trio.SocketStream, begun: bytes = b"") -> None:
-        """Serve one connection, of which ``begun`` was read already, to its end. What goes wrong in it stays in it."""
+    async def serve(self, stream: trio.SocketStream, begun: bytes = b"", node: str = "") -> None:
+        """Serve one connection, of which ``begun`` was read already, to its end. What goes wrong in it stays in it.
+
+        ``node``: the name of the node that carries it.
+        """
         complain = partial(self._complaints.say, "request.malformed")
-        connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain, begun)
-        self._put(connection, STRANGER)
+        connection = Connection(self._app, self._config, self._context, stream, self._asked_by, complain, begun, node)
+        self._put(connection, f"{NODE}{node}" if node else STRANGER)
         try:
             await connection.run()
         except Exception:
@@ -114,6 +118,11 @@ class HttpServer:
             self._take_out(connection)
             if not self._holder:
                 self._emptied.set()
+
+    async def serve_through_node(self, node: str, stream: trio.abc.Stream) -> None:
+        """Serve one connection that ``node`` carries: what it may ask is in kernel.api.entry."""
+        async with as_socket(stream) as socket_stream:
+            await self.serve(socket_stream, node=node)
 
     async def drain(self, grace_seconds: float) -> None:
         """Have everybody leave: the idle at once, the others when answered, for ``grace_seconds`` at most."""
@@ -192,8 +201,10 @@ async def serve(
                     stream = trio.SocketStream(trio.socket.from_stdlib_socket(client))
                     serving.start_soon(server.serve, stream, begun)
                 accepting.start_soon(server.accept, accepted, serving)
+                services.processes.nodes.open(server.serve_through_node)
                 task_status.started()
                 await kernel.shutdown.closing.wait()
+                services.processes.nodes.close()
                 accepting.cancel_scope.cancel()
             store.feed.live(goodbye(store.now_ms()))
             serving.start_soon(calls.fail_after, CALLS_GRACE_SECONDS)

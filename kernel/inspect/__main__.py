@@ -78,6 +78,9 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     usage.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     usage.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     usage.add_argument("runs", type=int, help="so many are told at most")
+    needed = verbs.add_parser("needed")
+    needed.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    needed.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     verbs.add_parser("memory-eval")
     growth = verbs.add_parser("memory-growth")
     growth.add_argument("runs", type=int, help="how many")
@@ -177,18 +180,18 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             act = backup if args.verb == "backup" else restore
             document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
-        case "df":
-            from kernel.inspect.disk_usage import disk_usage
+        case "df" | "needed":
+            from kernel.inspect import disk_usage, needed
 
-            document = disk_usage(args.project, args.state, args.runs)
-        case "memory-eval":
-            from kernel.inspect.memory_eval import memory_eval
+            look = partial(disk_usage.disk_usage, runs=args.runs) if args.verb == "df" else needed.needed_kernel
+            document = look(args.project, args.state)
+        case "memory-eval" | "memory-growth":
+            from kernel.inspect import memory_eval, memory_growth
 
-            document = memory_eval(sys.stdin.buffer.read())
-        case "memory-growth":
-            from kernel.inspect.memory_growth import memory_growth
-
-            document = memory_growth(args.runs, args.seed)
+            if args.verb == "memory-growth":
+                document = memory_growth.memory_growth(args.runs, args.seed)
+            else:
+                document = memory_eval.memory_eval(sys.stdin.buffer.read())
         case "backends":
             from kernel.inspect.backends import backends
 

@@ -36,6 +36,7 @@ from kernel.store.snapshot import (
     fit_snapshot,
     folders_of,
     take_snapshot,
+    term_of,
     trees_of,
 )
 from kernel.store.transaction import rfc3339
@@ -167,7 +168,7 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
             with open_backup(file) as (manifest, archive):
                 unpack(archive, manifest, str(state / STAGED))
             aside = f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
-            return _put_in_place(root, state, manifest, aside, force=force)
+            return _put_in_place(root, state, manifest, aside, now_ms=int(now * 1000), force=force)
     except (BadBackup, SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
@@ -176,7 +177,9 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
         raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
 
 
-def _put_in_place(root: Path, state: Path, manifest: BackupManifest, aside: str, *, force: bool) -> RestoreReport:
+def _put_in_place(
+    root: Path, state: Path, manifest: BackupManifest, aside: str, *, now_ms: int, force: bool
+) -> RestoreReport:
     staged = state / STAGED
     mark = check_snapshot(str(staged / DATABASE))
     head = manifest.head
@@ -188,7 +191,7 @@ def _put_in_place(root: Path, state: Path, manifest: BackupManifest, aside: str,
         common = None
     trees = f"{os.path.realpath(state)}/{WORKTREES}"
     places = TreePlaces(f"{head.state}/{WORKTREES}", trees, common or str(root / ".git"))
-    fit_snapshot(str(staged / DATABASE), places)
+    fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term_of(str(state / DATABASE)))
     journal = _plan(root, state, manifest, aside)
     # What would be set aside, but for files from which nothing can be gone on with.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []

@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 
 STRANGER: Final = ""
 """Stands for everybody whose connection has not carried a valid token yet."""
+NODE: Final = "node "
+"""Before the name of a node, for those that come through it and have not shown a token yet: no node has the others'."""
 KEPT_BACK: Final = 64
 """Descriptors for the database, logs and files, however few there are."""
 STRANGERS_LIMIT: Final = 256

@@ -7,6 +7,7 @@ import msgspec
 from kernel.policy.agent_status import AgentState, Kind
 from kernel.policy.voting import ProposalState
 from protocol.instruction import Status, WaitReason
+from protocol.placement import PlaceNeeds
 from protocol.tasks import TaskInfo
 
 
@@ -99,6 +100,8 @@ class BlockedWork(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[int, ...]
     missing: str | None = None
     """The credentials that it lacks, in the words of who looked for them."""
+    needs: PlaceNeeds | None = None
+    """What the machine must have that it works on."""
 
 
 class LimitedRun(msgspec.Struct, frozen=True, kw_only=True):

@@ -122,6 +122,7 @@ TABLE: Final[Mapping[Cause, RetryRule]] = MappingProxyType(
         "idle_timeout": _TIMEOUT,
         "spawn_transient": RetryRule("dead", tries=None, pace="doubling", least=2.0, most=30.0),
         "kernel_restart": RetryRule("dead", tries=None),
+        "node_lost": RetryRule("dead", tries=None),
         "session_lost": RetryRule("dead", tries=None, compact=True),
         "quota": RetryRule(tries=None, pace="told", waits="quota"),
         "auth": RetryRule(tries=None, waits="credentials"),

@@ -4,13 +4,15 @@ Only age and preemption raise an instruction, or a person: never its text.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
+from kernel.policy.placement import FULL, HERE, Load, Machine, Unplaced, place
 from protocol.instruction import LANES
 from protocol.names import AgentKey, InstructionId
+from protocol.placement import PlaceNeeds
 
 PREEMPTIONS: Final = 3
 """After so many a background instruction is a normal one."""
@@ -44,10 +46,17 @@ class Candidate(msgspec.Struct, frozen=True):
     lane: int
     number: int
     provider: str = ""
+    needs: PlaceNeeds = PlaceNeeds()
+    prefer: str = ""
+    """The node that its agent worked on last."""
+    node: str = HERE
+    """Where it is to run, once it is chosen."""
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """Limits of workers that live at once: in all, and for a provider: as named, else ``each_provider``."""
+    """Limits of workers that live at once: on this machine, and for a provider, wherever they are: as named, else
+    ``each_provider``.
+    """
 
     workers: int
     per_provider: Mapping[str, int] = msgspec.field(default_factory=dict[str, int])
@@ -60,24 +69,42 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def choose(
-    ready: Iterable[Candidate], running: Mapping[str, int], limits: Limits, busy: frozenset[str]
+    ready: Iterable[Candidate],
+    running: Mapping[str, int],
+    limits: Limits,
+    busy: frozenset[str],
+    machines: Sequence[Machine] = (),
+    loads: Mapping[str, Load] | None = None,
 ) -> tuple[Candidate, ...]:
-    """Those to lease now, in order: more urgent lane first, then first come, at most one for each agent.
+    """Those to lease now, each with its ``node``, in order: more urgent lane first, then first come, at most one for
+    each agent.
 
-    ``running`` counts live workers by provider; ``busy`` are agents that have one. One whose provider has no room is
-    passed over and keeps its place: it holds up nobody who asks another provider.
+    ``running`` counts live workers by provider; ``busy`` are agents that have one. One whose provider has no room, or
+    that no machine has room for, is passed over and keeps its place: it holds up nobody who asks for something else.
+    ``machines``: this one and the nodes, ``loads`` what is taken there; without, all that runs is here.
     """
-    live = Counter(running)
-    taken = set(busy)
-    chosen: list[Candidate] = []
+    live, taken, chosen = Counter(running), set(busy), list[Candidate]()
+    machines = machines or (Machine(name=HERE, workers=limits.workers),)
+    used = {HERE: Load(workers=live.total())} if loads is None else dict(loads)
     for candidate in sorted(ready, key=lambda one: (one.lane, one.number)):
-        if live.total() >= limits.workers:
+        if all(used.get(one.name, Load()).workers >= one.workers for one in machines):
             break
         # How many workers may call provider; one that is not known yet has no limit of its own.
-        each = limits.each_provider if candidate.provider and limits.each_provider is not None else limits.workers
-        full = live[candidate.provider] >= limits.per_provider.get(candidate.provider, each)
-        if candidate.agent not in taken and not full:
-            taken.add(candidate.agent)
-            live[candidate.provider] += 1
-            chosen.append(candidate)
+        known = limits.each_provider if candidate.provider else None
+        most = limits.per_provider.get(candidate.provider, known)
+        if candidate.agent in taken or (most is not None and live[candidate.provider] >= most):
+            continue
+        where = place(candidate.needs, machines, used, candidate.prefer)
+        if isinstance(where, Unplaced):
+            continue
+        taken.add(candidate.agent)
+        live[candidate.provider] += 1
+        used[where] = used.get(where, Load()).plus(candidate.needs)
+        chosen.append(msgspec.structs.replace(candidate, node=where))
     return tuple(chosen)
+
+
+def homeless(ready: Iterable[Candidate], machines: Sequence[Machine]) -> dict[InstructionId, str]:
+    """Those of ``ready`` that no machine there is could take even if nothing ran there, each with the reason."""
+    found = ((one.id, place(one.needs, machines, {}, "")) for one in ready if one.needs)
+    return {one: where.reason for one, where in found if isinstance(where, Unplaced) and where.reason != FULL}

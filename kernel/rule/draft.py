@@ -44,6 +44,8 @@ class MemberSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The backend that runs it here, where that is not what the agent's own file says; so too ``answer_ms``, 0 for no
     limit."""
     answer_ms: int | None = None
+    needs: str | None = None
+    """What the place must have where it works here, as JSON, where that is not what the agent's own file says."""
 
 
 class RunSpec(_Payload, frozen=True, kw_only=True, tag="WorkflowStarted"):

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 
@@ -13,6 +14,7 @@ from kernel.fault_injection import fault_point
 from kernel.procs.peer import Wire, caller
 from kernel.rule.draft import Draft
 from kernel.services.kept_workers import KeptWorkers, Place
+from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import AttemptServices, RunningAttempt, StopReason
 from kernel.store.idempotency import RequestKey
 from kernel.store.transitions.append import Appended, append, append_and_lease
@@ -33,7 +35,7 @@ class Attempts:
         self._services = services
         self.running: dict[str, RunningAttempt] = {}
         """By instruction id."""
-        self.kept = KeptWorkers(services.launcher)
+        self.kept = KeptWorkers()
         self._leasing: set[trio.Event] = set()
         """Set when a lease that is being committed is."""
         self._closing_grace_seconds: float | None = None
@@ -46,10 +48,21 @@ class Attempts:
         """
         token, digest = _new_token()
         with self._committing():
-            leased = await self._services.writer.commit(lease, instruction, digest)
+            leased = await self._services.writer.commit(lease, instruction, digest, place.node)
             attempt = None if leased is None else self._attempt(leased, token, place)
         if attempt is not None:
             await self.run(attempt)
+
+    def on_nodes(self) -> Counter[str]:
+        """Return how many attempts are under way on each node."""
+        return Counter(attempt.leased.node for attempt in self.running.values())
+
+    def node_search(self, now_ms: Callable[[], int], wake: Callable[[], None]) -> NodeSearch:
+        """Return the search for machines for what has none; ``wake`` has somebody look at what is ready."""
+        services = self._services
+        return NodeSearch(
+            places=services.places, reader=services.reader, writer=services.writer, now_ms=now_ms, wake=wake
+        )
 
     async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
         """Append a message and lease nothing. Raises Refused, StorageFailed."""

@@ -76,6 +76,8 @@ def of_exit(exited: Exited) -> Ending:
     """Return the ending of a worker that left without a terminal frame."""
     if exited.failed is not None:
         return Ending("failed", f"the worker could not be started: {exited.failed}", cause="spawn_permanent")
+    if exited.lost:
+        return of_lost("")
     if exited.exceeded is not None:
         return Ending("failed", f"the worker was ended: {exited.exceeded}", cause="resource")
     if exited.code == 0:
@@ -84,6 +86,11 @@ def of_exit(exited: Exited) -> Ending:
     foreign = exited.signal == signal.SIGKILL and not exited.killed
     hint = " (nobody here sent it: perhaps the machine is short of memory)" if foreign else ""
     return Ending("failed", f"the worker ended with {describe_exit(exited)} and sent no result{hint}", cause="crash")
+
+
+def of_lost(node: str) -> Ending:
+    """Return the ending of an attempt whose node is gone: nobody's fault, so nobody pays for it."""
+    return Ending("failed", f"the node {node} was lost".replace("  ", " "), cause="node_lost", ours=True)
 
 
 def of_bug(error: Exception) -> Ending:

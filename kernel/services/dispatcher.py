@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable, Mapping, Set
 from functools import partial
 from typing import Final
 
+import msgspec
 import trio
 
-from kernel.policy.scheduling import Limits, choose
+from kernel.policy.placement import HERE, Load, Machine, loads_of
+from kernel.policy.scheduling import Candidate, Limits, choose
 from kernel.rule.draft import Draft
 from kernel.services.attempts import Attempts
 from kernel.services.kept_workers import Place
+from kernel.services.node_search import NodeSearch
 from kernel.services.running_attempt import RunningAttempt
 from kernel.store import instructions
 from kernel.store.feed import Wake
@@ -59,9 +62,10 @@ class Dispatcher:
         pressed: Callable[[], bool],
         now_ms: Callable[[], int],
         asking: Callable[[], Set[str]] = frozenset,
+        search: NodeSearch | None = None,
     ) -> None:
         """``pressed`` tells that memory is so short that no worker should be added; ``asking`` are agents whose call
-        waits for a guard.
+        waits for a guard. ``search`` knows the machines; without it there is this one.
         """
         self._reader = reader
         self._wake = wake
@@ -70,6 +74,7 @@ class Dispatcher:
         self._pressed = pressed
         self._now_ms = now_ms
         self._asking = asking
+        self._search = search
         self._busy: dict[str, Place] = {}
         """Agents with an attempt under way, from its choice until its tree is gone."""
         self._less_busy = trio.Event()
@@ -94,36 +99,64 @@ class Dispatcher:
         self.running = True
         self._nursery = nursery
         task_status.started()
-        while not self._closed:
-            self._wake.clear()
-            self.run_once(nursery)
-            with trio.move_on_after(self.nap_seconds()):
-                await self._wake.wait()
+        async with trio.open_nursery() as watching:
+            if self._search is not None:
+                watching.start_soon(self._search.run)
+            while not self._closed:
+                self._wake.clear()
+                self.run_once(nursery)
+                with trio.move_on_after(self.nap_seconds()):
+                    await self._wake.wait()
+            watching.cancel_scope.cancel()
         await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:
         """Start what may start now; the attempts run in ``nursery``. Returns how many were started."""
         self._stop_orphaned()
-        counted = self._counted()
+        machines = self._machines()
+        counted, loads = self._counted(everything=len(machines) > 1)
         self._some_wait = True
-        if len(counted) >= self._limits.workers:
+        if all(loads.get(one.name, Load()).workers >= one.workers for one in machines):
             return 0
         self._make_room()
-        looked_at = LOOKED_AT if self._limits.by_provider else self._limits.workers
-        ready = self._reader.now(instructions.ready, self._now_ms(), looked_at)
-        self._some_wait = bool(ready)
+        ready = self._ready(len(machines) > 1)
+        self._some_wait = any(not one.needs for one in ready)
+        if self._search is not None and self._search.look(ready, machines):
+            nursery.start_soon(self._search.settle)
         if not ready:
             return 0
-        self._short_of_memory = bool(self._busy) and self._pressed()
+        self._short_of_memory = self._working_here > 0 and self._pressed()
         if self._short_of_memory:  # somebody always works: what else would give memory back?
-            return 0
-        chosen = choose(ready, Counter(counted.values()), self._limits, frozenset(self._busy))
+            machines = tuple(msgspec.structs.replace(one, workers=0) if one.name == HERE else one for one in machines)
+        chosen = choose(ready, counted, self._limits, frozenset(self._busy), machines, loads)
         taken = {pick.agent for pick in chosen}
-        self._some_wait = any(one.agent not in self._busy and one.agent not in taken for one in ready)
+        self._some_wait = any(one.agent not in self._busy and one.agent not in taken and not one.needs for one in ready)
         for pick in chosen:
-            place = self._take(pick.agent, pick.provider)
+            place = self._take(pick.agent, pick)
             nursery.start_soon(self._attempt, place, pick.id, partial(self._attempts.lease, pick.id, place))
         return len(chosen)
+
+    def _machines(self) -> tuple[Machine, ...]:
+        """Return where work may run: this machine, with the limit of the project file, and every node."""
+        if self._search is None:
+            return (Machine(name=HERE, workers=self._limits.workers),)
+        return tuple(
+            msgspec.structs.replace(one, workers=self._limits.workers) if one.name == HERE else one
+            for one in self._search.machines()
+        )
+
+    def _ready(self, nodes: bool) -> tuple[Candidate, ...]:
+        """Return what may be leased now: so much that those who have to wait for a place hold up nobody."""
+        now_ms = self._now_ms()
+        if not nodes and not self._limits.by_provider:
+            ready = self._reader.now(instructions.ready, now_ms, self._limits.workers)
+            if not any(one.needs for one in ready):
+                return ready
+        return self._reader.now(instructions.ready, now_ms, LOOKED_AT)
+
+    @property
+    def _working_here(self) -> int:
+        return sum(1 for place in self._busy.values() if place.node == HERE)
 
     async def append(self, draft: Draft, request: RequestKey | None) -> Appended:
         """Append a message from outside. Where its agent is free, the work is leased in the same commit.
@@ -133,7 +166,7 @@ class Dispatcher:
         nursery, agent = self._nursery, AgentKey(split_space(draft.space)[1])
         if nursery is None or not is_personal(draft.space) or not self._has_place(agent):
             return await self._attempts.append(draft, request)
-        place = self._take(agent)
+        place = self._take(agent, None)
         attempt: RunningAttempt | None = None
         try:
             appended, attempt = await self._attempts.append_and_lease(draft, request, place)
@@ -154,11 +187,12 @@ class Dispatcher:
         last = self._busy.get(agent)
         if last is not None:
             return last.replied
-        return len(self._busy) < self._limits.workers and not (self._busy and self._pressed())
+        here = self._working_here
+        return here < self._limits.workers and not (here and self._pressed())
 
-    def _take(self, agent: AgentKey, provider: str = "") -> Place:
-        """Take the place of ``agent``, to begin when who has it now has left."""
-        place = self._busy[agent] = Place(agent, provider, self._busy.get(agent), self._on_left)
+    def _take(self, agent: AgentKey, pick: Candidate | None) -> Place:
+        """Take the place of ``agent``, to begin when who has it now has left: for ``pick``, or for something here."""
+        place = self._busy[agent] = Place(agent, pick, self._busy.get(agent), self._on_left)
         return place
 
     def _on_left(self, place: Place) -> None:
@@ -180,12 +214,20 @@ class Dispatcher:
             logger.exception("dispatcher.look_failed")
             return True  # whatever is wrong shows when the dispatcher looks
 
-    def _counted(self) -> Mapping[str, str]:
-        """Return the busy that count against a limit: not those whose call waits for a person, or for the guard."""
-        if len(self._busy) < self._limits.workers and not self._limits.by_provider:
-            return {agent: place.provider for agent, place in self._busy.items()}
-        kept = self._reader.now(instructions.waiting) | self._asking()
-        return {agent: place.provider for agent, place in self._busy.items() if agent not in kept}
+    def _counted(self, *, everything: bool) -> tuple[Mapping[str, int], Mapping[str, Load]]:
+        """Return how many of the busy count against the limit of each provider, and what is taken of each machine.
+
+        Those whose call waits for a person, or for the guard, count against no limit of workers; what was set aside for
+        them stays so. Without ``everything`` nobody looks who that is while there is room anyway.
+        """
+        kept: Set[str] = frozenset()
+        if everything or self._limits.by_provider or len(self._busy) >= self._limits.workers:
+            kept = self._reader.now(instructions.waiting) | self._asking()
+        loads = loads_of((place.node, place.needs) for place in self._busy.values())
+        for agent in kept & self._busy.keys():
+            node = self._busy[agent].node
+            loads[node] = msgspec.structs.replace(loads[node], workers=loads[node].workers - 1)
+        return Counter(place.provider for agent, place in self._busy.items() if agent not in kept), loads
 
     async def drain(self, grace_seconds: float) -> None:
         """Lease nothing more, ask every worker to leave, and return when all trees are gone."""
@@ -249,4 +291,6 @@ class Dispatcher:
         now_ms = self._now_ms()
         due_ms = self._reader.now(instructions.next_due_ms, now_ms)
         longest = PRESSED_NAP_SECONDS if self._short_of_memory else LONGEST_NAP_SECONDS
-        return longest if due_ms is None else min((due_ms - now_ms) / 1000, longest)
+        sought_ms = None if self._search is None else self._search.due_ms()
+        times = [one for one in (due_ms, sought_ms) if one is not None]
+        return max(0.0, min((min(times) - now_ms) / 1000, longest)) if times else longest

@@ -13,15 +13,18 @@ from typing import Final
 import msgspec
 import trio
 
+from kernel.policy.placement import HERE
+from kernel.policy.scheduling import Candidate
 from kernel.procs.handle import Handle
-from kernel.procs.launcher import Launcher
 from kernel.procs.spec import Spec
 from kernel.services.start_frame import StartFrame
+from kernel.services.work_places import WorkPlace
 from kernel.services.worker_link import Link, WorkerNotReading
 from kernel.store.transitions.lease import Leased
 from protocol.backends import EXEC
 from protocol.ipc import Stop
 from protocol.names import AgentKey
+from protocol.placement import PlaceNeeds
 
 IDLE_SECONDS: Final = 60.0
 """One that nobody wanted for so long is ended."""
@@ -91,11 +94,15 @@ class Place:
     """
 
     def __init__(
-        self, agent: AgentKey, provider: str, before: "Place | None", on_left: Callable[["Place"], None]
+        self, agent: AgentKey, pick: Candidate | None, before: "Place | None", on_left: Callable[["Place"], None]
     ) -> None:
-        """``before``: the one that has to be left first. ``on_left`` is called once."""
+        """``pick``: what it is for, where that was chosen; else something that may run here. ``before``: the one that
+        has to be left first. ``on_left`` is called once.
+        """
         self.agent = agent
-        self.provider = provider
+        self.provider = "" if pick is None else pick.provider
+        self.node = HERE if pick is None else pick.node
+        self.needs = PlaceNeeds() if pick is None else pick.needs
         self.before = before
         self.replied = False
         self.kept: IdleWorker | None = None
@@ -119,18 +126,17 @@ class Place:
 class KeptWorkers:
     """The workers of one kernel that are kept, by agent."""
 
-    def __init__(self, launcher: Launcher) -> None:
-        self._launcher = launcher
+    def __init__(self) -> None:
         self.waiting: dict[AgentKey, IdleWorker] = {}
         self._closed = False
 
-    async def begin(self, leased: Leased, frame: StartFrame) -> Worker:
-        """Return a worker for the attempt: the one that is kept for such, or a new one. Raises SpawnTransient.
+    async def begin(self, leased: Leased, frame: StartFrame, place: WorkPlace) -> Worker:
+        """Return a worker for the attempt: the one that is kept for such at ``place``, or a new one.
 
-        With backend exec it is the program that the agent's file names.
+        Raises SpawnTransient. With backend exec it is the program that the agent's file names.
         """
         start = frame.start
-        identity = _identity(frame) if frame.definition.reuse > 1 else b""
+        identity = _identity(frame, place.name) if frame.definition.reuse > 1 else b""
         kept = self.waiting.pop(leased.agent, None)
         if kept is not None:
             worker = kept.take()
@@ -142,7 +148,7 @@ class KeptWorkers:
         spec = Spec(attempt=start.attempt)
         if start.backend == EXEC:
             spec = Spec(attempt=start.attempt, argv=start.command, cwd=start.cwd, env=start.env)
-        return Worker(await self._launcher.spawn(spec), identity)
+        return Worker(await place.launcher.spawn(spec), identity)
 
     def keep(self, worker: Worker, leased: Leased, of: int) -> IdleWorker | None:
         """Keep ``worker``, which stays, for ``of`` attempts in all: ``watch`` it. None where none is kept any more."""
@@ -189,8 +195,8 @@ class KeptWorkers:
             self.dismiss(agent)
 
 
-def _identity(frame: StartFrame) -> bytes:
-    """Return a digest of the agent's file as it is now, and of all that it is told but the work itself.
+def _identity(frame: StartFrame, place: str) -> bytes:
+    """Return a digest of the agent's file as it is now, the place, and all that it is told but the work itself.
 
     What is not named here counts: a field that is added later makes one worker more, never one that knows too much.
     """
@@ -215,4 +221,4 @@ def _identity(frame: StartFrame) -> bytes:
         attempt_dir="",
         approval="ask",
     )
-    return hashlib.sha256(msgspec.json.encode((frame.definition, same))).digest()
+    return hashlib.sha256(msgspec.json.encode((frame.definition, same, place))).digest()

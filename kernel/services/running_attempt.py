@@ -21,20 +21,29 @@ from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
 from kernel.policy.budget import Allowance, Exhausted
 from kernel.policy.circuit_breaker import Endpoint, keys_of
+from kernel.policy.placement import HERE
 from kernel.policy.scheduling import may_yield
 from kernel.procs.handle import TERM_SECONDS, Handle, stop
-from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import SpawnTransient
 from kernel.rule.draft import Author
 from kernel.services.admission import Admission
 from kernel.services.budgets import BudgetEnforcer
-from kernel.services.completion import AttemptResult, Completer, Ending, commit_with_retry, of_bug, of_exit, of_result
+from kernel.services.completion import (
+    AttemptResult,
+    Completer,
+    Ending,
+    commit_with_retry,
+    of_bug,
+    of_exit,
+    of_lost,
+    of_result,
+)
 from kernel.services.kept_workers import KeptWorkers, Place, Worker
 from kernel.services.start_frame import CannotStart, StartFrame, StartFrameBuilder
+from kernel.services.work_places import NodeLost, WorkPlaces
 from kernel.services.worker_link import DeltaBatch, Link, LiveData, PathWarnings, StderrTail, WorkerNotReading
 from kernel.services.worker_session import PausableDeadline, WorkerSession
-from kernel.services.working_directory import NO_PREPARATION, Preparation
 from kernel.store.attempts import Beginning, narrow, started
 from kernel.store.circuit_breakers import move_probe, probed_by, record_answer
 from kernel.store.errors import StorageFailed
@@ -71,13 +80,12 @@ class AttemptServices(msgspec.Struct, frozen=True, kw_only=True):
     writer: Writer
     reader: Reader
     feed: Feed
-    launcher: Launcher
+    places: WorkPlaces
     start_frames: StartFrameBuilder
     admission: Admission
     budgets: BudgetEnforcer
     completer: Completer
     now_text: Callable[[], str]
-    preparation: Preparation = NO_PREPARATION
     in_flight: Callable[[str], AbstractContextManager[object]] = contextlib.nullcontext
     """A block of it is around whatever the kernel itself does for an instruction."""
 
@@ -112,6 +120,7 @@ class RunningAttempt:
         """Stands still while calls of it are kept waiting for a person."""
         self.reached_mcp = False
         """Its token was shown at Daemon MCP."""
+        self.at = services.places.of(leased)
         self._token = token
         self._services = services
         self._place = place
@@ -131,6 +140,11 @@ class RunningAttempt:
         """Circuit breakers: its first reply tells that what is behind them answers again."""
         self._preempted = False
         """It was told to make room for something more urgent."""
+
+    @property
+    def local_pid(self) -> int | None:
+        """Of its worker, where that runs on this machine."""
+        return self.pid if self.at.name == HERE else None
 
     @property
     def digest(self) -> bytes:
@@ -166,7 +180,7 @@ class RunningAttempt:
             await services.completer.complete(leased, of_bug(error), AttemptResult())
         finally:
             services.budgets.close(leased.instruction)
-            services.preparation.release(leased)
+            self.at.preparation.release(leased)
 
     async def _run(self) -> None:
         """Find out whether it may begin, have a worker do it, and write what came of it."""
@@ -175,9 +189,9 @@ class RunningAttempt:
         ending: Ending
         exited: Exited | None = None
         try:
-            if services.preparation.follows(leased):
+            if self.at.preparation.follows(leased):
                 await self._place.free()
-                await services.preparation.follow(leased)
+                await self.at.preparation.follow(leased)
             with services.in_flight(leased.instruction):
                 frame = await services.start_frames.build(leased, self._token)
                 retry, restart, endpoint = frame.definition.retry, frame.definition.restart, frame.endpoint
@@ -194,17 +208,18 @@ class RunningAttempt:
                 scopes = scopes_of(frame.definition.scopes)
                 if scopes != SCOPES:
                     await commit_with_retry(services.writer, narrow, leased.instruction, leased.epoch, scopes)
-                services.launcher.need(frame.sdks)
-                worker = await self._spawn(frame)
-                if worker is None:
+                self.at.launcher.need(frame.sdks)
+                spawned = await self._spawn(frame)
+                if spawned is None:
                     ending = Ending("stopped", str(self.stop_reason))
                 else:
+                    frame, worker = spawned
                     async with worker:
                         ending, exited = await self._supervise(frame, worker, admitted)
         except (CannotStart, CauseError) as error:
             ending = Ending("failed", str(error), cause=error.cause)
         except SpawnTransient as error:
-            ending = Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
+            ending = self._not_started(error)
         self.completing = True
         fault_point("attempt.settle")
         result = AttemptResult(
@@ -220,10 +235,26 @@ class RunningAttempt:
             await services.completer.end_behind_reply(leased, result)
         else:
             if ending.ended_as in ("done", "incomplete"):
-                await services.preparation.finish(leased)
+                ending = await self._finished(ending)
+            else:
+                await self.at.preparation.abandon(leased)
             with services.in_flight(leased.instruction):
                 await services.completer.complete(leased, ending, result)
         fault_point("attempt.settled")
+
+    def _not_started(self, error: SpawnTransient) -> Ending:
+        """Return the ending where its place has not the means, or is a node that is not there."""
+        if isinstance(error, NodeLost) or not self.at.connected():
+            return of_lost(self.at.name)
+        return Ending("failed", f"the worker could not be started: {error}", cause="spawn_transient")
+
+    async def _finished(self, ending: Ending) -> Ending:
+        """Keep what was done; return the ending that is left where its node went with it."""
+        try:
+            await self.at.preparation.finish(self.leased)
+        except SpawnTransient as error:
+            return self._not_started(error)
+        return ending
 
     async def _claim_probes(self, endpoint: Endpoint) -> None:
         """Note which circuit breakers the first reply may close; leave to others what it was to probe and will not."""
@@ -233,8 +264,8 @@ class RunningAttempt:
         if len(self._probing) < len(probed):
             await commit_with_retry(self._services.writer, move_probe, self.leased.agent, keys)
 
-    async def _spawn(self, frame: StartFrame) -> Worker | None:
-        """Have a worker's process; None where the attempt was stopped before it was there.
+    async def _spawn(self, frame: StartFrame) -> tuple[StartFrame, Worker] | None:
+        """Have a worker's process, and the frame as its place is told it; None where the attempt was stopped before.
 
         Raises SpawnTransient; CauseError where the working directory cannot be prepared.
         """
@@ -243,13 +274,14 @@ class RunningAttempt:
         with self._spawning:
             if self.stop_reason is None:
                 await self._place.free()
-                await self._services.preparation.prepare(self.leased, start)
+                await self.at.preparation.prepare(self.leased, start)
                 if start.command and start.pinned:
                     await trio.to_thread.run_sync(check_trusted_files, frame.definition, start)
+                frame = msgspec.structs.replace(frame, start=self.at.relocate(start, frame.definition))
                 self.doing = STARTING
-                worker = await self._kept.begin(self.leased, frame)
+                worker = await self._kept.begin(self.leased, frame, self.at)
                 self.doing = ""
-        return worker
+        return None if worker is None else (frame, worker)
 
     async def _supervise(self, frame: StartFrame, worker: Worker, allowance: Allowance) -> tuple[Ending, Exited | None]:
         """Talk with the worker to its end, and see it leave, unless it is kept: then nothing has exited.
@@ -264,7 +296,8 @@ class RunningAttempt:
         start = msgspec.structs.replace(frame.start, allowance=allowance.tokens, budget_usd=usd_left, reuse=reuse)
         handle = worker.handle
         self._frame, self._handle, self._link = frame, handle, worker.link
-        self.processes = handle.processes
+        if self.at.name == HERE:  # another machine's numbers say nothing of processes here
+            self.processes = handle.processes
         self._path_warnings = PathWarnings(frame.beside, start.cwd)
         self._link.working = partial(self._services.in_flight, instruction)
         async with trio.open_nursery() as nursery:
@@ -280,6 +313,8 @@ class RunningAttempt:
                         await self._write_reply(*self._reply)
                     except Refused as refused:
                         ending = Ending("failed", refused.text, cause="protocol")
+                    except SpawnTransient as error:  # its node went, and what it did there with it
+                        ending = self._not_started(error)
                 await self.on_at_work()
                 fault_point("attempt.result")
                 done = start.reuse and ending is not None and ending.ended_as == "done"
@@ -307,6 +342,8 @@ class RunningAttempt:
 
     def _judged(self, ending: Ending | None, exited: Exited | None, start: Start) -> Ending:
         """Return the ending that counts, of what the worker said and how it left."""
+        if exited is not None and exited.lost:
+            return Ending("stopped", self.stop_reason) if self.stop_reason is not None else of_lost(self.at.name)
         if ending is None or ending.ended_as == "failed":
             if self.stop_reason is not None:
                 return Ending("stopped", self.stop_reason)
@@ -454,7 +491,7 @@ class RunningAttempt:
         if last is not None:
             last, untold, self._untold = self._priced(last), self._untold, None
             write = self._writing(last, untold)
-        await services.preparation.finish(leased)
+        await self.at.preparation.finish(leased)
         await commit_with_retry(services.writer, reply, leased.instruction, leased.epoch, text, write)
         self._place.replied = True
         services.budgets.close(leased.instruction)

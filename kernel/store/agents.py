@@ -22,6 +22,7 @@ from protocol.api.processes import PsRow, PsTask, Queue
 from protocol.errors import Refused
 from protocol.instruction import Usage
 from protocol.names import AgentKey, AgentName, InstructionId, instruction_id, name_of, place_of
+from protocol.placement import PlaceNeeds
 
 
 class AgentRecord(msgspec.Struct, frozen=True):
@@ -106,6 +107,7 @@ PS: Final = """
 SELECT a.key, coalesce(place.name, a.name) AS name, coalesce(live.space, a.home_space, place.space) AS space,
   a.state, a.reason, a.backend, a.model, a.restarts, a.last_exit, a.last_event_ms,
   live.id IS NOT NULL AS live, live.id AS number, live.epoch, coalesce(live.steps, 0) AS step,
+  coalesce((SELECT t.node FROM attempts AS t WHERE t.instruction = live.id AND t.epoch = live.epoch), '') AS node,
   live.waits_for AS kept_for,
   a.hold_reason, a.hold_until_ms, a.resume_at_ms,
   parked.waits_for AS parked_for, coalesce(parked.not_before_ms, 0) AS parked_until_ms,
@@ -213,6 +215,7 @@ class _Row(AgentWork, frozen=True):
     number: int | None
     epoch: int | None
     step: int
+    node: str
     immediate: int
     normal: int
     background: int
@@ -246,6 +249,7 @@ def _process(row: _Row, now_ms: int) -> Process:
             backend=row.backend,
             model=row.model,
             step=row.step,
+            node=row.node,
             queue=Queue(immediate=row.immediate, normal=row.normal, background=row.background),
             unread=row.unread,
             restarts=row.restarts,
@@ -340,7 +344,12 @@ class _Shown(msgspec.Struct, frozen=True):
         return self.provider if isinstance(self.provider, str) else self.provider.name
 
 
+class _Placed(msgspec.Struct, frozen=True):
+    needs: PlaceNeeds = PlaceNeeds()
+
+
 _shown: Final = msgspec.json.Decoder(_Shown)
+_placed: Final = msgspec.json.Decoder(_Placed)
 
 
 def not_stored(conn: apsw.Connection, specs: Iterable[AgentSpec], *, over: Collection[str]) -> list[AgentSpec]:
@@ -366,13 +375,13 @@ def put_agents(tx: Transaction, specs: Iterable[AgentSpec]) -> None:
 
 UPSERT: Final = """
 INSERT INTO agents (key, name, home_space, origin, file, definition, backend, model, provider, queue_limit,
-  answer_ms, state)
+  answer_ms, needs, state)
 VALUES (:key, :name, :home_space, :origin, :file, :definition, :backend, :model, :provider, :queue_limit,
-  :answer_ms, 'active')
+  :answer_ms, :needs, 'active')
 ON CONFLICT (key) DO UPDATE SET
   home_space = :home_space, origin = :origin, file = coalesce(:file, file), definition = :definition,
   backend = :backend, model = :model, provider = :provider, queue_limit = :queue_limit, answer_ms = :answer_ms,
-  resume_at_ms = 0
+  needs = :needs, resume_at_ms = 0
 -- only where something changed, so that nobody is told of nothing
 WHERE :definition IS NOT NULL
   AND (definition IS NOT :definition OR origin IS NOT :origin OR home_space IS NOT :home_space
@@ -381,15 +390,16 @@ RETURNING state, hold_key
 """
 
 
-# What is edited may be the budget, so who waits for that looks again.
-OVER_BUDGET: Final = """
-SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for = 'budget' ORDER BY lane, id
+# What is edited may be the budget or what it needs of a machine, so who waits for that looks again.
+LOOKS_AGAIN: Final = """
+SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for IN ('budget', 'node') ORDER BY lane, id
 """
 
 
 def put_agent(tx: Transaction, spec: AgentSpec) -> None:
     """Add or update one agent. State, queue and usage stay; a new definition may call its provider again."""
     shown = _Shown() if spec.definition is None else _shown.decode(spec.definition)
+    needs = PlaceNeeds() if spec.definition is None else _placed.decode(spec.definition).needs
     values = msgspec.structs.asdict(spec)
     values |= {
         "name": name_of(spec.key),
@@ -398,6 +408,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         "provider": shown.provider_name,
         "queue_limit": shown.limits.queue,
         "answer_ms": round((shown.timeouts.answer or 0) * 1000),
+        "needs": msgspec.json.encode(needs).decode() if needs else None,
     }
     row = tx.conn.execute(UPSERT, values).fetchone()
     if row is not None:
@@ -405,7 +416,7 @@ def put_agent(tx: Transaction, spec: AgentSpec) -> None:
         tx.emit("agent.changed", space=spec.home_space, agent=name_of(spec.key), data={"state": state, "reason": None})
         if held is not None:
             release_agent(tx, spec.key)
-        over_budget = cast("list[tuple[int]]", tx.conn.execute(OVER_BUDGET, (spec.key,)).fetchall())
+        over_budget = cast("list[tuple[int]]", tx.conn.execute(LOOKS_AGAIN, (spec.key,)).fetchall())
         circuit_breakers.wake(tx, (number for (number,) in over_budget))
         waits.follow_backend(tx, spec.key)
 

@@ -60,6 +60,8 @@ class Identity(AgentInSpace, frozen=True):
     """It works in a git working tree."""
     scopes: frozenset[Scope] = SCOPES
     """Of its agent's file, as the attempt began."""
+    node: str = ""
+    """Where it runs; "" is here."""
     has_grants: bool = False
     """It was given more than that, which may count no longer."""
 
@@ -68,7 +70,7 @@ IDENTIFY: Final = """
 SELECT i.agent, i.name, i.space, i.id AS instruction, a.epoch,
   a.ended_ms IS NULL AND i.epoch = a.epoch AND i.state IN ('leased', 'running') AS live,
   EXISTS (SELECT 1 FROM worktrees AS t
-    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree, a.scopes,
+    WHERE t.run = i.run AND t.agent IN (i.agent, '') AND t.state = 'made') AS has_tree, a.scopes, a.node,
   EXISTS (SELECT 1 FROM grants AS g WHERE g.agent = i.agent AND g.space = i.space
     AND g.revoked_ms IS NULL AND g.scope IS NOT NULL) AS has_grants
 FROM attempts AS a CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.token_hash = ?

@@ -9,7 +9,8 @@ import msgspec
 
 from kernel.store import rows
 from kernel.store.approvals import expires_at, of_instruction
-from kernel.store.instructions import AgentInSpace, Standing, missing_credentials, of_row, standing
+from kernel.store.instructions import AgentInSpace, Standing, of_row, standing
+from kernel.store.missing_credentials import missing_credentials
 from kernel.store.rows import WHOLE, Page, SpentColumns
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.work_notes import handed_over
@@ -78,7 +79,7 @@ FROM instructions AS i WHERE i.id = ?
 
 ATTEMPTS: Final = """
 SELECT row_number() OVER (ORDER BY epoch) AS n, epoch, started_ms AS started_at, ended_ms AS ended_at, outcome, exit,
-  nullif(stderr_tail, '') AS stderr_tail
+  node, nullif(stderr_tail, '') AS stderr_tail
 FROM attempts WHERE instruction = ? ORDER BY epoch
 """
 

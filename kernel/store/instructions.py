@@ -19,6 +19,7 @@ from protocol.api.messages import InstructionResult
 from protocol.errors import Cause, Refused
 from protocol.instruction import LARGEST, Status, Usage, WaitReason
 from protocol.names import AgentKey, AgentName, InstructionId, SpaceId, instruction_id, number_of, place_of
+from protocol.placement import PlaceNeeds
 
 # A loose index scan: from agent to agent, and for each straight to the head of its queue.
 READY: Final = """
@@ -30,14 +31,16 @@ WITH RECURSIVE waiting (agent) AS (
     WHERE i.state IN ('queued', 'yielded') AND i.agent > waiting.agent)
   FROM waiting WHERE waiting.agent IS NOT NULL
 )
-SELECT head.id, head.agent, head.lane, a.provider
+SELECT head.id, head.agent, head.lane, a.provider, coalesce(m.needs, a.needs), a.node
 FROM waiting
 CROSS JOIN agents AS a ON a.key = waiting.agent AND a.state = 'active' AND a.hold_key IS NULL AND a.resume_at_ms <= :now
+  AND a.fenced_until_ms <= :now
 -- the head of its queue whose time has come
 CROSS JOIN instructions AS head ON head.id = (
   SELECT i.id FROM instructions AS i INDEXED BY instructions_queue
   WHERE i.state IN ('queued', 'yielded') AND i.agent = waiting.agent AND i.not_before_ms <= :now
   ORDER BY i.lane, i.id LIMIT 1)
+LEFT JOIN members AS m ON m.space = head.space AND m.name = head.name AND m.agent = head.agent
 -- at most one live attempt of an agent
 WHERE NOT EXISTS (
   SELECT 1 FROM instructions AS live WHERE live.agent = waiting.agent AND live.state IN ('leased', 'running'))
@@ -53,8 +56,18 @@ def ready(conn: apsw.Connection, now_ms: int, limit: int) -> tuple[Candidate, ..
     """
     found = conn.execute(READY, {"now": now_ms, "limit": limit})
     return tuple(
-        Candidate(instruction_id(number), agent, lane, number, provider) for number, agent, lane, provider in found
+        Candidate(instruction_id(number), agent, lane, number, provider, needs_of(asked), node)
+        for number, agent, lane, provider, asked, node in found
     )
+
+
+_decode_needs: Final = msgspec.json.Decoder(PlaceNeeds).decode
+_ANYWHERE: Final = PlaceNeeds()
+
+
+def needs_of(asked: str | None) -> PlaceNeeds:
+    """What the place must have, as its row says: by the agent's file, or by the workflow it is a member of."""
+    return _ANYWHERE if asked is None else _decode_needs(asked)
 
 
 NEXT_DUE: Final = """
@@ -62,7 +75,9 @@ SELECT min(
   coalesce((SELECT min(i.not_before_ms) FROM instructions AS i INDEXED BY instructions_due
     WHERE i.state IN ('queued', 'yielded') AND i.not_before_ms > 0 AND i.not_before_ms > :now), :never),
   coalesce((SELECT min(a.resume_at_ms) FROM agents AS a INDEXED BY agents_resume
-    WHERE a.resume_at_ms > 0 AND a.resume_at_ms > :now), :never))
+    WHERE a.resume_at_ms > 0 AND a.resume_at_ms > :now), :never),
+  coalesce((SELECT min(a.fenced_until_ms) FROM agents AS a INDEXED BY agents_fenced
+    WHERE a.fenced_until_ms > 0 AND a.fenced_until_ms > :now), :never))
 """
 _NEVER: Final = 2**62
 
@@ -359,39 +374,3 @@ def of_row(conn: apsw.Connection, row: Standing, now_ms: int) -> Readiness:
             break
         row, stands = asked, asked.readiness(now_ms)
     return readiness_of(own, stands)
-
-
-# Who was refused waits for its provider's breaker. Who had no key to show waits for its own agent, and so does all of
-# that agent's work behind it.
-CREDENTIALS_ERROR: Final = """
-SELECT t.stderr_tail FROM instructions AS i
-CROSS JOIN instructions AS kept ON kept.agent = i.agent AND kept.state = 'waiting'
-CROSS JOIN attempts AS t ON t.instruction = kept.id
-WHERE i.id = ? AND kept.waits_for = 'credentials' AND kept.wait_key = 'agent:' || kept.agent AND t.outcome = 'auth'
-ORDER BY t.instruction, t.epoch DESC LIMIT 1
-"""
-
-
-ANSWERED_BY: Final = "SELECT wait_key FROM instructions WHERE id = ? AND waits_for = 'answer'"
-
-
-def missing_credentials(conn: apsw.Connection, id: str) -> str | None:
-    """Return the credentials that are missing for the instruction to be tried; None where its provider was asked, or it
-    waits for no key.
-
-    Who waits for an answer lacks what whoever is to give it lacks.
-    """
-    number = number_of(id, "i")
-    for _ in range(CHAIN):
-        asks = conn.execute(ANSWERED_BY, (number,)).fetchone()
-        if asks is None:
-            break
-        number = number_of(asks[0] or "", "i")
-    row = conn.execute(CREDENTIALS_ERROR, (number,)).fetchone()
-    return None if row is None else row[0]
-
-
-def all_missing_credentials(conn: apsw.Connection, ids: Iterable[str]) -> dict[str, str]:
-    """The same of several, for those of which it is so."""
-    found = ((one, missing_credentials(conn, one)) for one in ids)
-    return {one: why for one, why in found if why is not None}

@@ -8,7 +8,7 @@ import apsw
 import msgspec
 
 from kernel.policy.agent_status import AgentState, Kind, readiness
-from kernel.policy.needs import TEXT_CHARACTERS
+from kernel.policy.need_parts import TEXT_CHARACTERS
 from kernel.policy.open_items import (
     BlockedWork,
     DeadInstruction,
@@ -25,7 +25,8 @@ from kernel.policy.open_items import (
 )
 from kernel.store import rows, souls, task_views, traces, tray, voting, webhooks
 from kernel.store.circuit_breakers import breakers
-from kernel.store.instructions import COUNT_DEAD, Standing, missing_credentials, of_row
+from kernel.store.instructions import COUNT_DEAD, Standing, needs_of, of_row
+from kernel.store.missing_credentials import missing_credentials
 from kernel.store.rows import Page
 from kernel.store.transaction import optional_rfc3339, rfc3339
 from kernel.store.waits import PERSONS
@@ -120,8 +121,9 @@ SELECT i.agent, i.name, i.space, a.home_space AS home, i.run, w.limited_by, i.st
   coalesce(a.hold_until_ms, 0) AS hold_until_ms,
   coalesce(i.waits_for = 'answer' AND EXISTS (SELECT 1 FROM instructions AS asked
     WHERE asked.id = CAST(substr(i.wait_key, 2) AS INTEGER) AND asked.ended_ms IS NULL), 0) AS asks,
-  min(max(i.enqueued_ms, i.parked_ms)) AS since, group_concat(i.id) AS blocks
+  min(max(i.enqueued_ms, i.parked_ms)) AS since, group_concat(i.id) AS blocks, coalesce(m.needs, a.needs) AS needs
 FROM kept CROSS JOIN instructions AS i ON i.id = kept.id LEFT JOIN agents AS a ON a.key = i.agent
+LEFT JOIN members AS m ON m.space = i.space AND m.name = i.name AND m.agent = i.agent
 LEFT JOIN workflows AS w ON w.id = i.run AND w.state = 'running'
 GROUP BY i.agent, i.space, i.state, i.waits_for, i.wait_key, i.not_before_ms > 0, asks
 ORDER BY min(i.id)
@@ -131,7 +133,7 @@ ORDER BY min(i.id)
 def _blocked(conn: apsw.Connection) -> Iterable[BlockedWork]:
     found = rows.each(
         conn.execute(BLOCKED), BLOCKED, BlockedWork,
-        space=place_of, home=_optional_place, asks=bool, since=rfc3339, blocks=_numbers,
+        space=place_of, home=_optional_place, asks=bool, since=rfc3339, blocks=_numbers, needs=needs_of,
     )  # fmt: skip
     for one in found:
         lacks = "credentials" in (one.waits_for, one.hold_reason)

@@ -58,8 +58,8 @@ def insert(tx: Transaction, base: str, name: str, run: int, opener: str, key: Ag
 
 
 ADD_MEMBER: Final = """
-INSERT INTO members (space, name, agent, backend, answer_ms)
-SELECT :space, name, agent, backend, answer_ms FROM members WHERE space = :base AND name = :name
+INSERT INTO members (space, name, agent, backend, answer_ms, needs)
+SELECT :space, name, agent, backend, answer_ms, needs FROM members WHERE space = :base AND name = :name
 """
 REMOVE_MEMBER: Final = "DELETE FROM members WHERE space = :space AND name = :name"
 

@@ -54,6 +54,7 @@ _WAITS: Final[Mapping[WaitReason | None, str]] = MappingProxyType(
         "budget": "it waits for a budget",
         "hops": "a limit of the workflow keeps it",
         "answer": "it waits for an answer",
+        "node": "it waits for a machine to work on",
         "paused": "it is paused",
     }
 )

@@ -21,6 +21,7 @@ _OVERRIDES = (
     "approval",
     "read_only",
     "schedule",
+    "needs",
     "mock",
 )
 
@@ -59,6 +60,7 @@ def specs(members: tuple[Member, ...], space: str) -> tuple[MemberSpec, ...]:
                     definition=own,
                     runs_as=one.ref.backend,
                     answer_ms=None if one.ref.timeouts is None else round((one.ref.timeouts.answer or 0) * 1000),
+                    needs=None if one.ref.needs is None else msgspec.json.encode(one.ref.needs).decode(),
                 )
             )
         else:

@@ -19,6 +19,7 @@ from protocol.agent import AgentDefinition, AgentLimits, Approval, CliExtras, Mc
 from protocol.budget import AgentBudget, InstructionBudget
 from protocol.errors import Refused
 from protocol.names import NAME
+from protocol.placement import PlaceNeeds
 from protocol.workflow import WorkflowDefinition, Workspace
 
 NAMED: Final = "solo"
@@ -166,6 +167,7 @@ def _union(name: str, parts: Sequence[Part], notes: list[str]) -> AgentDefinitio
         approval=approval,
         sandbox=sandbox,
         limits=_limits([one.limits for one in definitions]),
+        needs=_place([one.needs for one in definitions]),
         login=lead.login,
         cli=CliExtras(
             skills=_distinct(one.skills for one in extras),
@@ -215,6 +217,15 @@ def _limits(all_: Sequence[AgentLimits]) -> AgentLimits:
         values = [value for one in all_ if (value := getattr(one, field)) is not None]
         least[field] = min(values, default=None)
     return AgentLimits(**least)
+
+
+def _place(all_: Sequence[PlaceNeeds]) -> PlaceNeeds:
+    """A machine that has what each of them asks for."""
+    return PlaceNeeds(
+        labels=tuple(dict.fromkeys(label for one in all_ for label in one.labels)),
+        memory=max((one.memory for one in all_ if one.memory is not None), default=None),
+        gpus=max(one.gpus for one in all_),
+    )
 
 
 def _timeouts(all_: Sequence[Timeouts]) -> Timeouts:

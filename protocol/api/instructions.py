@@ -64,6 +64,8 @@ class AttemptInfo(Body, frozen=True, kw_only=True):
     ended_at: str | None = None
     outcome: str | None = None
     exit: str | None = None
+    node: str = ""
+    """Where it ran; "" is on the kernel's machine."""
     stderr_tail: str | None = None
     """The last of what its worker complained, 64 KiB at most; where it failed."""
 

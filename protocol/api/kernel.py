@@ -58,6 +58,8 @@ class StatusReport(Document, frozen=True, kw_only=True):
     storage: Literal["storage_full", "busy"] | None = None
     """Why nothing can be written now."""
     kernel: KernelInfo | None = None
+    term: int | None = None
+    """The kernel's: higher than that of any kernel of the project before, and far higher in a copy that took over."""
     agents: dict[str, int] = {}
     needs: int = 0
     """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""

@@ -12,6 +12,7 @@ NeedKind = Literal[
     "quota",
     "limit",
     "answer",
+    "node",
     "task",
     "trust",
     "webhook",

@@ -28,6 +28,8 @@ class PsRow(AgentCondition, frozen=True, kw_only=True):
     """One agent in the process table."""
 
     pid: int | None = None
+    node: str = ""
+    """Where it works now; "" is on the kernel's machine, or nowhere."""
     backend: str = ""
     model: str = ""
     step: int = 0

@@ -82,6 +82,7 @@ ARGUMENTS = {
     "rule": ["list", "@review"],
     "token": ["list"],
     "webhook": ["list"],
+    "node": ["list"],
     "call": ["channel_read", "{}"],
     "wait": ["i7", "--for", "done"],
     "watch": ["r12"],

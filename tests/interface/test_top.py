@@ -62,9 +62,9 @@ reviewer@review:main  running     4711  sdk      mock/reviewer     3  channel_se
 coder                 backoff 4s     -  sdk      mock/coder        3  -             -                 0/0/0         3
 """.strip().splitlines()
     rest = [
-        "  EXIT     CPU%   RSS   TOKENS   COST$   DIFF  TASKS  LAST",
-        "  -        12.3  8.0M  1200/34  0.0123  +9/-3  -       42s",
-        "  SIGKILL   0.0     -      0/0       -      -  -       42s",
+        "  EXIT     NODE  CPU%   RSS   TOKENS   COST$   DIFF  TASKS  LAST",
+        "  -        -     12.3  8.0M  1200/34  0.0123  +9/-3  -       42s",
+        "  SIGKILL  -      0.0     -      0/0       -      -  -       42s",
     ]
     assert _drawn(200) == [left + right for left, right in zip(expected, rest, strict=True)]
 

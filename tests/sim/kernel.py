@@ -14,6 +14,7 @@ import trio
 from kernel.agents.registration import register
 from kernel.api.context import Services
 from kernel.policy.scheduling import STARVATION_MS, Limits
+from kernel.procs.launcher import Launcher
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.budgets import BudgetEnforcer
@@ -24,6 +25,7 @@ from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import WAKING, Deadlines, Schedules
+from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
 from kernel.store.database import Database
 from kernel.store.feed import Feed
@@ -92,7 +94,7 @@ class Kernel:
             writer=self.writer,
             reader=self.reader,
             feed=feed,
-            launcher=nature.launcher,  # type: ignore[arg-type]
+            places=WorkPlaces(WorkPlace(launcher=cast("Launcher", nature.launcher))),
             admission=Admission(reader=self.reader, budgets=budgets, now_ms=nature.now_ms),
             budgets=budgets,
             start_frames=StartFrameBuilder(

@@ -115,8 +115,10 @@ def instruction_lines(body: bytes, screen: Screen) -> list[str]:
         for attempt in info.attempts:
             steps = sum(step.attempt == attempt.n for step in info.steps)
             ended = (attempt.ended_at or "-", attempt.outcome or "-", attempt.exit or "-")
-            rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, str(steps)])
-        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "STEPS"]
+            rows.append([str(attempt.n), str(attempt.epoch), attempt.started_at, *ended, attempt.node, str(steps)])
+        header = ["ATTEMPT", "EPOCH", "STARTED", "ENDED", "OUTCOME", "EXIT", "NODE", "STEPS"]
+        if not any(row[-2] for row in rows):  # all of it was here
+            header, rows = [*header[:-2], header[-1]], [[*row[:-2], row[-1]] for row in rows]
         lines += ["", *table(header, rows, screen)]
     # Calls that gave an error or were not run, the last of them, with what the model read.
     failed = [(step.n, call) for step in info.steps for call in step.failed]

@@ -154,6 +154,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             project=identity.project,
             uptime_seconds=round(kernel.state.uptime_seconds(), 3),
         ),
+        term=identity.term,
         agents=states,
         needs=await needs.number(store, waiting),
         held=tuple(

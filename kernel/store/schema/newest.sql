@@ -7,7 +7,7 @@ CREATE TABLE boots (
   version TEXT NOT NULL,
   at_ms INTEGER NOT NULL,
   requeued INTEGER NOT NULL
-, stopped_ms INTEGER, progress_seq INTEGER NOT NULL DEFAULT 0, safe INTEGER NOT NULL DEFAULT 0, machine TEXT, offset_ms INTEGER, skipped_ms INTEGER NOT NULL DEFAULT 0) STRICT;
+, stopped_ms INTEGER, progress_seq INTEGER NOT NULL DEFAULT 0, safe INTEGER NOT NULL DEFAULT 0, machine TEXT, offset_ms INTEGER, skipped_ms INTEGER NOT NULL DEFAULT 0, term INTEGER NOT NULL DEFAULT 0) STRICT;
 
 CREATE TABLE messages (
   seq INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -55,12 +55,12 @@ CREATE TABLE agents (
   output_tokens INTEGER NOT NULL DEFAULT 0,
   cache_read_tokens INTEGER NOT NULL DEFAULT 0,
   cost_usd REAL
-, crash_streak INTEGER NOT NULL DEFAULT 0, crashed_ms INTEGER NOT NULL DEFAULT 0, stepped INTEGER NOT NULL DEFAULT 0, resume_at_ms INTEGER NOT NULL DEFAULT 0, hold_key TEXT, hold_reason TEXT, hold_until_ms INTEGER NOT NULL DEFAULT 0, provider TEXT NOT NULL DEFAULT '', queue_limit INTEGER, cache_write_tokens INTEGER NOT NULL DEFAULT 0, answer_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
+, crash_streak INTEGER NOT NULL DEFAULT 0, crashed_ms INTEGER NOT NULL DEFAULT 0, stepped INTEGER NOT NULL DEFAULT 0, resume_at_ms INTEGER NOT NULL DEFAULT 0, hold_key TEXT, hold_reason TEXT, hold_until_ms INTEGER NOT NULL DEFAULT 0, provider TEXT NOT NULL DEFAULT '', queue_limit INTEGER, cache_write_tokens INTEGER NOT NULL DEFAULT 0, answer_ms INTEGER NOT NULL DEFAULT 0, needs TEXT, node TEXT NOT NULL DEFAULT '', fenced_until_ms INTEGER NOT NULL DEFAULT 0) STRICT, WITHOUT ROWID;
 
 CREATE TABLE members (
   space TEXT NOT NULL,
   name TEXT NOT NULL,
-  agent TEXT NOT NULL, backend TEXT, answer_ms INTEGER,
+  agent TEXT NOT NULL, backend TEXT, answer_ms INTEGER, needs TEXT,
   PRIMARY KEY (space, name)
 ) STRICT, WITHOUT ROWID;
 
@@ -146,7 +146,7 @@ CREATE TABLE attempts (
   ended_ms INTEGER,
   outcome TEXT,
   exit TEXT,
-  stderr_tail TEXT, worked_ms INTEGER NOT NULL DEFAULT 0, scopes TEXT,
+  stderr_tail TEXT, worked_ms INTEGER NOT NULL DEFAULT 0, scopes TEXT, node TEXT NOT NULL DEFAULT '',
   PRIMARY KEY (instruction, epoch)
 ) STRICT, WITHOUT ROWID;
 
@@ -826,8 +826,22 @@ CREATE UNIQUE INDEX model_spending_model ON model_spending (backend, model);
 
 CREATE INDEX instructions_ended_at ON instructions (ended_ms) WHERE ended_ms IS NOT NULL;
 
+CREATE TABLE nodes (
+  name TEXT PRIMARY KEY,
+  settings TEXT,                     -- JSON, as the project file has it; null: the file has it
+  draining INTEGER NOT NULL DEFAULT 0,
+  digest BLOB UNIQUE,                -- of the token by which it joins
+  created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE project_identity (
+  id TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX agents_fenced ON agents (fenced_until_ms) WHERE fenced_until_ms > 0;
+
 INSERT INTO "sqlite_sequence" VALUES ('audit', 0);
 
 INSERT INTO "kept" VALUES (1, 0);
 
-PRAGMA user_version = 27;
+PRAGMA user_version = 30;

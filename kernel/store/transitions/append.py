@@ -1,7 +1,7 @@
 """Append a message, and all that follows from it; or the message by which a person has an agent go on."""
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar, cast
 
 import apsw
 import msgspec
@@ -172,8 +172,13 @@ def append_all(
 
 
 HEAD: Final = """
-SELECT id FROM instructions INDEXED BY instructions_queue
+SELECT id, agent, name, space FROM instructions INDEXED BY instructions_queue
 WHERE state IN ('queued', 'yielded') AND agent = :agent AND not_before_ms <= :now ORDER BY lane, id LIMIT 1
+"""
+# Where a machine has to be chosen, the dispatcher does.
+ASKS: Final = """
+SELECT coalesce(m.needs, a.needs) IS NOT NULL FROM agents AS a
+LEFT JOIN members AS m ON m.space = ? AND m.name = ? AND m.agent = a.key WHERE a.key = ?
 """
 
 
@@ -186,7 +191,13 @@ def append_and_lease(
     """
     appended = append(tx, draft, request=request)
     row = tx.conn.execute(HEAD, {"agent": agent, "now": tx.now_ms}).fetchone()
-    return appended, None if row is None else lease(tx, instruction_id(int(str(row[0]))), token_hash)
+    if row is None:
+        return appended, None
+    number, key, name, space = cast("tuple[int, str, str, str]", row)
+    asks = tx.conn.execute(ASKS, (space, name, key)).fetchone()
+    if asks is not None and asks[0]:
+        return appended, None
+    return appended, lease(tx, instruction_id(number), token_hash)
 
 
 WORD: Final = "continue"

@@ -228,9 +228,8 @@ class EffectWriter:
                             definition=member.definition,
                         ),
                     )
-                    tx.conn.execute(
-                        INSERT_MEMBER, (row.space, member.name, member.key, member.runs_as, member.answer_ms)
-                    )
+                    own = (member.runs_as, member.answer_ms, member.needs)
+                    tx.conn.execute(INSERT_MEMBER, (row.space, member.name, member.key, *own))
                 names = [member.name for member in row.members]
                 tx.emit("workflow.started", space=row.space, data={"run": place_of(row.space), "members": names})
             case EndRun():
@@ -322,7 +321,7 @@ LATEST_RUN: Final = "SELECT id, paused FROM workflows WHERE space = ? ORDER BY i
 
 DELETE_MEMBERS: Final = "DELETE FROM members WHERE space = ?"
 
-INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent, backend, answer_ms) VALUES (?, ?, ?, ?, ?)"
+INSERT_MEMBER: Final = "INSERT INTO members (space, name, agent, backend, answer_ms, needs) VALUES (?, ?, ?, ?, ?, ?)"
 
 STOP_WORKFLOW: Final = """
 UPDATE workflows SET state = 'stopped', status = ?, exit_code = ?, ended_ms = ? WHERE space = ? AND state = 'running'

@@ -60,6 +60,8 @@ class Leased(LeaseColumns, frozen=True, kw_only=True):
     source_text: str
     sender: str
     message_seq: int
+    node: str = ""
+    """The node that it runs on; "" is here."""
     joined: tuple[int, ...] = ()
     """Further messages it was made of, by their numbers."""
     crashed_ms: tuple[int, ...] = ()
@@ -75,7 +77,7 @@ WHERE id = :id AND state {before lease} AND NOT EXISTS (
   -- an agent that nothing holds back, and that has no live attempt
   AND NOT EXISTS (
     SELECT 1 FROM agents AS a WHERE a.key = instructions.agent
-      AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now))
+      AND (a.state <> 'active' OR a.hold_key IS NOT NULL OR a.resume_at_ms > :now OR a.fenced_until_ms > :now))
 RETURNING epoch, attempts, crashes, agent, name, space, lane, hops, message, entries, run, throttled_ms, promoted,
   preempted, compacted, carried_steps, continues, by_mention,
   -- it goes on with the thread of another and has no entry of its own,
@@ -108,8 +110,9 @@ ORDER BY epoch DESC LIMIT ?
 """
 
 INSERT_ATTEMPT: Final = """
-INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms) VALUES (?, ?, ?, ?, ?)
+INSERT INTO attempts (instruction, epoch, n, token_hash, started_ms, node) VALUES (?, ?, ?, ?, ?, ?)
 """
+WORKED_ON: Final = "UPDATE agents SET node = ? WHERE key = ? AND node <> ?"
 
 
 class _Row(LeaseColumns, frozen=True, kw_only=True):
@@ -126,8 +129,8 @@ _vouched: Final = msgspec.json.Decoder(tuple[str, ...])
 _NOTHING: Final = (0, "", "")
 
 
-def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None:
-    """Start an attempt, charged until ``requeue`` says otherwise.
+def lease(tx: Transaction, instruction: str, token_hash: bytes, node: str = "") -> Leased | None:
+    """Start an attempt on ``node`` ("": here), charged until ``requeue`` says otherwise.
 
     None: it is no longer queued, or its agent has a live one, is paused, held back or waits to be restarted.
     """
@@ -143,7 +146,8 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
     tx.conn.execute(DELIVERIES, (number,))
     n = row.attempts + row.crashes
     crashed = tx.conn.execute(CRASHED, (number, row.crashes)).fetchall() if row.crashes else ()
-    tx.conn.execute(INSERT_ATTEMPT, (number, row.epoch, n, token_hash, tx.now_ms))
+    tx.conn.execute(INSERT_ATTEMPT, (number, row.epoch, n, token_hash, tx.now_ms, node))
+    tx.conn.execute(WORKED_ON, (node, row.agent, node))
     text = "\n\n".join(one[1] for one in messages)
     leased = Leased(
         **{field: getattr(row, field) for field in LeaseColumns.__struct_fields__},
@@ -155,13 +159,14 @@ def lease(tx: Transaction, instruction: str, token_hash: bytes) -> Leased | None
         source_text=text,
         sender=messages[0][2],
         message_seq=row.message,
+        node=node,
         joined=tuple(one[0] for one in messages[1:]),
         vouched=frozenset(
             one for blob in (row.vouched, row.run_vouched) if blob is not None for one in _vouched.decode(blob)
         ),
     )
     tasks.take(tx, number, row.epoch, row.name)
-    data = {"attempt": leased.attempt, "epoch": row.epoch, "n": n}
+    data = {"attempt": leased.attempt, "epoch": row.epoch, "n": n, **({"node": node} if node else {})}
     tx.emit("instruction.leased", space=row.space, agent=row.name, instruction=number, data=data)
     return leased
 

@@ -13,6 +13,7 @@ import apsw
 import msgspec
 
 from kernel.fault_injection import fault_point
+from kernel.policy.placement import FENCE_SECONDS
 from kernel.policy.restart import LOOP_BOOTS, BootFailures, PastBoot, in_boot_loop, with_failure
 from kernel.store import circuit_breakers, waits
 from kernel.store.attempts import end_left_behind
@@ -56,9 +57,19 @@ def in_a_loop(tx: Transaction) -> bool:
 
 
 INSERT: Final = """
-INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skipped_ms, progress_seq)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
+INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skipped_ms, term, progress_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
 """
+
+NEXT_TERM: Final = "SELECT coalesce(max(term), 0) + 1 FROM boots"
+
+
+def next_term(conn: apsw.Connection) -> int:
+    """The term of the kernel that takes over: higher than any before. Whoever has the project's lock is the only one to
+    take it.
+    """
+    (term,) = cast("tuple[int]", conn.execute(NEXT_TERM).fetchone())
+    return term
 
 
 LAST_PID: Final = "SELECT pid FROM boots ORDER BY id DESC LIMIT 1"
@@ -75,19 +86,21 @@ def took_over(
     skipped_ms: int = 0,
     working: Sequence[str] | None = None,
     kept_by: Mapping[str, str | None] | None = None,
-) -> None:
-    """Write down that this kernel runs. What it has done so far counts for those before it.
+) -> int:
+    """Write down that this kernel runs, and return its term. What it has done so far counts for those before it.
 
     ``working`` is what the one before was at when it died, if it did: who killed a kernel is among them, or nobody
     of ours (fault PF24). ``kept_by`` is the service that started this one, and what it saw of that end.
     """
-    data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
+    term = next_term(tx.conn)
+    data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe, "term": term}
     if working is not None:
         (last,) = cast("tuple[int]", tx.conn.execute(LAST_PID).fetchone())
         data["died"] = {"pid": last, "working": list(working), **(kept_by or {})}
     tx.emit("kernel.started", data=data)
     boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
-    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms))
+    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms, term))
+    return term
 
 
 STOPPED: Final = """
@@ -176,6 +189,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     safe_mode: bool = False
     died: bool = False
     """The kernel before had not been asked to end."""
+    term: int = 0
+    """Higher than that of any kernel of this project before."""
 
 
 def recover(
@@ -196,6 +211,7 @@ def recover(
     correct_clock(tx, machine)
     fault_point("recover.reclocked")
     looping = in_a_loop(tx)
+    fence(tx)
     left = _Left(tx, counts=died(tx), in_flight=in_flight)
     left.settle()
     end_left_behind(tx)
@@ -205,7 +221,7 @@ def recover(
     safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
     working = (*left.requeued, *left.closed, *left.given_up) if left.counts else None
     requeued = len(left.requeued)
-    took_over(
+    term = took_over(
         tx,
         pid=pid,
         version=version,
@@ -222,14 +238,34 @@ def recover(
         closed=tuple(left.closed),
         given_up=tuple(left.given_up),
         safe_mode=safe_mode,
+        term=term,
     )
+
+
+FENCED_MS: Final = round(FENCE_SECONDS * 1000)
+FENCE: Final = """
+UPDATE agents SET fenced_until_ms = :until
+WHERE key IN (SELECT i.agent FROM attempts AS a INDEXED BY attempts_open
+  CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.ended_ms IS NULL AND a.node <> '')
+"""
+FENCE_ALL: Final = "UPDATE agents SET fenced_until_ms = :until WHERE node <> '' OR needs IS NOT NULL"
+
+
+def fence(tx: Transaction, *, everywhere: bool = False) -> None:
+    """Lease nothing of the agents that were at work on a node until its lease is certainly over, whoever asks for it.
+
+    ``everywhere``: the log is a copy, and the original may have given nodes more work than it knows of.
+    """
+    tx.conn.execute(FENCE_ALL if everywhere else FENCE, {"until": tx.now_ms + FENCED_MS})
 
 
 LIVE: Final = """
 SELECT id, epoch, kernel_deaths, progress_mark,
   entries + (SELECT count(*) FROM effects AS e WHERE e.instruction = instructions.id),
   EXISTS (SELECT 1 FROM worktrees AS t
-    WHERE t.run = instructions.run AND t.agent IN (instructions.agent, '') AND t.state = 'made')
+    WHERE t.run = instructions.run AND t.agent IN (instructions.agent, '') AND t.state = 'made'),
+  EXISTS (SELECT 1 FROM attempts AS a
+    WHERE a.instruction = instructions.id AND a.epoch = instructions.epoch AND a.node <> '')
 FROM instructions INDEXED BY one_live WHERE state IN ('leased', 'running') ORDER BY id
 """
 
@@ -248,7 +284,7 @@ class _Left(msgspec.Struct):
 
     def settle(self) -> None:
         rows = self.tx.conn.execute(LIVE).fetchall()
-        for number, epoch, count, mark, progress, in_tree in cast("list[tuple[int, int, int, int, int, int]]", rows):
+        for number, epoch, count, mark, progress, in_tree, away in cast("list[tuple[int, ...]]", rows):
             deaths = BootFailures(count, mark)
             instruction = instruction_id(number)
             charged = self.counts and (self.in_flight is None or instruction in self.in_flight)
@@ -266,7 +302,7 @@ class _Left(msgspec.Struct):
             # The result, if the last entry is a reply that ends the work; else None. What was done in a working tree is
             # committed before the log knows the end: an attempt with nothing left to ask does both (decisions 11.9).
             text: str | None
-            if not entries or in_tree:
+            if not entries or in_tree or away:
                 text = None
             else:
                 last = entries[-1]
@@ -289,5 +325,6 @@ class _Left(msgspec.Struct):
                 )
                 self.given_up.append(instruction)
             else:
-                requeue(tx, instruction, epoch, _REQUEUED)
+                not_before_ms = tx.now_ms + FENCED_MS if away else 0
+                requeue(tx, instruction, epoch, msgspec.structs.replace(_REQUEUED, not_before_ms=not_before_ms))
                 self.requeued.append(instruction)

@@ -16,7 +16,7 @@ from kernel.store.transitions.limits import grant, grant_agent
 from kernel.store.transitions.threads import forget_questions, wait_for_answers
 from protocol.errors import Refused
 from protocol.instruction import LANES, LIVE
-from protocol.names import AgentKey, InstructionId, is_personal, number_of, personal_space, place_of
+from protocol.names import AgentKey, InstructionId, instruction_id, is_personal, number_of, personal_space, place_of
 
 STATE: Final = "SELECT state, reason FROM agents WHERE key = ?"
 
@@ -64,20 +64,25 @@ CLEAR: Final = """
 UPDATE agents SET state = 'active', reason = NULL, crash_streak = 0, crashed_ms = 0, stepped = 0, resume_at_ms = 0
 WHERE key = ?
 """
+FOR_A_NODE: Final = """
+SELECT id FROM instructions WHERE agent = ? AND state = 'waiting' AND waits_for = 'node' ORDER BY lane, id
+"""
 FORGET_CRASHES: Final = "DELETE FROM crashes WHERE agent = ?"
 
 
 def reset_agent(tx: Transaction, agent: AgentKey) -> tuple[InstructionId, ...]:
     """Give ``agent`` work again at once, whatever kept it from it: error, crashes, backoff, a pause, a provider.
 
-    Returns its instructions that had waited for a provider. Raises Refused (unknown_agent).
+    Returns its instructions that had waited for a provider, or a node. Raises Refused (unknown_agent).
     """
     _state(tx, agent)
     tx.conn.execute(CLEAR, (agent,))
     tx.conn.execute(FORGET_CRASHES, (agent,))
     waits.make_due(tx, agent)
     set_agent_state(tx, agent, "active")
-    return release_agent(tx, agent)
+    looked_for = cast("list[tuple[int]]", tx.conn.execute(FOR_A_NODE, (agent,)).fetchall())
+    waits.wake(tx, [number for (number,) in looked_for])
+    return (*release_agent(tx, agent), *(instruction_id(number) for (number,) in looked_for))
 
 
 def _state(tx: Transaction, agent: AgentKey) -> AgentState:

@@ -72,6 +72,7 @@ AGENT: Final[Special] = {
     ("AgentDefinition", "command"): None,
     ("AgentDefinition", "worktree"): None,  # of a workflow with working trees only
     ("Ref", "worktree"): None,
+    ("PlaceNeeds", "labels"): st.sampled_from([[], ["gpu", "arch=arm64"]]),
     ("AgentDefinition", "env"): st.sampled_from([[], ["CI", "TEAM_2"]]),
     ("AgentDefinition", "mock"): _SCRIPT,
     ("Context", "dir"): st.sampled_from(["team/alice/", ".agents/alice"]),
@@ -156,6 +157,15 @@ PROJECT: Final[Special] = {
         [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
     ),
     ("ProjectDefinition", "embeddings"): st.sampled_from([None, {"model": "openai/text-embedding-3-small"}]),
+    ("ProjectDefinition", "nodes"): st.sampled_from(
+        [
+            {},
+            {"gpu1": {"via": "ssh", "host": "h1", "args": ["-p", "22"], "labels": ["gpu"], "workers": 4}},
+            {"box": {"via": "docker", "image": "agents:1"}, "far": {"via": "join"}},
+            {"pod": {"via": "kubectl", "pod": "agents-0", "namespace": "ci"}, "r": {"via": "ray", "most": 3}},
+        ]
+    ),
+    ("ProjectDefinition", "nodes_listen"): st.sampled_from([None, "127.0.0.1:7700"]),
     ("OtelSettings", "endpoint"): st.just("https://example.invalid"),
     ("OtelSettings", "headers"): st.sampled_from([{}, {"x-key": "$KEY"}]),
     ("ProjectWorkspace", "base"): st.just("out/"),

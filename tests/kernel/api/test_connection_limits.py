@@ -131,7 +131,7 @@ async def test_without_descriptors_we_wait_and_accept_again(
     server = HttpServer(cast("object", None), connections.shares(1024))  # type: ignore[arg-type]
     served = trio.Event()
 
-    async def serve(stream: trio.SocketStream, begun: bytes = b"") -> None:
+    async def serve(stream: trio.SocketStream, begun: bytes = b"", node: str = "") -> None:
         await stream.aclose()
         served.set()
 

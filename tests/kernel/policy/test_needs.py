@@ -11,7 +11,8 @@ import pytest
 from interface.cli.command_parser import parser_for
 from interface.cli.command_table import BY_WORD
 from kernel.policy.agent_status import AgentState, readiness
-from kernel.policy.needs import TEXT_CHARACTERS, count, needs
+from kernel.policy.need_parts import TEXT_CHARACTERS
+from kernel.policy.needs import count, needs
 from kernel.policy.open_items import (
     BlockedWork,
     DeadInstruction,
@@ -27,6 +28,7 @@ from kernel.policy.open_items import (
 from kernel.policy.voting import ProposalState
 from protocol.api.needs import Need
 from protocol.instruction import Status, WaitReason
+from protocol.placement import PlaceNeeds
 
 AT: Final = "2026-11-22T10:00:00.000Z"
 WAITING: Final = BlockedWork(
@@ -45,6 +47,7 @@ FOR_PEOPLE: Final[dict[str, str]] = {
     "budget": "limit",
     "hops": "limit",
     "answer": "answer",
+    "node": "node",
 }
 
 
@@ -134,6 +137,8 @@ def every_need() -> Iterator[Need]:
                 changed(WAITING, waits_for="hops", limited_by="hops"),
                 changed(WAITING, waits_for="budget", home=None, name="alice", agent="alice"),
                 changed(WAITING, waits_for="answer"),
+                changed(WAITING, waits_for="node", wait_key="node"),
+                changed(WAITING, waits_for="node", needs=PlaceNeeds(labels=("gpu",), memory=2**33, gpus=2)),
             ),
             limited=(LimitedRun(run=4, space="other:pr-1", by="budget"),),
             dead=(dead, changed(dead, retriable=False)),
@@ -151,7 +156,8 @@ def test_every_command_begins_with_awk_and_is_a_command_of_ours_with_words_that_
     """It runs as it stands in a shell, whatever a file is called."""
     found = list(every_need())
     assert {item.kind for item in found} == {
-        "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "trust", "webhook", "dead",
+        "approval", "vote", "agent_error", "credentials", "quota", "limit", "answer", "node", "trust", "webhook",
+        "dead",
     }  # fmt: skip
     for item in found:
         assert item.actions, item

@@ -93,7 +93,7 @@ def _may_be_tried_again(again: Again, cause: Cause, history: History, retry: Ret
     elif again.charge == "crash":
         assert CLASS_OF_CAUSE[cause] == "crash" and history.crashes == 0
     else:
-        assert cause in {"spawn_transient", "kernel_restart"}
+        assert cause in {"spawn_transient", "kernel_restart", "node_lost"}
 
 
 @pytest.mark.promise("P12")

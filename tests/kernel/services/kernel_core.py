@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import trio
 import trio.testing
@@ -12,6 +13,7 @@ import trio.testing
 from kernel.agents.catalog import Catalog
 from kernel.agents.registration import register
 from kernel.policy.scheduling import Limits
+from kernel.procs.launcher import Launcher
 from kernel.procs.procfs import ProcessId
 from kernel.procs.spec import Spec
 from kernel.rule.draft import Draft
@@ -24,6 +26,7 @@ from kernel.services.in_flight import InFlight
 from kernel.services.running_attempt import AttemptServices
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines
+from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths
 from kernel.store import instructions
 from kernel.store.feed import Feed
@@ -137,7 +140,7 @@ class PlayedLauncher:
 class Core:
     """What a test holds in its hands."""
 
-    def __init__(self, root: Path, launcher: PlayedLauncher) -> None:
+    def __init__(self, root: Path, launcher: PlayedLauncher, places: WorkPlaces | None = None) -> None:
         self.now_ms = 1_000_000
         self.launcher = launcher
         self.kept: list[Grant] = []
@@ -155,7 +158,7 @@ class Core:
             feed=feed,
             admission=Admission(reader=self.reader, budgets=budgets, now_ms=lambda: self.now_ms),
             budgets=budgets,
-            launcher=launcher,  # type: ignore[arg-type]
+            places=places or WorkPlaces(WorkPlace(launcher=cast("Launcher", launcher))),
             start_frames=StartFrameBuilder(
                 catalog=self.catalog,
                 reader=self.reader,
@@ -171,10 +174,12 @@ class Core:
             in_flight=self.in_flight.working,
         )
         self.attempts = Attempts(services)
+        wake = feed.new_wake(unless=leads_to_nothing)
         self.dispatcher = Dispatcher(
             reader=self.reader,
-            wake=feed.new_wake(unless=leads_to_nothing),
+            wake=wake,
             attempts=self.attempts,
+            search=self.attempts.node_search(lambda: self.now_ms, wake.set),
             limits=Limits(4),
             pressed=lambda: False,
             now_ms=lambda: self.now_ms,
@@ -191,6 +196,11 @@ class Core:
     def draft(text: str = "x") -> Draft:
         """A message to alice."""
         return Draft(kind="said", space="dm:alice", sender="user", text=text, to=("alice",))
+
+    @staticmethod
+    def draft_to(name: str, text: str = "x") -> Draft:
+        """A message to another agent."""
+        return Draft(kind="said", space=f"dm:{name}", sender="user", text=text, to=(name,))
 
     async def send(self, text: str = "x") -> str:
         """Append a message to alice. Returns the instruction."""
@@ -210,11 +220,11 @@ class Core:
 
 
 @asynccontextmanager
-async def core(root: Path, launcher: PlayedLauncher) -> AsyncGenerator[Core]:
+async def core(root: Path, launcher: PlayedLauncher, places: WorkPlaces | None = None) -> AsyncGenerator[Core]:
     """A running core with alice in its project."""
     (root / ".agents").mkdir()
     (root / ".agents/alice.yaml").write_text("backend: mock\nmock:\n  - text: hi\n")
-    made = Core(root, launcher)
+    made = Core(root, launcher, places)
     async with trio.open_nursery() as storage:
         await storage.start(made.writer.run)
         await register(made.catalog, made.writer, made.reader)

@@ -13,9 +13,11 @@ import trio
 from kernel.agents.registration import register
 from kernel.agents.resources import NOTHING, AgentResources, resources_of
 from kernel.agents.trust import agent_units
+from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient, Spec
 from kernel.services import start_frame
 from kernel.services.kept_workers import Place
+from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import NoPreparation
 from kernel.store import circuit_breakers, instructions
 from kernel.store.transitions.append import append
@@ -85,7 +87,7 @@ async def test_no_limit_of_time_takes_back_a_reply_that_was_there(tmp_path: Path
         (tmp_path / ".agents/alice.yaml").write_text(text)
         services = it.attempts._services  # pyright: ignore[reportPrivateUsage]
         it.attempts._services = msgspec.structs.replace(  # pyright: ignore[reportPrivateUsage]
-            services, preparation=_SlowToFinish()
+            services, places=WorkPlaces(WorkPlace(launcher=cast("Launcher", it.launcher), preparation=_SlowToFinish()))
         )
         instruction = (await it.dispatcher.append(it.draft(), None)).instruction_ids[0]
         worker = await it.launcher.next()
@@ -215,7 +217,7 @@ async def test_with_a_message_what_is_first_in_the_queue_is_leased(tmp_path: Pat
     """Work that was there before goes first, though its dispatcher has not looked yet."""
     async with core(tmp_path, PlayedLauncher()) as it:
         older = await it.writer.commit(append, it.draft())
-        place = Place(ALICE, "", None, lambda _place: None)
+        place = Place(ALICE, None, None, lambda _place: None)
         appended, attempt = await it.attempts.append_and_lease(it.draft(), None, place)
     assert attempt is not None
     assert attempt.leased.instruction == older.instruction_ids[0]

@@ -7,7 +7,6 @@ import trio
 import trio.testing
 
 from kernel.procs.handle import Handle
-from kernel.procs.launcher import Launcher
 from kernel.services.kept_workers import IDLE_SECONDS, MOST, IdleWorker, KeptWorkers, Worker
 from kernel.store.transitions.lease import Leased
 
@@ -45,7 +44,7 @@ class FakeLease:
 @pytest.fixture
 def workers() -> KeptWorkers:
     """Nothing is launched here."""
-    return KeptWorkers(cast("Launcher", None))
+    return KeptWorkers()
 
 
 def keep(workers: KeptWorkers, handle: FakeHandle, agent: str = "alice") -> IdleWorker | None:

@@ -1,0 +1,198 @@
+"""The places that attempts run at: this machine, and nodes. Each with its launcher, and what is made ready there.
+
+An attempt that was leased to a node looks up its place once, and keeps it: a node that is taken away meanwhile is one
+that is lost. Nothing of a place is used for another one.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, NoReturn, Protocol
+
+import msgspec
+import trio
+
+from kernel.policy.placement import HERE, Machine
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient, Spec
+from kernel.services.working_directory import NO_PREPARATION, Preparation
+from kernel.store.transitions.lease import Leased
+from protocol.agent import AgentDefinition
+from protocol.ipc import Start
+
+_GPU: Final = re.compile(r"nvidia[0-9]+", re.ASCII)
+MOST_BYTES: Final = 2**50
+MOST_GPUS: Final = 1024
+"""Of what a node says of itself, no more is believed."""
+ANY_WORKERS: Final = 1_000_000
+
+
+class NodeLost(SpawnTransient):
+    """The node of an attempt is not there: nothing was started on it, or nothing of it is left."""
+
+
+class NodeStanding(Protocol):
+    """A node as its owner in the kernel knows it. ``state`` is ``up`` where it may be given work."""
+
+    @property
+    def name(self) -> str:
+        """The name in the project file."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Whether it is there."""
+        ...
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels that the project file gives it."""
+        ...
+
+    @property
+    def workers(self) -> int:
+        """How many attempts may run there at once."""
+        ...
+
+
+class NodeCapacity(Protocol):
+    """The facts that a node reported of itself."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """All of its memory."""
+        ...
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs it has."""
+        ...
+
+
+class NodeSource(Protocol):
+    """The nodes of a project."""
+
+    def states(self) -> Iterable[NodeStanding]:
+        """Every node there is."""
+        ...
+
+    def facts(self, name: str, /) -> NodeCapacity | None:
+        """What the node says of itself; None: it has said nothing yet."""
+        ...
+
+    def launcher(self, name: str, /) -> Launcher:
+        """Starts processes there. Raises SpawnTransient for one that is not there."""
+        ...
+
+    async def until_changed(self) -> None:
+        """Wait until something about a node is another thing."""
+        ...
+
+
+Relocate = Callable[[Start, AgentDefinition], Start]
+
+
+class NodeFiles(Protocol):
+    """What brings an agent's files to a node and back."""
+
+    def preparation(self, node: str, /) -> Preparation:
+        """Makes ready there what an attempt works on."""
+        ...
+
+    def relocate(self, node: str, leased: Leased, /) -> Relocate:
+        """Makes a start frame say the paths of the node."""
+        ...
+
+
+class WorkPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """The place of one attempt. ``name`` is HERE, or a node's."""
+
+    name: str = HERE
+    launcher: Launcher
+    preparation: Preparation = NO_PREPARATION
+    relocate: Relocate = lambda start, _definition: start
+    connected: Callable[[], bool] = lambda: True
+    """Whether something can be started there now."""
+
+
+class WorkPlaces:
+    """The places of one kernel. ``here`` is the place for all that runs on no node."""
+
+    def __init__(self, here: WorkPlace, nodes: NodeSource | None = None, files: NodeFiles | None = None) -> None:
+        self._here = here
+        self._nodes = nodes
+        self._files = files
+        self._machine = this_machine()
+
+    def machines(self) -> tuple[Machine, ...]:
+        """Return this machine, whose limit of workers is not known here, and every node, as they are now."""
+        if self._nodes is None:
+            return (self._machine,)
+        return (self._machine, *(machine_of(one, self._nodes.facts(one.name)) for one in self._nodes.states()))
+
+    async def until_changed(self) -> None:
+        """Wait until ``machines`` may answer something else."""
+        if self._nodes is None:
+            await trio.sleep_forever()
+        else:
+            await self._nodes.until_changed()
+
+    def of(self, leased: Leased) -> WorkPlace:
+        """Return the place that an attempt was leased to. Where that is not there any more nothing can be started."""
+        if leased.node == HERE:
+            return self._here
+        name, nodes, files = leased.node, self._nodes, self._files
+        try:
+            if nodes is None:
+                raise NodeLost(f"there is no node {name}")
+            return WorkPlace(
+                name=name,
+                launcher=nodes.launcher(name),
+                preparation=NO_PREPARATION if files is None else files.preparation(name),
+                relocate=self._here.relocate if files is None else files.relocate(name, leased),
+                connected=lambda: any(one.name == name and one.connected for one in self.machines()),
+            )
+        except (SpawnTransient, KeyError):
+            return WorkPlace(name=name, launcher=_Gone(name), connected=lambda: False)
+
+
+class _Gone:
+    """The launcher of a node that was taken away."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def need(self, modules: frozenset[str]) -> None:
+        """Nothing is imported there."""
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Nothing runs there."""
+        task_status.started()
+
+    async def spawn(self, spec: Spec) -> NoReturn:
+        """Raise NodeLost."""
+        raise NodeLost(f"there is no node {self._name} any more, so {spec.attempt} cannot start")
+
+
+def machine_of(standing: NodeStanding, facts: NodeCapacity | None) -> Machine:
+    """Return a node as placement sees it. What it says of itself is bounded; one that has said nothing has nothing."""
+    return Machine(
+        name=standing.name,
+        workers=standing.workers,
+        labels=frozenset(standing.labels),
+        connected=standing.state in ("up", "draining"),
+        draining=standing.state == "draining",
+        memory_bytes=0 if facts is None else min(max(facts.memory_bytes, 0), MOST_BYTES),
+        gpus=0 if facts is None else min(max(facts.gpus, 0), MOST_GPUS),
+    )
+
+
+def this_machine() -> Machine:
+    """Return the kernel's own machine: its memory, and its GPUs by the names of their devices."""
+    devices = os.listdir("/dev")
+    return Machine(
+        name=HERE,
+        workers=ANY_WORKERS,
+        memory_bytes=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"),
+        gpus=sum(1 for name in devices if _GPU.fullmatch(name)),
+    )

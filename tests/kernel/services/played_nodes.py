@@ -1,0 +1,66 @@
+"""Nodes whose workers the test plays."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import cast
+
+import trio
+
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.services.work_places import WorkPlace, WorkPlaces
+from tests.kernel.services.kernel_core import PlayedLauncher
+
+
+@dataclass
+class PlayedNode:
+    """One node, and what it says of itself."""
+
+    name: str
+    state: str = "up"
+    labels: tuple[str, ...] = ("gpu",)
+    workers: int = 8
+    memory_bytes: int = 2**34
+    gpus: int = 0
+    launcher: PlayedLauncher = field(default_factory=PlayedLauncher)
+
+
+class PlayedNodes:
+    """The nodes of a project, as kernel.services.nodes has them."""
+
+    def __init__(self, *nodes: PlayedNode) -> None:
+        self.by_name = {one.name: one for one in nodes}
+        self._changed = trio.Event()
+
+    def states(self) -> Iterable[PlayedNode]:
+        """All."""
+        return tuple(self.by_name.values())
+
+    def facts(self, name: str, /) -> PlayedNode | None:
+        """What it says of itself."""
+        return self.by_name.get(name)
+
+    def launcher(self, name: str, /) -> Launcher:
+        """Hands out played workers."""
+        if name not in self.by_name:
+            raise SpawnTransient(f"there is no node {name}")
+        return cast("Launcher", self.by_name[name].launcher)
+
+    async def until_changed(self) -> None:
+        """Wait for ``change``."""
+        await self._changed.wait()
+
+    def change(self, name: str, state: str) -> None:
+        """Have a node be in another state."""
+        self.by_name[name].state = state
+        self.announce()
+
+    def announce(self) -> None:
+        """Tell that something has changed."""
+        self._changed.set()
+        self._changed = trio.Event()
+
+
+def places_with(nodes: PlayedNodes, here: PlayedLauncher) -> WorkPlaces:
+    """This machine, played too, and the nodes."""
+    return WorkPlaces(WorkPlace(launcher=cast("Launcher", here)), nodes)
