@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.far_machines import AGENT_WORKER, Slurm, Sshd, end_node_processes, program
+from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
 
@@ -24,6 +24,8 @@ while [ $# -gt 0 ] && [ "$1" != {far} ]; do shift; done
 exec env AGENT_WORKER_HOME={home} "$@"
 """
 UP_SECONDS = 60.0
+RAY = os.environ.get("AGENT_WORKER_TEST_RAY")
+"""A Python that has the package ray."""
 
 
 @pytest.fixture
@@ -68,7 +70,7 @@ def until(project: Project, name: str, holds: Callable[[dict[str, Any]], bool]) 
 
 
 def is_up(row: dict[str, Any]) -> bool:
-    return row["state"] == "up"
+    return bool(row["state"] == "up")
 
 
 def command_node(far: Path) -> str:
@@ -114,15 +116,15 @@ def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: P
     [
         (
             "docker",
-            "image: 'agents:1', args: ['--gpus', all]",
-            "run -i --rm --init --gpus all agents:1 FAR node --project",
+            "image: 'a:1', args: ['--gpus', all]",
+            "run -i --rm --init --gpus all a:1 FAR node --project",
         ),
         ("docker", "container: box", "exec -i box FAR node --project"),
         ("kubectl", "pod: agents-0, namespace: ci", "exec -i --namespace=ci agents-0 -- FAR node --project"),
         (
             "kubectl",
-            "image: 'agents:1'",
-            "run FRESH -i --rm --quiet --restart=Never --image=agents:1 --command -- FAR node",
+            "image: 'a:1'",
+            "run FRESH -i --rm --quiet --restart=Never --image=a:1 --command -- FAR node",
         ),
     ],
 )
@@ -192,3 +194,19 @@ def test_a_node_in_an_allocation_of_slurm(nodes: Project, far: Path, tmp_path: P
         assert len(cluster.jobs()) == 1
         assert nodes.awk("stop", "--now").code == 0
         wait_until(lambda: not cluster.jobs(), UP_SECONDS)
+
+
+@pytest.mark.long("tests/kernel/services/test_nodes.py")
+@pytest.mark.skipif(RAY is None, reason="no Ray: set AGENT_WORKER_TEST_RAY to a Python with pip install ray")
+def test_a_node_in_an_actor_of_ray(nodes: Project, far: Path) -> None:
+    """A real Ray, in a Python of its own: the kernel never imports it."""
+    assert RAY is not None
+    with Ray.running(RAY) as cluster:
+        command = f"env AGENT_WORKER_HOME={far} {AGENT_WORKER}"
+        nodes.write(
+            "moniro.yaml",
+            f"nodes:\n  actor: {{via: ray, address: '{cluster.address}', python: {RAY}, resources: {{CPU: 2}}, "
+            f"command: '{command}'}}\n",
+        )
+        assert nodes.awk("start", "--trust").code == 0
+        until(nodes, "actor", is_up)
