@@ -58,6 +58,11 @@ class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
     beat_seconds: float = BEAT_SECONDS
     margin_seconds: float = MARGIN_SECONDS
 
+    @property
+    def silence_seconds(self) -> float:
+        """Without a whole frame for so long, a transport is taken for dead: beats come more often than that."""
+        return 2.5 * self.beat_seconds
+
 
 Number = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
 """Of a process or a connection: counted from 1 within a session by whoever opens them."""

@@ -31,6 +31,7 @@ from protocol.node import NodeFacts
 logger = logging.getLogger(__name__)
 
 WAKING: Final = frozenset({"workflow.stopped"})
+_CONNECTED: Final = frozenset({"up", "draining"})
 AT_ONCE: Final = 50
 """Clones that are removed from one node before the others have their turn."""
 RETRY_SECONDS: Final = 60.0
@@ -72,6 +73,10 @@ class ConnectedNodes(Protocol):
         """The facts that the node gives of itself."""
         ...
 
+    async def until_changed(self) -> None:
+        """Wait until something about a node is another thing."""
+        ...
+
 
 class Listed(NamedTuple):
     """A clone on a node: its run, its name, and whether its agent is confined."""
@@ -101,17 +106,28 @@ class NodeCleanup:
         """Clones that cannot be removed, by node and place: told once."""
 
     async def run(self) -> None:
-        """Clean until cancelled, whenever a run ends or somebody sets ``wake``. Raises StorageFailed."""
+        """Clean until cancelled, whenever a run ends or a node is connected."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            while True:
+                self._wake.clear()
+                with trio.move_on_after(await self.run_once()):
+                    await self._wake.wait()
+
+    async def _watch(self) -> None:
+        known = frozenset[str]()
         while True:
-            self._wake.clear()
-            with trio.move_on_after(await self.run_once()):
-                await self._wake.wait()
+            there = frozenset(node.name for node in self._nodes.states() if node.state in _CONNECTED)
+            if there - known:
+                self._wake.set()
+            known = there
+            await self._nodes.until_changed()
 
     async def run_once(self) -> float:
         """Look at each node that is connected. Returns the seconds until there may be more to do."""
         nap = float("inf")
         for node in self._nodes.states():
-            if node.state not in ("up", "draining"):
+            if node.state not in _CONNECTED:
                 continue
             try:
                 if await self.clean(node.name):

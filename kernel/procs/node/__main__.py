@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from kernel.procs.node.folder import FolderRefused, lock_folder, prepare_folder
+from kernel.procs.node.guard import Guard
 from kernel.procs.node.relay import NoNode, relay
-from protocol.node import BEAT_SECONDS, LEASE_SECONDS, LeaseTimes, decode_join_word
+from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTimes, decode_join_word
 
 EX_CONFIG: Final = 78
 EX_UNAVAILABLE: Final = 69
@@ -41,6 +42,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lease-seconds", type=float, default=LEASE_SECONDS, help=argparse.SUPPRESS)
     parser.add_argument("--beat-seconds", type=float, default=BEAT_SECONDS, help=argparse.SUPPRESS)
+    parser.add_argument("--margin-seconds", type=float, default=MARGIN_SECONDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.state is None:
         name = options.project
@@ -58,12 +60,18 @@ def _folder(text: str) -> Path:
 
 def _options_again(options: argparse.Namespace) -> list[str]:
     again = ["--state", str(options.state), "--lease-seconds", str(options.lease_seconds)]
-    again += ["--beat-seconds", str(options.beat_seconds)]
+    again += ["--beat-seconds", str(options.beat_seconds), "--margin-seconds", str(options.margin_seconds)]
     return again if options.project is None else [*again, "--project", options.project]
 
 
 def _be_node(options: argparse.Namespace) -> int:
     """Be the node process of the folder; where there is one already, leave it to that."""
+    times = LeaseTimes(
+        lease_seconds=options.lease_seconds,
+        beat_seconds=options.beat_seconds,
+        margin_seconds=options.margin_seconds,
+    )
+    guard = Guard(times.margin_seconds / 2)
     from kernel.procs.node.host import serve  # noqa: PLC0415  (a relay needs nothing of it)
     from kernel.procs.node.joining import Dialling  # noqa: PLC0415  (as above)
 
@@ -75,8 +83,7 @@ def _be_node(options: argparse.Namespace) -> int:
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s", force=True
     )
-    times = LeaseTimes(lease_seconds=options.lease_seconds, beat_seconds=options.beat_seconds)
-    serve(options.state, options.project, times, os.environ, dial)
+    serve(options.state, options.project, times, os.environ, guard, dial)
     return 0
 
 

@@ -61,9 +61,11 @@ class Listener:
 class Conversation:
     """One side's talk. ``frames`` is the union of what the other side says."""
 
-    def __init__(self, name: str, frames: Hashable, listener: Listener) -> None:
+    def __init__(self, name: str, frames: Hashable, listener: Listener, silence_seconds: float) -> None:
         self.numbers = NumberedStream()
         self._name = name
+        self._silence_seconds = silence_seconds
+        self._heard_at = 0.0
         self._decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(frames)
         self._listener = listener
         self._urgent: dict[type[Greeting], bytes] = {}
@@ -128,6 +130,7 @@ class Conversation:
             try:
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._write, transport, nursery.cancel_scope)
+                    nursery.start_soon(self._end_if_silent, nursery.cancel_scope)
                     why = await self._read(transport, unpacker)
                     nursery.cancel_scope.cancel()
             finally:
@@ -145,6 +148,16 @@ class Conversation:
                     await self._stirred.wait()
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
             scope.cancel()
+
+    async def _end_if_silent(self, scope: trio.CancelScope) -> None:
+        """Leave a transport that carries nothing any more, though nobody says that it is broken."""
+        self._heard_at = trio.current_time()
+        until = self._heard_at + self._silence_seconds
+        while trio.current_time() < until:
+            await trio.sleep_until(until)
+            until = self._heard_at + self._silence_seconds
+        logger.info("node.silent %s: nothing was heard for %.1f s", self._name, self._silence_seconds)
+        scope.cancel()
 
     def _batch(self) -> bytes:
         """The bytes that are to go out next."""
@@ -175,6 +188,7 @@ class Conversation:
 
     def _hear(self, unpacker: Unpacker, chunk: bytes | bytearray) -> None:
         for packet in unpacker.feed(chunk):
+            self._heard_at = trio.current_time()
             fresh = self.numbers.accept(packet)
             if packet.number == 0 and packet.body:
                 self._listener.notice(read_greeting(packet.body))

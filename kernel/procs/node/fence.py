@@ -26,7 +26,8 @@ class Lease:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._until = 0.0
+        self.until = 0.0
+        """Its end, by ``boot_seconds``."""
         self._said_ms = 0
 
     def beat(self) -> int:
@@ -37,16 +38,16 @@ class Lease:
     def renew(self, at_ms: int) -> None:
         """The beat of that time came back. One that was never sent changes nothing."""
         if at_ms <= self._said_ms:
-            self._until = max(self._until, at_ms / 1000 + self._seconds)
+            self.until = max(self.until, at_ms / 1000 + self._seconds)
 
     @property
     def is_over(self) -> bool:
         """Return whether the node must not run anything."""
-        return boot_seconds() >= self._until
+        return boot_seconds() >= self.until
 
     async def wait_until_over(self) -> None:
         """Return when it is over."""
-        while (rest := self._until - boot_seconds()) > 0:  # noqa: ASYNC110  (it is renewed meanwhile)
+        while (rest := self.until - boot_seconds()) > 0:  # noqa: ASYNC110  (it is renewed meanwhile)
             await trio.sleep(min(rest, LOOK_SECONDS))
 
 

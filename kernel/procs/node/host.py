@@ -24,6 +24,7 @@ from kernel.procs.node.facts import gather
 from kernel.procs.node.fence import Terms
 from kernel.procs.node.folder import RUN, SOCKET, keep_project, kept_project, passed_on
 from kernel.procs.node.framing import Garbled, Unpacker
+from kernel.procs.node.guard import Guard
 from kernel.procs.node.tenancy import Tenancy
 from kernel.procs.sweep import sweep
 from protocol.node import PREAMBLE, SPOKEN, KernelHello, LeaseTimes, NodeFacts, Refusal, agree
@@ -42,7 +43,9 @@ Dial = Callable[[Callable[[trio.abc.Stream], Awaitable[None]]], Awaitable[None]]
 class NodeHost:
     """The node process. Its folder is locked by the caller."""
 
-    def __init__(self, state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str], guard: Guard
+    ) -> None:
         self._state = state
         self._project = project or kept_project(state)
         self._times = times
@@ -56,6 +59,7 @@ class NodeHost:
         self._tenancy: Tenancy | None = None
         self._admitting = trio.Lock()
         self._environ = environ
+        self._guard = guard
         self._facts = NodeFacts()
         self._nursery: trio.Nursery | None = None
         self._served_at = trio.current_time()
@@ -121,7 +125,7 @@ class NodeHost:
         if self._project is None:
             keep_project(self._state, hello.project)
             self._project = hello.project
-        tenancy = self._tenancy = Tenancy(hello, self._launcher, self._times)
+        tenancy = self._tenancy = Tenancy(hello, self._launcher, self._times, self._guard)
         assert self._nursery is not None
         await self._nursery.start(tenancy.run)
         logger.info("node.session %s of term %d", hello.session[:8], hello.term)
@@ -179,13 +183,13 @@ def _listen(state: Path) -> trio.SocketListener:
 
 
 def serve(
-    state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str], dial: Dial | None = None
+    state: Path, project: str | None, times: LeaseTimes, environ: Mapping[str, str], guard: Guard, dial: Dial | None
 ) -> None:
     """Be the node process of a folder that is locked, to its end."""
     raise_limit()
     os.chdir("/")
 
     async def run() -> None:
-        await NodeHost(state, project, times, environ).run(dial)
+        await NodeHost(state, project, times, environ, guard).run(dial)
 
     trio.run(run)

@@ -68,7 +68,7 @@ class NodeSession(Listener):
         self._hello = KernelHello(project=project, term=term, session=self.id, version=VERSION)
         self._times = times
         self._serve_mcp = serve_mcp
-        self.conversation = Conversation(name, NodeSays, self)
+        self.conversation = Conversation(name, NodeSays, self, times.silence_seconds)
         self.leased = Leased(self.conversation, self._serve)
         self.launcher = NodeLauncher(self)
         self._nursery: trio.Nursery | None = None

@@ -10,6 +10,7 @@ from kernel.procs.node.channels import ConnectionEnd
 from kernel.procs.node.conversation import Conversation, Listener, greet
 from kernel.procs.node.fence import Lease
 from kernel.procs.node.framing import Garbled, Unpacker
+from kernel.procs.node.guard import Guard
 from kernel.procs.node.hosted import Hosted
 from kernel.procs.node.leased import take_connection_bytes
 from protocol.node import (
@@ -42,14 +43,15 @@ logger = logging.getLogger(__name__)
 class Tenancy(Listener):
     """The node's side of one session."""
 
-    def __init__(self, hello: KernelHello, launcher: Launcher, times: LeaseTimes) -> None:
+    def __init__(self, hello: KernelHello, launcher: Launcher, times: LeaseTimes, guard: Guard) -> None:
         self.session = hello.session
         self.term = hello.term
         self._launcher = launcher
         self._times = times
+        self._guard = guard
         self._lease = Lease(times.lease_seconds)
         self._leased = trio.Event()
-        self._conversation = Conversation(f"session {hello.session[:8]}", KernelSays, self)
+        self._conversation = Conversation(f"session {hello.session[:8]}", KernelSays, self, times.silence_seconds)
         self._processes: dict[int, Hosted] = {}
         self._ordered = 0
         self._connections: dict[int, ConnectionEnd] = {}
@@ -74,6 +76,7 @@ class Tenancy(Listener):
                     nursery.cancel_scope.cancel()
         finally:
             self._silence()
+            self._guard.stand_down()
             self.gone.set()
 
     @property
@@ -108,6 +111,7 @@ class Tenancy(Listener):
             raise Garbled("it greets in the middle of a session")
         self._lease.renew(frame.at_ms)
         if not self._lease.is_over:
+            self._guard.expect(self._lease.until)
             self._leased.set()
 
     def take(self, frame: KernelSays) -> None:

@@ -1,15 +1,25 @@
 """Clones of runs that have ended go from a node; what is only there comes here first, or stays."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
+import trio
+import trio.testing
 
 from kernel.services.node_cleanup import Listed, NodeCleanup, read_list
 from kernel.store.feed import Wake
 from kernel.store.transitions.runs import end_run
 from kernel.workflows.node_sync import LOST
 from tests.kernel.services.test_node_trees import Ground, ground
+
+
+@dataclass
+class Far:
+    """The node of a ground by its name."""
+
+    state: str
+    name: str = "far"
 
 
 class Standing:
@@ -19,13 +29,18 @@ class Standing:
         self.launcher = ground.nodes.launcher
         self.facts = ground.nodes.facts
         self.state = "up"
+        self.changed = trio.Event()
 
-    def states(self) -> list[SimpleNamespace]:
-        return [SimpleNamespace(name="far", state=self.state)]
+    def states(self) -> list[Far]:
+        return [Far(self.state)]
+
+    async def until_changed(self) -> None:
+        await self.changed.wait()
+        self.changed = trio.Event()
 
 
-def cleanup(g: Ground, *, works: bool = False) -> NodeCleanup:
-    return NodeCleanup(g.parts, Standing(g), Wake(), lambda _run: works)
+def cleanup(g: Ground, *, works: bool = False, nodes: Standing | None = None) -> NodeCleanup:
+    return NodeCleanup(g.parts, nodes or Standing(g), Wake(), lambda _run: works)
 
 
 @pytest.mark.promise("P89")
@@ -57,6 +72,37 @@ async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tm
         [ref] = [name for name in project.git("for-each-ref", "--format=%(refname)").splitlines() if LOST in name]
         assert project.git("show", f"{ref}:b.txt") == "late"
         assert not g.far(f"trees/r{g.alice.run}/alice/tree").exists()
+
+
+@pytest.mark.promise("P89")
+async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to ask for it."""
+    async with ground(tmp_path) as g, trio.open_nursery() as nursery:
+        await g.work(g.start(), "true")
+        await g.there.finish(g.alice)
+        assert await g.place.writer.commit(end_run, g.run)
+        nodes, clone = Standing(g), g.far(f"trees/r{g.run}/alice/tree")
+        nodes.state = "lost"
+        cleaning, gone = cleanup(g, nodes=nodes), trio.Event()
+        look = cleaning.run_once
+
+        async def look_and_tell() -> float:
+            nap = await look()
+            if not clone.exists():
+                gone.set()
+            return nap
+
+        monkeypatch.setattr(cleaning, "run_once", look_and_tell)
+        nursery.start_soon(cleaning.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert clone.exists()
+        nodes.state = "up"
+        nodes.changed.set()
+        with trio.fail_after(30):
+            await gone.wait()
+        nursery.cancel_scope.cancel()
 
 
 @pytest.mark.promise("P89")

@@ -19,6 +19,8 @@ from tests.kernel.procs.trees import ENV, PATIENCE
 PROJECT: Final = "p1"
 SHORT: Final = LeaseTimes(lease_seconds=0.6, beat_seconds=0.1, margin_seconds=0.2)
 """For what happens at the end of a lease."""
+LIVELY: Final = LeaseTimes(beat_seconds=0.2)
+"""For transports that break without a word."""
 
 
 class Way(trio.abc.Stream):
@@ -86,6 +88,7 @@ class FarNode:
         """Run what an engine runs at the far end. It starts the node process, if there is none."""
         argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.state), "--project", project]
         argv += ["--lease-seconds", str(self.times.lease_seconds), "--beat-seconds", str(self.times.beat_seconds)]
+        argv += ["--margin-seconds", str(self.times.margin_seconds)]
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
         return Way(process)
 
