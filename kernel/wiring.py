@@ -30,6 +30,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
@@ -139,7 +140,8 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
-    nodes = _nodes(base)
+    door = NodeDoor()
+    nodes = _nodes(base, door)
     trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
@@ -180,7 +182,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 shutdown=shutdown,
             ),
             memory=_memory(base, found_again, vectors),
-            nodes=NodeAccess(nodes),
+            nodes=NodeAccess(nodes, door),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -294,7 +296,7 @@ def _webhooks(base: Foundation) -> Webhooks:
     )
 
 
-def _nodes(base: Foundation) -> Nodes:
+def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
     return Nodes(
         catalog=base.catalog,
         reader=base.reader,
@@ -304,7 +306,7 @@ def _nodes(base: Foundation) -> Nodes:
         now_ms=base.clock.now_ms,
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
-        new_session=partial(session_with, base.identity.term),
+        new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
     )
 

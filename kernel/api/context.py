@@ -387,8 +387,6 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     landings: MergePreview
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
     """Remove what takes room and neither they nor anybody else needs."""
-    nodes: NodeDoor = msgspec.field(default_factory=NodeDoor)
-    """What they come to Daemon MCP by, where they are on nodes."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -495,6 +493,8 @@ class NodeAccess(msgspec.Struct, frozen=True):
     """The machines beside the kernel's own."""
 
     control: NodeControl
+    door: NodeDoor
+    """What processes there come to Daemon MCP by."""
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,6 +34,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
@@ -425,7 +426,7 @@ async def serve_kernel(
             ),
             shutdown=shutdown,
         ),
-        nodes=NodeAccess(NoNodes()),
+        nodes=NodeAccess(NoNodes(), NodeDoor()),
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(
