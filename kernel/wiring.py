@@ -69,6 +69,7 @@ from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
+from kernel.services.standby import Standby
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
@@ -130,6 +131,7 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     node_cleanup: NodeCleanup
     idle_exit: IdleExit
     traces: Traces
+    standby: Standby
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -154,6 +156,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
+    standby = _standby(base, database.path)
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
@@ -176,7 +179,7 @@ def build(boot: Boot, database: Database) -> Kernel:
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
-                state=_state(boot, database, dispatcher, safe_mode),
+                state=_state(boot, database, dispatcher, safe_mode, standby),
                 rules=base.rules,
                 numbers=numbers,
                 shutdown=shutdown,
@@ -231,16 +234,20 @@ def build(boot: Boot, database: Database) -> Kernel:
         node_cleanup=cleanup,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
+        standby=standby,
     )
 
 
-def _state(boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event) -> KernelState:
+def _state(
+    boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event, standby: Standby
+) -> KernelState:
     return KernelState(
         uptime_seconds=partial(_seconds_since, time.monotonic()),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
         saved_notice=database.saved_notice,
         restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
+        standby=standby.state,
     )
 
 
@@ -276,6 +283,20 @@ def _traces(base: Foundation) -> Traces:
         wake=base.feed.new_wake(traces.WAKING),
         environ=base.environ,
         project=base.identity.project,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+    )
+
+
+def _standby(base: Foundation, database: str) -> Standby:
+    return Standby(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        database=database,
+        state_dir=base.state_dir,
+        environ=base.environ,
+        term=base.identity.term,
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
     )

@@ -63,6 +63,7 @@ from protocol.memory_files import Memory
 from protocol.names import AgentKey
 from protocol.node import NodeFacts
 from protocol.project import NodeSettings
+from protocol.standby import StandbyState
 
 
 class ConversationMirror(Protocol):
@@ -461,6 +462,8 @@ class KernelState(msgspec.Struct, frozen=True, kw_only=True):
     """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
     restart_notice: str | None = None
     """Of the service that keeps this kernel: for people, where the kernel before had died."""
+    standby: Callable[[], StandbyState | None] = lambda: None
+    """How the copy of the log at another place is; None: there is none."""
 
 
 class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
