@@ -356,6 +356,10 @@ class NodeControl(Protocol):
         """Its own account of itself."""
         ...
 
+    def look_again(self) -> None:
+        """Have what may have changed looked at now: who asks has perhaps just agreed to a node."""
+        ...
+
     def added_by_hand(self, name: str) -> bool:
         """Return whether it is not in the project file."""
         ...

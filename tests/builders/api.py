@@ -187,6 +187,9 @@ class NoNodes:
     def facts(self, name: str) -> NodeFacts | None:
         return NodeFacts(cpus=2) if name in self.known else None
 
+    def look_again(self) -> None:
+        """Nothing to look at."""
+
     def added_by_hand(self, name: str) -> bool:
         return name in self.known
 

@@ -116,8 +116,8 @@ async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
     reader, catalog = Reader(database=database), Catalog(tmp_path)
     sessions: dict[str, list[FakeSession]] = {}
 
-    def new_session(name: str, project: str) -> NodeSession:
-        assert project
+    def new_session(name: str, project: str, hello_seconds: float) -> NodeSession:
+        assert project and hello_seconds > 0
         sessions.setdefault(name, []).append(FakeSession(name))
         return sessions[name][-1]
 
@@ -214,8 +214,8 @@ async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: tr
     bench.write(echo())
     made = bench.service._new_session
 
-    def refusing(name: str, project: str) -> NodeSession:
-        session = made(name, project)
+    def refusing(name: str, project: str, hello_seconds: float) -> NodeSession:
+        session = made(name, project, hello_seconds)
         bench.sessions[name][-1].refuses = True
         return session
 
