@@ -24,6 +24,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_connection import NodeConnection, NodeSession
 from kernel.services.node_listener import NodeListener
+from kernel.services.node_scaling import NodeScaling
 from kernel.services.node_transports import DialledNode, engine_transport
 from kernel.store import nodes
 from kernel.store.reader import Reader
@@ -50,6 +51,8 @@ class Wanted(NamedTuple):
     draining: bool
     added: bool
     why: str | None = None
+    group: str = ""
+    """As it was added, or stands in the file: the members of a group have a number behind that."""
 
 
 class _Held(NamedTuple):
@@ -95,6 +98,7 @@ class Nodes:
         self._taken_up = trio.Event()
         """What was wanted before is there; another event each time."""
         self._listener: NodeListener | None = None
+        self._scaling = NodeScaling(reader, now_ms)
         self._since_ms = now_ms()
         self._watching: list[Callable[[], None]] = []
 
@@ -167,10 +171,12 @@ class Nodes:
 
     async def remove(self, name: str, *, force: bool) -> None:
         """Forget a node that was added by hand. What runs there ends with its lease. Raises Refused."""
-        self._check_known(name)
-        if not self._known()[name].added:
+        meant = {one: wanted for one, wanted in self._known().items() if name in (one, wanted.group)}
+        if not meant:
+            self._check_known(name)
+        if not all(one.added and one.group in ("", name) for one in meant.values()):
             raise Refused("conflict", f"node {name} is in the project file", "remove it there")
-        at_work = self.running().get(name, 0)
+        at_work = sum(self.running().get(one, 0) for one in meant)
         if at_work and not force:
             hint = f"awk node drain {name} and wait, or repeat with --force: its work is done again elsewhere"
             raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
@@ -216,14 +222,22 @@ class Nodes:
         """The nodes there should be, by name: those of the file, then those that were added."""
         project = self._catalog.kept_project()
         kept = {one.name: one for one in self._reader.now(nodes.all_)}
-        found: dict[str, Wanted] = {}
+        single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
             missing = not self._trusted and missing_grants((node_unit(name, settings),), self._granted)
             draining = name in kept and kept[name].draining
-            found[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
+            single[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
         for one in kept.values():
-            if one.settings is not None and one.name not in found:
-                found[one.name] = Wanted(one.settings, one.draining, added=True)
+            if one.settings is not None and one.name not in single:
+                single[one.name] = Wanted(one.settings, one.draining, added=True)
+        found: dict[str, Wanted] = {}
+        for name, wanted in single.items():
+            if wanted.settings.most == 1 or wanted.why is not None:
+                found[name] = wanted
+                continue
+            for member in self._scaling.members(name, wanted.settings, self._links, self.running()):
+                draining = wanted.draining or (member in kept and kept[member].draining)
+                found[member] = wanted._replace(draining=draining, group=name)
         return found
 
     def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
