@@ -17,12 +17,13 @@ import msgspec
 import trio
 
 from kernel.agents.providers import CauseError
+from kernel.procs.handed_over import CannotHandOver
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.node_files import NodeFiles
 from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
 from kernel.services.tree_work import Away, TreeWork
-from kernel.services.working_directory import folder_name
+from kernel.services.working_directory import Prepared, folder_name
 from kernel.services.worktrees import Worktrees
 from kernel.store import workflows, worktrees
 from kernel.store.reader import Reader
@@ -129,6 +130,16 @@ class NodePreparation:
         """Forget the attempt."""
         if self._prepared.pop(leased.attempt, None) is not None:
             self._parts.work.away.pop(leased.instruction, None)
+
+    def export(self, leased: Leased) -> Prepared:
+        """Raise CannotHandOver: the session with the node ends with this program."""
+        raise CannotHandOver(f"{leased.attempt} runs on the node {self.name}")
+
+    def let_go(self, leased: Leased) -> None:
+        """Nothing was handed over."""
+
+    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+        """Nothing was handed over."""
 
     async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
         facts = git.facts

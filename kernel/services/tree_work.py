@@ -22,7 +22,7 @@ from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
 from kernel.services.completion import commit_with_retry
 from kernel.services.logins import Logins
-from kernel.services.working_directory import Confinement
+from kernel.services.working_directory import Confinement, Prepared
 from kernel.services.worktrees import Worktrees
 from kernel.store import worktrees
 from kernel.store.attempts import Identity
@@ -329,3 +329,20 @@ class AttemptPreparation:
         """Remove the placeholders that only this attempt needed, and bring its login home."""
         self._logins.give_back(leased.attempt)
         self._confinement.release(leased.attempt)
+
+    def export(self, leased: Leased) -> Prepared:
+        """Return the placeholders and the login that it has."""
+        placeholders = self._confinement.placeholders.held_by(leased.attempt)
+        return Prepared(placeholders=placeholders, login=self._logins.export(leased.attempt))
+
+    def let_go(self, leased: Leased) -> None:
+        """Take nothing down: the next program of the kernel does."""
+        self._logins.let_go(leased.attempt)
+        self._confinement.placeholders.let_go(leased.attempt)
+
+    def adopt(self, leased: Leased, prepared: Prepared) -> None:
+        """Know what an earlier program of this kernel has made ready."""
+        if prepared.placeholders:
+            self._confinement.placeholders.hold(leased.attempt, prepared.placeholders)
+        if prepared.login is not None:
+            self._logins.adopt(leased.attempt, prepared.login)
