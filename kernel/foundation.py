@@ -17,6 +17,7 @@ from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
     KernelIdentity,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
@@ -64,6 +65,7 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: InFlight
     guard: Guard
     launcher: Launcher
+    door: NodeDoor
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
@@ -114,6 +116,7 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             wake=feed.new_wake(guards.WAKING),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
+        door=NodeDoor(),
         launcher=choose_launcher(
             environ.get(VARIABLE),
             platform=sys.platform,

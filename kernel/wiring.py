@@ -480,6 +480,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
             until_gone=attempts.until_gone,
             reached=attempts.reached_mcp,
             calling=attempts.calling,
+            door=base.door,
             kept=lambda: {
                 agent: AttemptActivity(pid=kept.worker.handle.pid, doing=kept.doing)
                 for agent, kept in attempts.kept.waiting.items()

@@ -326,6 +326,8 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt of an instruction has come to Daemon MCP."""
     calling: Callable[[Wire], Awaitable[bytes | None]]
     """The digest of the token of the attempt whose process has the other end of a connection."""
+    door: NodeDoor
+    """What those on nodes come to Daemon MCP by."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
     """The workers that wait for another attempt of their agent."""
 
@@ -353,8 +355,6 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     landings: MergePreview
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
     """Remove what takes room and neither they nor anybody else needs."""
-    nodes: NodeDoor = msgspec.field(default_factory=NodeDoor)
-    """What they come to Daemon MCP by, where they are on nodes."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
@@ -363,6 +364,7 @@ async def serve_kernel(
                 until_gone=until_gone,
                 reached=lambda _instruction: None,
                 calling=calling,
+                door=NodeDoor(),
             ),
             runs_client=lambda _port: bool(below),
             single_flight=SingleFlight(),
