@@ -170,16 +170,16 @@ def _look_at(project: Project, endpoint: Endpoint) -> Standing:
                 state=state, needs=int(status.get("needs", 0)), running=running, text=status.get("notice")
             )
     except (Unreachable, Failure, ValueError, TypeError, AttributeError) as error:
-        lives = not isinstance(error, NotOurKernel) and _lives(endpoint)
+        is_there = not isinstance(error, NotOurKernel) and lives(endpoint)
         why = (
             str(error)
-            if lives
+            if is_there
             else "its kernel ended and nobody had asked it to; what it was doing goes on once it is started"
         )
-        return row._replace(state="silent" if lives else "dead", text=why)
+        return row._replace(state="silent" if is_there else "dead", text=why)
 
 
-def _lives(endpoint: Endpoint) -> bool:
+def lives(endpoint: Endpoint) -> bool:
     """Return whether the process of a record is there; a pid that somebody else has by now is not it (fault PF12)."""
     if endpoint.pid <= 0:
         return False
@@ -205,5 +205,5 @@ def is_down(error: Exception, project: Project) -> bool:
     """Return whether a kernel that could not be asked is simply not there: then it hides nothing."""
     endpoint = recorded_endpoint(project)
     return isinstance(error, Unreachable) and (
-        endpoint is None or isinstance(error, NotOurKernel) or not _lives(endpoint)
+        endpoint is None or isinstance(error, NotOurKernel) or not lives(endpoint)
     )

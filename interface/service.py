@@ -1,8 +1,8 @@
-"""The text of a service that keeps a project's kernel: a systemd user unit, or a launchd property list. Pure.
+"""The text of a service that keeps a kernel, or those of all projects: a systemd user unit, or a launchd property list.
 
 systemd reads a unit line by line. A word of a command is quoted here in C's manner, with ``%`` and ``$`` doubled, since
 it puts specifiers and variables in their places; of a setting that takes a path the rest of the line is the path, as it
-is, but for ``%``. What cannot be written in a line, or is dropped at its ends, is refused.
+is, but for ``%``. What cannot be written in a line, or is dropped at its ends, is refused. Pure.
 """
 
 import os
@@ -28,10 +28,12 @@ HARDENING: Final = ("NoNewPrivileges=yes", "LockPersonality=yes", "RestrictRealt
 
 
 class Service(NamedTuple):
-    """All that a service needs to know. ``argv`` is the kernel's command line; ``environ`` is set for it."""
+    """All that a service needs to know. ``argv`` is its command line; ``environ`` is set for it."""
 
     root: str
+    """The project whose kernel it keeps; "" for the service that sees to all projects of its user."""
     state: str
+    """The directory of its log."""
     argv: Sequence[str]
     environ: Mapping[str, str]
     keys_file: str
@@ -42,7 +44,12 @@ class Service(NamedTuple):
     @property
     def name(self) -> str:
         """The name that it has among the services of its user."""
-        return f"agent-worker-{project_slug(self.root)}"
+        return f"agent-worker-{project_slug(self.root)}" if self.root else "agent-worker"
+
+    @property
+    def label(self) -> str:
+        """What launchd calls it."""
+        return self.name.replace("agent-worker-", "agent-worker.", 1) if self.root else "agent-worker.all"
 
 
 def unit_text(service: Service) -> str:
@@ -52,19 +59,19 @@ def unit_text(service: Service) -> str:
     if "$" in service.argv[0]:
         raise Failure("usage", f"a unit cannot run {service.argv[0]}: it has a $", "install agent-worker elsewhere")
     program = service.argv[0].replace("%", "%%")
-    environ = {**service.environ, SERVICE: f"{service.name}.service"}
+    named = {SERVICE: f"{service.name}.service"} if service.root else {}
+    environ = {**service.environ, **named}
     lines = [
         MARK,
         "[Unit]",
-        f"Description=agent-worker kernel of {shown(service.root)}",
+        f"Description=agent-worker {f'kernel of {shown(service.root)}' if service.root else 'kernels that are needed'}",
         f"StartLimitIntervalSec={WINDOW_SECONDS}",
         f"StartLimitBurst={RESTARTS}",
         "",
         "[Service]",
-        "Type=notify",
-        "NotifyAccess=main",
+        *(("Type=notify", "NotifyAccess=main") if service.root else ("Type=exec",)),
         f"ExecStart={quoted(program)} {' '.join(word(one) for one in service.argv[1:])}",
-        f"ExecStopPost=-{' '.join(word(one) for one in note)}",
+        *([f"ExecStopPost=-{' '.join(word(one) for one in note)}"] if service.root else ()),
         *(f"Environment={quoted(f'{name}={value}'.replace('%', '%%'))}" for name, value in sorted(environ.items())),
         f"EnvironmentFile=-{unit_path(service.keys_file)}",
         f"StandardOutput=append:{log}",
@@ -74,7 +81,7 @@ def unit_text(service: Service) -> str:
         f"RestartPreventExitStatus={' '.join(map(str, NOT_RESTARTED))}",
         "TimeoutStartSec=120",
         f"TimeoutStopSec={STOP_SECONDS}",
-        "WatchdogSec=60",
+        *(("WatchdogSec=60",) if service.root else ()),
         "KillMode=mixed",
         "OOMPolicy=continue",
         "UMask=0077",
@@ -127,12 +134,12 @@ def plist_text(service: Service) -> str:
     """The launchd property list: started again where it did not end with 0, at most every ten seconds."""
     _check_text(service.root)
     log = os.path.join(service.state, LOG)
-    label = service.name.replace("agent-worker-", "agent-worker.", 1)
+    label = service.label
     document = {
         "Label": label,
         "ProgramArguments": list(service.argv),
-        "EnvironmentVariables": {**service.environ, SERVICE: label},
-        "WorkingDirectory": service.root,
+        "EnvironmentVariables": {**service.environ, **({SERVICE: label} if service.root else {})},
+        "WorkingDirectory": service.root or "/",
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
         "ThrottleInterval": 10,

@@ -150,7 +150,10 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             nursery.start_soon(keep, "logins", kernel.logins.run)
             nursery.start_soon(keep, "purse", kernel.budgets.run)
             await nursery.start(keep, "webhooks", kernel.webhooks.run)
+            await nursery.start(keep, "nodes", kernel.nodes.run)
+            nursery.start_soon(keep, "node_cleanup", kernel.node_cleanup.run)
             await nursery.start(keep, "traces", kernel.traces.run)
+            nursery.start_soon(keep, "standby", kernel.standby.run)
             await nursery.start(keep, "alarms", kernel.deadlines.run)
             await nursery.start(keep, "timers", kernel.schedules.run)
             nursery.start_soon(keep, "reload", kernel.reload.run)
@@ -170,6 +173,7 @@ async def _serve_until_stopped(kernel: Kernel, boot: Boot, responder: HealthResp
             await kernel.services.store.writer.commit(end_ephemeral)
         await settle_contexts(kernel.services.files.contexts, kernel.services.store.reader)
         await kernel.traces.flush()
+        await kernel.standby.flush()
         kernel.shutdown.closing.set()
     logger.info("kernel.stopped")
 

@@ -17,7 +17,6 @@ from kernel.agents.trust import GrantSource, TrustStore
 from kernel.api.context import (
     KernelIdentity,
 )
-from kernel.api.node_door import NodeDoor
 from kernel.boot.arguments import Boot
 from kernel.boot.clock import Clock
 from kernel.boot.log_file import log_as_json
@@ -32,6 +31,7 @@ from kernel.services.working_directory import CliHomes
 from kernel.store.database import Database
 from kernel.store.feed import Feed
 from kernel.store.reader import Reader
+from kernel.store.transitions.recovery import next_term
 from kernel.store.writer import Writer
 from kernel.workflows.instruction_prompt import settings_of
 from protocol.discovery import CONTEXTS, IN_FLIGHT, RUN, SESSIONS
@@ -65,7 +65,6 @@ class Foundation(msgspec.Struct, frozen=True, kw_only=True):
     in_flight: InFlight
     guard: Guard
     launcher: Launcher
-    door: NodeDoor
 
 
 def foundation_of(boot: Boot, database: Database) -> Foundation:
@@ -103,7 +102,11 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
         memories=Memories(contexts, clock.now_ms),
         project=catalog.project(),
         identity=KernelIdentity(
-            pid=os.getpid(), url=f"http://{host}:{port}", version=boot.version, project=boot.arguments.project
+            pid=os.getpid(),
+            url=f"http://{host}:{port}",
+            version=boot.version,
+            project=boot.arguments.project,
+            term=reader.now(next_term),
         ),
         trust_store=TrustStore(boot.arguments.state, boot.arguments.project),
         homes=CliHomes(state_dir / SESSIONS),
@@ -116,7 +119,6 @@ def foundation_of(boot: Boot, database: Database) -> Foundation:
             wake=feed.new_wake(guards.WAKING),
             settings=partial(settings_of, catalog=catalog, reader=reader),
         ),
-        door=NodeDoor(),
         launcher=choose_launcher(
             environ.get(VARIABLE),
             platform=sys.platform,

@@ -22,6 +22,7 @@ from kernel.api.context import (
     KernelState,
     Keys,
     MemoryAccess,
+    NodeAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -29,6 +30,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
@@ -37,7 +39,7 @@ from kernel.foundation import Foundation, foundation_of
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
 from kernel.procs.peer import is_own_child
-from kernel.services import landings, mirror, recall, retention, timers, traces, webhooks, worktrees
+from kernel.services import landings, mirror, node_cleanup, recall, retention, timers, traces, webhooks, worktrees
 from kernel.services.admission import Admission
 from kernel.services.attempts import Attempts
 from kernel.services.boundary import Boundary
@@ -55,6 +57,10 @@ from kernel.services.logins import Logins
 from kernel.services.metrics import EventCounters
 from kernel.services.mirror import Mirror
 from kernel.services.mirror_files import DocumentFiles, MirrorFiles
+from kernel.services.node_cleanup import NodeCleanup
+from kernel.services.node_sessions import session_with
+from kernel.services.node_trees import FilesOnNodes, NodeTrees
+from kernel.services.nodes import Nodes
 from kernel.services.prune import Prune
 from kernel.services.recall import Recall
 from kernel.services.reload import Reload
@@ -63,6 +69,7 @@ from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
+from kernel.services.standby import Standby
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
@@ -120,8 +127,11 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     reload: Reload
     dispatcher: Dispatcher
     webhooks: Webhooks
+    nodes: Nodes
+    node_cleanup: NodeCleanup
     idle_exit: IdleExit
     traces: Traces
+    standby: Standby
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -132,7 +142,9 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
-    trees, tree_work, checks, attempts = _attempts(base, budgets, repository)
+    door = NodeDoor()
+    nodes = _nodes(base, door)
+    trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
     asking, vectors, found_again = _recall(base)
@@ -144,6 +156,7 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
+    standby = _standby(base, database.path)
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
@@ -166,12 +179,13 @@ def build(boot: Boot, database: Database) -> Kernel:
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
-                state=_state(boot, database, dispatcher, safe_mode),
+                state=_state(boot, database, dispatcher, safe_mode, standby),
                 rules=base.rules,
                 numbers=numbers,
                 shutdown=shutdown,
             ),
             memory=_memory(base, found_again, vectors),
+            nodes=NodeAccess(nodes, door),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -216,18 +230,24 @@ def build(boot: Boot, database: Database) -> Kernel:
         reload=reload,
         dispatcher=dispatcher,
         webhooks=_webhooks(base),
+        nodes=nodes,
+        node_cleanup=cleanup,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
+        standby=standby,
     )
 
 
-def _state(boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event) -> KernelState:
+def _state(
+    boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event, standby: Standby
+) -> KernelState:
     return KernelState(
         uptime_seconds=partial(_seconds_since, time.monotonic()),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
         saved_notice=database.saved_notice,
         restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
+        standby=standby.state,
     )
 
 
@@ -268,6 +288,20 @@ def _traces(base: Foundation) -> Traces:
     )
 
 
+def _standby(base: Foundation, database: str) -> Standby:
+    return Standby(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        database=database,
+        state_dir=base.state_dir,
+        environ=base.environ,
+        term=base.identity.term,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+    )
+
+
 def _webhooks(base: Foundation) -> Webhooks:
     return Webhooks(
         catalog=base.catalog,
@@ -280,6 +314,21 @@ def _webhooks(base: Foundation) -> Webhooks:
         project=hashlib.sha256(base.identity.project.encode()).hexdigest()[:8],
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
+    )
+
+
+def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
+    return Nodes(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        environ=base.environ,
+        state_dir=base.state_dir,
+        now_ms=base.clock.now_ms,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+        new_session=partial(session_with, base.identity.term, door.enter),
+        chance=random.SystemRandom().random,
     )
 
 
@@ -306,8 +355,8 @@ def _recall(base: Foundation) -> tuple[EmbeddingProcess, Embeddings, Recall]:
 
 
 def _attempts(
-    base: Foundation, budgets: BudgetEnforcer, repository: Repository
-) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts]:
+    base: Foundation, budgets: BudgetEnforcer, repository: Repository, nodes: Nodes
+) -> tuple[Worktrees, TreeWork, WorkChecks, Attempts, NodeCleanup]:
     """Make the attempts, and the working trees in which they may work."""
     clock, catalog, reader, writer = base.clock, base.catalog, base.reader, base.writer
     paths = AttemptPaths(state=base.state_dir, home=Path(base.boot.arguments.home))
@@ -340,6 +389,7 @@ def _attempts(
         hidden=paths.hidden,
         launcher=base.launcher,
         env=worker_environment(base.environ, (), base.own_bin),
+        away=work.away,
     )
     start_frames = StartFrameBuilder(
         catalog=catalog,
@@ -355,6 +405,9 @@ def _attempts(
         confine=confinement.of,
         call_command=command,
     )
+    node_trees = NodeTrees(
+        root=catalog.root, repository=repository, trees=trees, work=work, reader=reader, writer=writer
+    )
     services = AttemptServices(
         writer=writer,
         reader=reader,
@@ -363,7 +416,9 @@ def _attempts(
             WorkPlace(
                 launcher=base.launcher,
                 preparation=AttemptPreparation(trees=trees, work=work, confinement=confinement, logins=base.logins),
-            )
+            ),
+            nodes,
+            FilesOnNodes(node_trees, nodes),
         ),
         start_frames=start_frames,
         admission=Admission(reader=reader, budgets=budgets, now_ms=clock.now_ms),
@@ -372,7 +427,11 @@ def _attempts(
         now_text=lambda: rfc3339(clock.now_ms()),
         in_flight=base.in_flight.working,
     )
-    return trees, work, checks, Attempts(services)
+    attempts = Attempts(services)
+    nodes.running = attempts.on_nodes
+    wake = base.feed.new_wake(node_cleanup.WAKING)
+    nodes.watch(wake.set)
+    return trees, work, checks, attempts, NodeCleanup(node_trees, nodes, wake, attempts.works_in)
 
 
 def _landings(base: Foundation, repository: Repository, trees: Worktrees) -> Landings:
@@ -480,7 +539,6 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
             until_gone=attempts.until_gone,
             reached=attempts.reached_mcp,
             calling=attempts.calling,
-            door=base.door,
             kept=lambda: {
                 agent: AttemptActivity(pid=kept.worker.handle.pid, doing=kept.doing)
                 for agent, kept in attempts.kept.waiting.items()

@@ -46,12 +46,13 @@ until then; is_error, refused where it failed.""",
         "worker.log": "A line a worker logged; data: level, text.",
         "webhook.failed": "A delivery failed, for the first time or the last; data: host, event, tries, why.",
         "webhook.disabled": "Its receiver answered 410 and is told nothing more; data: host, event, tries, why.",
+        "node.changed": "A node was added or removed, is up, lost, off, or drained; data: node, state, why.",
         "space.changed": "A space below a run's was opened or closed, or has other members; data: state, members.",
         "webhook.retried": "A person has what it was not told delivered now; data: host.",
         "space.cleared": "Its words were removed; data: messages, instructions.",
         "kernel.started": (
-            "This kernel took over; data: pid, version, requeued, safe_mode; died {pid, working}: where the one before "
-            "was not asked to end, and what it was at; with service, how and at, where its service started this one."
+            "This kernel took over; data: pid, version, requeued, safe_mode, term; died {pid, working}: where the one "
+            "before was not asked to end, and what it was at; with service, how, at: where its service started it."
         ),
         "kernel.service_failed": (
             "A service of it failed and is started again; data: service, error, again_seconds (null: it ends)."

@@ -123,6 +123,14 @@ class AgentUses(_Document, frozen=True, kw_only=True):
     workflows: tuple[str, ...]
 
 
+class NeededKernel(_Document, frozen=True, kw_only=True):
+    """Whether a project whose kernel has ended needs one, and why, or why not."""
+
+    schema: str = "awk/needed/1"
+    needed: bool
+    why: str
+
+
 class PlannedMember(msgspec.Struct, frozen=True, kw_only=True):
     """A member as it would start. ``ref`` is None for an agent of the workflow's own."""
 

@@ -412,7 +412,8 @@ class Exited(_Frame, frozen=True, kw_only=True, tag="exited"):
     exceeded: str | None = None
     """What the tree used too much of, in words, where the keeper ended it for that (``bound``)."""
     lost: bool = False
-    """The node that it ran on is gone: nothing of it runs any more, and nobody saw how it ended."""
+    """The kernel to itself, never a keeper: nobody saw the end. The node it ran on was cut off, and its lease is over:
+    that nothing of the tree is left is the node's promise, not the tree's."""
     rusage: Rusage = Rusage()
 
 

@@ -91,6 +91,55 @@ class OtelSettings(_Strict, frozen=True, kw_only=True):
     """Whether a name may lead to this machine or its networks; what is written as an address, or localhost, may."""
 
 
+NodeVia = Literal["ssh", "slurm", "kubectl", "docker", "ray", "command", "join"]
+
+
+class NodeSettings(_Strict, frozen=True, kw_only=True):
+    """A node: another machine, container or allocation on which agents work. It needs trust."""
+
+    via: NodeVia
+    """How it is reached: a program that is run here, or ``join``, where the node dials the kernel."""
+    host: str | None = None
+    """``ssh``: a host, as ssh takes it. ``slurm``: the machine that is asked for, if it is to be a certain one."""
+    args: tuple[str, ...] = ()
+    """More arguments of that program, each one word: ``['-p', '2222']``."""
+    command: str = "agent-worker"
+    """The program there; words are parted as a shell does, and no shell is asked."""
+    argv: tuple[str, ...] = ()
+    """``command``: the program here whose standard streams lead there, and its arguments."""
+    image: str | None = None
+    """``docker``, ``kubectl``: a container of this image is started and goes when the node does."""
+    container: str | None = None
+    """``docker``: one that runs. ``kubectl``: which of the pod's."""
+    pod: str | None = None
+    """``kubectl``: one that runs."""
+    namespace: str | None = None
+    """``kubectl``: the namespace."""
+    address: str | None = None
+    """``ray``: the cluster, as ``ray.init`` takes it; without it the one of this machine."""
+    resources: dict[str, Annotated[float, msgspec.Meta(gt=0, le=1_000_000)]] = {}
+    """``ray``: what each node asks for: ``{CPU: 2, GPU: 1}``."""
+    python: str | None = None
+    """``ray``: the Python that has the package ray, where that is not the kernel's."""
+    least: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
+    """``ray``: how many nodes there are without work."""
+    most: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    """``ray``: how many there may be; between both, as many as the work that waits fills."""
+    labels: tuple[str, ...] = ()
+    """What agents may ask for in ``needs``."""
+    workers: Workers = 8
+    """How many attempts run there at once."""
+
+
+class StandbySettings(_Strict, frozen=True, kw_only=True):
+    """A folder at another place to which all of the log is copied, again and again. It needs trust."""
+
+    to: str
+    """Its whole path: a mounted folder, or one that something else brings elsewhere. It has to be there."""
+    every: Annotated[float, msgspec.Meta(ge=0.1, le=3600, extra={"duration": True})] = 1.0
+    """Seconds after which what is new is copied."""
+
+
 class Embeddings(_Strict, frozen=True, kw_only=True):
     """An endpoint of the user's own that makes vectors of texts (``/v1/embeddings``). It needs trust.
 
@@ -121,12 +170,18 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Whether what is said to an agent directly is written to ``.agents/<name>/conversations/`` too."""
     hooks: dict[str, IncomingHook] = {}
     """Ways in for programs that have no token: name to hook."""
+    nodes: dict[str, NodeSettings] = {}
+    """Other machines on which agents work: name to node."""
+    nodes_listen: str | None = None
+    """``HOST:PORT`` at which nodes of ``via: join`` are let in, over TLS; else a port of this machine alone."""
     rules_off: tuple[str, ...] = ()
     """Rules of installed packages that are not asked here, by their names: ``awk rule list`` has them."""
     webhooks: tuple[OutgoingHook, ...] = ()
     """Servers that are told what happens, at most 20."""
     otel: OtelSettings | None = None
     """A collector of traces that is told of work, once that is in the log."""
+    standby: StandbySettings | None = None
+    """A copy of the log at another place, to go on with where this machine is lost."""
     log: Literal["text", "json"] = "text"
     """How lines of the kernel's log look: for people, or one JSON object each."""
     limits: ProjectLimits = ProjectLimits()

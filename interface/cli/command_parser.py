@@ -93,11 +93,13 @@ class Subcommands(NamedTuple):
 
     file: str
     verbs: Sequence[Subcommand]
+    required: bool = True
+    """The command alone means nothing."""
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         """VERB and what it takes."""
         words = ", ".join(verb.word for verb in self.verbs)
-        verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, help=words)
+        verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=self.required, help=words)
         for verb in self.verbs:
             about = f"{verb.help[0].upper()}{verb.help[1:]}."
             one = verbs.add_parser(verb.word, help=verb.help, description=about, allow_abbrev=False)

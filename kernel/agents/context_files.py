@@ -1,4 +1,4 @@
-"""The files of agents' contexts as they were read: one that certainly is as it was is not read again.
+"""The files of agents' contexts as they were read, one that is as it was not again; and the folder that they are in.
 
 An edit by hand counts at the next look, and a look costs a stat of each file. Everything here blocks.
 """
@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from kernel.source.safe_paths import NotSynced, put_here, read_here
+from kernel.source.safe_paths import NotSynced, is_half_written, locked, open_folder, put_here, read_here
+from protocol.agent_layout import GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.agent_memory import time_ms
 from protocol.errors import Refused
 from protocol.memory_files import MemoryFile, parse
@@ -100,3 +101,21 @@ def _dated(file: MemoryFile, found: os.stat_result) -> MemoryFile:
             for one in file.entries
         )
     )
+
+
+def make_agent_folder(root: str, folder: str, agent: str) -> None:
+    """Have the agent's own folder there. One that we make is marked as such: only that goes with its agent (CF12).
+
+    What a writer that died over it left is made whole. Raises OSError.
+    """
+    home = open_folder(root, folder, make=True)
+    try:
+        if any(name != GIT_IGNORE and not is_half_written(name) for name in os.listdir(home)):
+            return
+        with locked(home):
+            names = os.listdir(home)
+            if not names or (names == [GIT_IGNORE] and read_here(home, GIT_IGNORE)[0] == IGNORED):
+                put_here(home, GIT_IGNORE, IGNORED)
+                put_here(home, MARK, mark_text(agent))
+    finally:
+        os.close(home)

@@ -24,7 +24,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from kernel.agents.catalog import Catalog, context_dir
-from kernel.agents.context_files import ContextFiles, names_in, put_all, why_not
+from kernel.agents.context_files import ContextFiles, make_agent_folder, names_in, put_all, why_not
 from kernel.agents.context_notes import ALL_NOTES, NotesAsked, NotesPage, newest_notes, put_note
 from kernel.policy.provenance import Traces
 from kernel.source.diagnostics import BadDefinition, fail
@@ -32,8 +32,6 @@ from kernel.source.safe_paths import NotSynced, locked, open_folder, put_here, r
 from kernel.store.agents import AgentRecord
 from protocol.agent import AgentDefinition
 from protocol.agent_layout import (
-    GIT_IGNORE,
-    IGNORED,
     MARK,
     MEMORY,
     NOTES,
@@ -43,7 +41,6 @@ from protocol.agent_layout import (
     agent_file,
     default_dir,
     dir_fault,
-    mark_text,
     marked_for,
 )
 from protocol.agent_memory import (
@@ -380,18 +377,14 @@ class PersonalContexts:
         if place.root == str(self._state):
             os.makedirs(os.path.join(place.root, place.folder), mode=0o700, exist_ok=True)
             return
-        try:
+        make_agent_folder(place.root, place.folder, place.agent)
+        owner = place.agent
+        if place.folder != default_dir(place.agent):
             home = open_folder(place.root, place.folder)
-        except FileNotFoundError:
-            home = open_folder(place.root, place.folder, make=True)
-            put_here(home, GIT_IGNORE, IGNORED)
-            put_here(home, MARK, mark_text(place.agent))
-        try:
-            owner = place.agent
-            if place.folder != default_dir(place.agent):
+            try:
                 with suppress(OSError):
                     owner = marked_for(read_here(home, MARK)[0])
-        finally:
-            os.close(home)
+            finally:
+                os.close(home)
         if owner != place.agent and os.path.exists(os.path.join(place.root, agent_file(owner))):
             raise Refused("bad_definition", f"context.dir {place.shown!r} is {owner}'s", "give each its own")

@@ -1,7 +1,7 @@
 """Records of what the API's handlers may use: the store, the project's files, processes, and the kernel itself.
 
 Everything is handed in and nothing is looked up. A handler names the records that it uses as parameters: ``store``,
-``files``, ``processes``, ``kernel``, ``memory``.
+``files``, ``processes``, ``kernel``, ``memory``, ``nodes``.
 """
 
 import inspect
@@ -22,6 +22,7 @@ from kernel.api.page_keys import PageKeys
 from kernel.api.requests import RequestCount
 from kernel.api.resource_usage import ResourceSampler
 from kernel.policy.durations import Durations
+from kernel.policy.node_states import NodeState
 from kernel.policy.recall import Found
 from kernel.procs.command import VersionProbes
 from kernel.procs.launcher import Launcher
@@ -60,6 +61,9 @@ from protocol.guard import GuardSettings
 from protocol.memory_eval import VectorTrial, VectorTrialRequest
 from protocol.memory_files import Memory
 from protocol.names import AgentKey
+from protocol.node import NodeFacts
+from protocol.project import NodeSettings
+from protocol.standby import StandbyState
 
 
 class ConversationMirror(Protocol):
@@ -326,8 +330,6 @@ class AttemptControl(msgspec.Struct, frozen=True, kw_only=True):
     """The attempt of an instruction has come to Daemon MCP."""
     calling: Callable[[Wire], Awaitable[bytes | None]]
     """The digest of the token of the attempt whose process has the other end of a connection."""
-    door: NodeDoor
-    """What those on nodes come to Daemon MCP by."""
     kept: Callable[[], Mapping[AgentKey, AttemptActivity]] = dict
     """The workers that wait for another attempt of their agent."""
 
@@ -337,6 +339,37 @@ class MergePreview(Protocol):
 
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
         """The outcome that it would have, without its check. Changes nothing. Raises Refused."""
+        ...
+
+
+class NodeControl(Protocol):
+    """The other machines on which attempts run."""
+
+    running: Callable[[], Mapping[str, int]]
+    """How many attempts run on each."""
+
+    def states(self) -> tuple[NodeState, ...]:
+        """All of them as they are now."""
+        ...
+
+    def facts(self, name: str) -> NodeFacts | None:
+        """Its own account of itself."""
+        ...
+
+    def added_by_hand(self, name: str) -> bool:
+        """Return whether it is not in the project file."""
+        ...
+
+    async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
+        """Add one. Returns the join word of one that dials home. Raises Refused."""
+        ...
+
+    async def drain(self, name: str, *, draining: bool) -> None:
+        """Give it nothing new, or again something. Raises Refused (not_found)."""
+        ...
+
+    async def remove(self, name: str, *, force: bool) -> None:
+        """Forget one. Raises Refused."""
         ...
 
 
@@ -364,6 +397,8 @@ class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     version: str
     project: str
+    term: int
+    """Higher than that of any kernel of the project before: nodes refuse a lower one."""
 
 
 class ShutdownControl(Protocol):
@@ -427,6 +462,8 @@ class KernelState(msgspec.Struct, frozen=True, kw_only=True):
     """What an earlier kernel saved of a database that is not in use, and what to do. Reads a folder: in a thread."""
     restart_notice: str | None = None
     """Of the service that keeps this kernel: for people, where the kernel before had died."""
+    standby: Callable[[], StandbyState | None] = lambda: None
+    """How the copy of the log at another place is; None: there is none."""
 
 
 class KernelControl(msgspec.Struct, frozen=True, kw_only=True):
@@ -455,14 +492,23 @@ class MemoryAccess(msgspec.Struct, frozen=True, kw_only=True):
     prompts: Memories
 
 
+class NodeAccess(msgspec.Struct, frozen=True):
+    """The machines beside the kernel's own."""
+
+    control: NodeControl
+    door: NodeDoor
+    """What processes there come to Daemon MCP by."""
+
+
 class Services(msgspec.Struct, frozen=True, kw_only=True):
-    """The five records together."""
+    """The six records together."""
 
     store: StoreAccess
     files: ProjectFiles
     processes: ProcessControl
     kernel: KernelControl
     memory: MemoryAccess
+    nodes: NodeAccess
 
     def named_by(self, handler: Callable[..., object]) -> dict[str, Any]:
         """The records that ``handler`` names as parameters, by their names."""

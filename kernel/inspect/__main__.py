@@ -68,16 +68,20 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
     look.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     look.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     look.add_argument("--runs", action="store_true", help="a kernel of the project is up: its database is left alone")
-    for verb in ("backup", "restore"):
+    for verb in ("backup", "restore", "promote"):
         one = verbs.add_parser(verb)
         one.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
         one.add_argument("--state", type=Path, required=True, help="the project's directory of state")
         one.add_argument("--force", action="store_true", help="replace, or set aside, what is there")
-        one.add_argument("file", help="of the backup")
+        one.add_argument("file", help="of the backup, or the folder of a standby")
+    verbs.add_parser("standby-check").add_argument("folder", help="of the standby")
     usage = verbs.add_parser("df")
     usage.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
     usage.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     usage.add_argument("runs", type=int, help="so many are told at most")
+    needed = verbs.add_parser("needed")
+    needed.add_argument("--project", type=Path, default=here, help="the project's root (default: here)")
+    needed.add_argument("--state", type=Path, required=True, help="the project's directory of state")
     verbs.add_parser("memory-eval")
     growth = verbs.add_parser("memory-growth")
     growth.add_argument("runs", type=int, help="how many")
@@ -94,6 +98,9 @@ def main(words: Sequence[str], environ: Mapping[str, str]) -> Answer:
         errors = refused.errors if isinstance(refused, BadDefinition) else ()
         complaint = Complaint(code=refused.code, detail=refused.text, hint=refused.hint, exit_code=code, errors=errors)
         return encode_json(complaint), code
+
+
+OF_STATE: Final = frozenset({"doctor", "backup", "restore", "promote", "standby-check", "df", "needed"})
 
 
 def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  # noqa: C901, PLR0912, PLR0915  (a case for each verb)
@@ -168,6 +175,28 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.trust import trust_demands
 
             document = trust_demands(args.project, args.asked, partial(_fetched, args, environ))
+        case verb if verb in OF_STATE:
+            document = run_state_verb(args, environ)
+        case "memory-eval" | "memory-growth":
+            from kernel.inspect import memory_eval, memory_growth
+
+            if args.verb == "memory-growth":
+                document = memory_growth.memory_growth(args.runs, args.seed)
+            else:
+                document = memory_eval.memory_eval(sys.stdin.buffer.read())
+        case "backends":
+            from kernel.inspect.backends import backends
+
+            document = backends(environ)
+        case verb:
+            raise AssertionError(f"argparse knows no verb {verb}")
+    return encode_json(document), code
+
+
+def run_state_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> object:
+    """The document of a verb about a project's state. Raises Refused."""
+    document: object
+    match args.verb:
         case "doctor":
             from kernel.inspect.doctor import doctor
 
@@ -177,25 +206,22 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
 
             act = backup if args.verb == "backup" else restore
             document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
-        case "df":
-            from kernel.inspect.disk_usage import disk_usage
+        case "promote":
+            from kernel.inspect.standby import promote
 
-            document = disk_usage(args.project, args.state, args.runs)
-        case "memory-eval":
-            from kernel.inspect.memory_eval import memory_eval
+            document = promote(args.project, args.state, args.file, now=time.time(), force=args.force)
+        case "standby-check":
+            from kernel.inspect.standby import check_standby
 
-            document = memory_eval(sys.stdin.buffer.read())
-        case "memory-growth":
-            from kernel.inspect.memory_growth import memory_growth
+            document = check_standby(args.folder, now=time.time())
+        case "df" | "needed":
+            from kernel.inspect import disk_usage, needed
 
-            document = memory_growth(args.runs, args.seed)
-        case "backends":
-            from kernel.inspect.backends import backends
-
-            document = backends(environ)
+            look = partial(disk_usage.disk_usage, runs=args.runs) if args.verb == "df" else needed.needed_kernel
+            document = look(args.project, args.state)
         case verb:
-            raise AssertionError(f"argparse knows no verb {verb}")
-    return encode_json(document), code
+            raise AssertionError(f"{verb} is not about the state")
+    return document
 
 
 def _fetched(args: argparse.Namespace, environ: Mapping[str, str], asked: str) -> "Checkout | None":

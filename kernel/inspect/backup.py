@@ -36,6 +36,7 @@ from kernel.store.snapshot import (
     fit_snapshot,
     folders_of,
     take_snapshot,
+    term_of,
     trees_of,
 )
 from kernel.store.transaction import rfc3339
@@ -80,7 +81,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
             def fill(writer: BackupWriter) -> BackupHead:
                 with open(copy, "rb") as content:
                     writer.add(DATABASE, content)
-                for name, descriptor in _kept_files(root, state):
+                for name, descriptor in kept_files(root, state):
                     with open(descriptor, "rb") as content:
                         if name_fault(name) is None:
                             writer.add(name, content)
@@ -92,10 +93,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
                     database_schema=mark.schema,
                     event=mark.event,
                     message=mark.message,
-                    trees=tuple(
-                        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip)
-                        for one in trees_of(copy)
-                    ),
+                    trees=trees_in(copy),
                 )
 
             manifest = write_backup(folder, file, fill, force=force)
@@ -110,7 +108,14 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     return BackupReport(file=file, bytes=size, backup=manifest.head, files=len(manifest.files), left_out=LEFT_OUT)
 
 
-def _kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
+def trees_in(path: str) -> tuple[BackedUpTree, ...]:
+    """The working trees that the copy of a database at ``path`` knows."""
+    return tuple(
+        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip) for one in trees_of(path)
+    )
+
+
+def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
     """Descriptors of the files in which agents keep what they know, by their names in a backup. No link is followed."""
     stated = {context_dir(one.definition) for one in PartialCatalog(root).survey().loaded}
     usual = {f"{AGENTS}/{path.name}" for path in (root / AGENTS).glob("[!.]*") if path.is_dir()}
@@ -142,7 +147,7 @@ def _files_in(root: str, folder: str, shown: str, only: str | None = None) -> It
 
 
 @contextmanager
-def _no_kernel(state: Path) -> Generator[None]:
+def no_kernel(state: Path) -> Generator[None]:
     """Keep kernels away while the block lasts. Raises Refused where one lives."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -162,12 +167,12 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
     os.umask(0o077)
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        with _no_kernel(state):
+        with no_kernel(state):
             restore_journal.finish(str(state))
             with open_backup(file) as (manifest, archive):
                 unpack(archive, manifest, str(state / STAGED))
             aside = f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
-            return _put_in_place(root, state, manifest, aside, force=force)
+            return put_in_place(root, state, manifest, aside, now_ms=int(now * 1000), force=force)
     except (BadBackup, SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
@@ -176,7 +181,13 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
         raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
 
 
-def _put_in_place(root: Path, state: Path, manifest: BackupManifest, aside: str, *, force: bool) -> RestoreReport:
+def put_in_place(
+    root: Path, state: Path, manifest: BackupManifest, aside: str, *, now_ms: int, force: bool
+) -> RestoreReport:
+    """Have what is staged, which was checked but for its database, in the place of the state.
+
+    Raises Refused, SnapshotRefused, BadBackup and OSError.
+    """
     staged = state / STAGED
     mark = check_snapshot(str(staged / DATABASE))
     head = manifest.head
@@ -188,7 +199,7 @@ def _put_in_place(root: Path, state: Path, manifest: BackupManifest, aside: str,
         common = None
     trees = f"{os.path.realpath(state)}/{WORKTREES}"
     places = TreePlaces(f"{head.state}/{WORKTREES}", trees, common or str(root / ".git"))
-    fit_snapshot(str(staged / DATABASE), places)
+    fit_snapshot(str(staged / DATABASE), places, now_ms=now_ms, term=term_of(str(state / DATABASE)))
     journal = _plan(root, state, manifest, aside)
     # What would be set aside, but for files from which nothing can be gone on with.
     there = [str(state / DATABASE)] if (state / DATABASE).exists() else []
@@ -230,7 +241,7 @@ def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Jour
     )
     wanted = {one.path for one in manifest.files if one.path.startswith(f"{PROJECT}/")}
     present: set[str] = set()
-    for name, descriptor in _kept_files(root, state / STAGED):
+    for name, descriptor in kept_files(root, state / STAGED):
         os.close(descriptor)
         present.add(name)
     files: list[ProjectFile] = []

@@ -54,6 +54,17 @@ class _Output:
                 return True
         return False
 
+    async def write_head(self, stream: trio.abc.ReceiveStream, path: Path) -> bool:
+        """Write the first bytes to the new file ``path``; True as soon as there are more. Raises OSError."""
+        size = 0
+        async with await trio.open_file(path, "xb") as file:
+            async for chunk in stream:
+                size += len(chunk)
+                if size > self._limit:
+                    return True
+                await file.write(chunk)
+        return False
+
     async def read_tail(self, stream: trio.abc.ReceiveStream) -> None:
         """Keep the last bytes."""
         async for chunk in stream:
@@ -71,12 +82,14 @@ async def run_command(
     timeout_seconds: float,
     output_limit_bytes: int,
     given: bytes | Path = b"",
+    into: Path | None = None,
     sandbox: Sandbox | None = None,
     memory_bytes: int | None = None,
     processes: int | None = None,
 ) -> CommandResult:
     """Run ``argv`` in exactly ``env``, with ``given`` (or a file) to read; return when its whole tree is gone.
 
+    What it prints is in the answer, or in the new file ``into``.
     ``sandbox`` confines it as it does what an agent starts. Its tree is ended where it uses more than ``memory_bytes``
     or has more than ``processes`` at once (``exit.exceeded`` says so). A process that the command leaves behind is
     killed when it ends. A command that cannot be executed is a result too (``exit.failed``). Raises SpawnTransient.
@@ -91,7 +104,8 @@ async def run_command(
         if (memory_bytes, processes) != (None, None):
             await handle.bound(memory_bytes=memory_bytes, processes=processes)
         with trio.move_on_after(timeout_seconds) as patience:
-            truncated = await head.read_head(handle.stdout)
+            stdout = handle.stdout
+            truncated = await (head.read_head(stdout) if into is None else head.write_head(stdout, into))
             if not truncated:
                 await handle.wait()
         await handle.kill()

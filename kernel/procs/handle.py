@@ -7,22 +7,56 @@ is not done here: the session that speaks the worker's protocol has sent its sto
 import logging
 import signal
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs import procfs
-from kernel.procs.attempt_dir import AttemptDir
-from kernel.procs.keeper_link import KeeperLink
 from kernel.procs.procfs import ProcessId
-from kernel.procs.spec import Pipe
-from protocol.ipc import Bound, Census, Counted, Exited, Kill
+from kernel.procs.spec import ChildInput, ChildOutput
+from protocol.ipc import Bound, Census, Counted, Exited, KeeperFrame, Kill
 
 logger = logging.getLogger(__name__)
 
 CLOSE_SECONDS: Final = 3.0
 """For a keeper to kill its tree; one that takes longer is stuck and is killed too."""
+
+
+class Lifeline(Protocol):
+    """What a keeper is told by, and heard from: ``KeeperLink``, or one that leads to a node."""
+
+    async def receive(self) -> KeeperFrame | None:
+        """The next report; None once the keeper is gone. Cancellation loses nothing."""
+
+    async def send(self, frame: Kill | Bound | Census) -> None:
+        """Tell the keeper, if there still is one."""
+
+    def is_quiet(self) -> bool:
+        """Return whether there is nothing to report: neither an end, nor the keeper's own."""
+
+    def free(self) -> None:
+        """Its tree is gone, as it said itself."""
+
+    def close(self) -> None:
+        """Let go: a keeper that still has a tree kills it."""
+
+
+class RunDirectory(Protocol):
+    """Where an attempt keeps what belongs to it: ``AttemptDir``, or one on a node."""
+
+    @property
+    def path(self) -> Path:
+        """Its path, where it is."""
+
+    def rename(self, attempt: str) -> "RunDirectory":
+        """The same under another name. Raises OSError."""
+
+    def is_bare(self) -> bool:
+        """Return whether there is nothing in it but what is ours."""
+
+    def remove(self) -> None:
+        """Delete it; what is gone already is fine."""
 
 
 class Handle:
@@ -40,9 +74,9 @@ class Handle:
         pid: int,
         keeper_pid: int,
         processes: tuple[ProcessId, ...],
-        streams: tuple[Pipe, Pipe, Pipe],
-        link: KeeperLink,
-        directory: AttemptDir,
+        streams: tuple[ChildInput, ChildOutput, ChildOutput],
+        link: Lifeline,
+        directory: RunDirectory,
         exited: Exited | None = None,
     ) -> None:
         self.attempt = attempt

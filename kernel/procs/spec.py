@@ -6,6 +6,7 @@ A failure in the child itself is no exception: it is ``Exited.failed``.
 import errno
 import os
 import re
+from abc import abstractmethod
 from contextlib import ExitStack
 from typing import Final
 
@@ -102,7 +103,23 @@ def open_pipes() -> tuple[PipeEnds, PipeEnds]:
     )
 
 
-class Pipe(trio.abc.Stream):
+class ChildInput(trio.abc.SendStream):
+    """Our end of what a child reads."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it now."""
+
+
+class ChildOutput(trio.abc.ReceiveStream):
+    """Our end of what a child writes."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close it now."""
+
+
+class Pipe(ChildInput, ChildOutput):
     """Our end of one of a child's pipes. What need not wait takes no turn of the event loop.
 
     Reads that never have to wait take a turn all the same, one in READS_IN_A_ROW: the others have theirs.

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import secrets
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 
@@ -51,6 +52,10 @@ class Attempts:
             attempt = None if leased is None else self._attempt(leased, token, place)
         if attempt is not None:
             await self.run(attempt)
+
+    def on_nodes(self) -> Counter[str]:
+        """Return how many attempts are under way on each node."""
+        return Counter(attempt.leased.node for attempt in self.running.values())
 
     def node_search(self, now_ms: Callable[[], int], wake: Callable[[], None]) -> NodeSearch:
         """Return the search for machines for what has none; ``wake`` has somebody look at what is ready."""

@@ -15,9 +15,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from kernel.agents.context_files import make_agent_folder
 from kernel.policy.documents import file_fault
 from kernel.source.safe_paths import open_file, open_folder
-from protocol.agent_layout import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE, IGNORED, MARK, mark_text
+from protocol.agent_layout import ALL_IGNORED, CONVERSATIONS, GIT_IGNORE
 from protocol.documents import CONTENT_BYTES, MOST_FILES
 from protocol.message import Message
 from protocol.text import encode_json
@@ -86,7 +87,7 @@ class MirrorFiles:
             if lost:
                 return lost
             if target.agent is not None:
-                _make_home(self._root, target.folder, target.agent)
+                make_agent_folder(self._root, target.folder, target.agent)
             for (folder, name), said in files.items():
                 descriptor = open_folder(self._root, folder, make=True)
                 try:
@@ -308,20 +309,6 @@ def _file_of(target: Target, part: str) -> tuple[str, str]:
     if target.agent is not None:
         return f"{target.folder}/{CONVERSATIONS}", f"{part}.jsonl"
     return (target.folder, CHANNEL) if part == CHANNEL else (f"{target.folder}/{HISTORY}", f"{part}.jsonl")
-
-
-def _make_home(root: str, folder: str, agent: str) -> None:
-    """An agent's own folder that we make is marked as such: only then it goes when the agent is deleted (CF12)."""
-    try:
-        os.close(open_folder(root, folder))
-        return
-    except FileNotFoundError:
-        descriptor = open_folder(root, folder, make=True)
-    try:
-        _make(descriptor, GIT_IGNORE, IGNORED)
-        _make(descriptor, MARK, mark_text(agent))
-    finally:
-        os.close(descriptor)
 
 
 def _make(folder: int, name: str, text: str) -> None:

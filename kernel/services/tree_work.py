@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
+
+import msgspec
 
 from kernel.agents.providers import CauseError
 from kernel.fault_injection import fault_point
@@ -31,6 +34,7 @@ from kernel.store.workflows import WorkflowRecord
 from kernel.store.worktrees import Worktree
 from kernel.store.writer import Writer
 from kernel.workflows.branches import Branches, Standing, TakeMode, Tip
+from kernel.workflows.node_sync import NodeSync
 from kernel.workflows.setup import CheckOutcome, CheckRun, run_check
 from protocol.agent import AgentLimits
 from protocol.backends import BACKENDS
@@ -50,10 +54,22 @@ class Place(NamedTuple):
     colleagues: tuple[Worktree, ...]
 
 
+class Away(NamedTuple):
+    """The clone that an agent works in on another machine, and the way its commands are run there."""
+
+    sync: NodeSync
+    launcher: Launcher
+    cwd: str
+    env: Mapping[str, str]
+    box: Sandbox | None
+
+
 class TreeWork:
     """The work on trees of one project."""
 
     def __init__(self, *, trees: Worktrees, branches: Branches, reader: Reader, writer: Writer) -> None:
+        self.away: dict[str, Away] = {}
+        """By instruction: the agents that work on other machines now."""
         self._trees = trees
         self._branches = branches
         self._reader = reader
@@ -117,6 +133,8 @@ class TreeWork:
         """Return the tree of the caller as it is now. Raises Refused."""
         place = self.place(identity)
         try:
+            if (away := self.away.get(identity.instruction)) is not None:
+                await away.sync.collect(live=True)
             return place.tree, await self._branches.standing(place.tree, self._trees.box(place.tree), place.colleagues)
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
@@ -125,11 +143,13 @@ class TreeWork:
         """Commit all that is not committed in the tree of the caller. Raises Refused."""
         tree = self.place(identity).tree
         try:
+            if (away := self.away.get(identity.instruction)) is not None:
+                await away.sync.collect(message, live=True)
             tip = await self._branches.commit(tree, self._trees.box(tree), message, identity.name)
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
         await self._moved(tree, tip, identity.instruction, tree.note)
-        return tree, tip
+        return tree, tip if away is None else msgspec.structs.replace(tip, made=tip.commit != tree.head)
 
     async def take(self, identity: Identity, source: str, mode: TakeMode) -> tuple[Worktree, Tip]:
         """Merge a colleague's branch into the caller's, or reset it to that. Raises Refused."""
@@ -140,8 +160,12 @@ class TreeWork:
             raise Refused("not_found", f"{source[:60]!r} has no working tree here", f"there is one of {names}")
         message = f"{identity.name}: {mode} of {found.branch} ({identity.instruction}, {run_id(place.tree.run)})"
         try:
+            if (away := self.away.get(identity.instruction)) is not None:
+                await away.sync.collect(live=True)
             box = self._trees.box(place.tree)
             tip = await self._branches.take(place.tree, box, found, mode, message, identity.name)
+            if away is not None:
+                await away.sync.bring(live=True)
         except SpawnTransient as error:
             raise Refused("busy", f"git could not be started now: {error}", _BUSY) from error
         fault_point("tree.taken")
@@ -166,6 +190,7 @@ class TreeWork:
             await (commit_with_retry(self._writer, write) if patiently else self._writer.commit(write))
 
 
+_NOBODY: Final[Mapping[str, Away]] = MappingProxyType({})
 _numbers: Final = itertools.count(1)
 """Directories of checks are distinct for the life of a kernel, which sweeps older ones."""
 
@@ -183,7 +208,10 @@ class WorkChecks:
         hidden: tuple[str, ...],
         launcher: Launcher,
         env: Mapping[str, str],
+        away: Mapping[str, Away] = _NOBODY,
     ) -> None:
+        """``away``: the agents that work on other machines now, by instruction."""
+        self._away = away
         self._root = root
         self._trees = trees
         self._reader = reader
@@ -204,8 +232,23 @@ class WorkChecks:
         cwd, top = (str(self._root), str(self._root)) if tree is None else (tree.cwd, tree.path)
         workflow, tag = split_space(base_space(identity.space))
         env = {"AGENT_NAME": identity.name, "AGENT_TASK": task, "AGENT_WORKFLOW": workflow, "AGENT_TAG": tag}
+        if (away := self._away.get(identity.instruction)) is not None:
+            if confined and away.box is None:
+                text = "a check that is to be confined is not run for an agent that is not, on another machine"
+                raise Refused("setup_failed", text, "write sandbox: on for it")
+            return await self._checked_away(away, command, env, limits)
         box = None if tree is None else self._trees.box(tree)
         return await self._checked(command, cwd, env, [limits], box, top if confined else None)
+
+    @staticmethod
+    async def _checked_away(away: Away, command: str, env: Mapping[str, str], limits: AgentLimits) -> CheckOutcome:
+        """Run it where the caller works. Raises Refused."""
+        given = {**away.env, **env, "AGENT_PROJECT": away.cwd}
+        run = CheckRun(away.launcher, f"check-of-work-{next(_numbers)}", given, tightest([limits]))
+        try:
+            return await run_check(run, command, away.cwd, away.box)
+        except SpawnTransient as error:
+            raise Refused("busy", f"the check could not be started now: {error}", _BUSY) from error
 
     async def check_run(
         self, record: WorkflowRecord, command: str, limits: Iterable[AgentLimits], *, confined: bool

@@ -48,6 +48,8 @@ logger = logging.getLogger(__name__)
 PAUSE_SECONDS: Final = 1.0
 """Between two measurements: what is done meanwhile is measured at once."""
 MEASURED_AT_ONCE: Final = 4
+BARE: Final = "awk-bare"
+"""A file in the git directory of a tree whose setup was not run in it, for its agent works on a node."""
 _workflow: Final = msgspec.json.Decoder(WorkflowDefinition)
 _THERE: Final = frozenset({"made", "kept"})
 _SHOWN: Final[Mapping[State, Literal["planned", "made", "kept"]]] = MappingProxyType(
@@ -106,9 +108,10 @@ class Worktrees:
             raise CauseError("spawn_permanent", f"{text} (look at it, and start the workflow again)")
         return WorkingDirectory(tree.cwd, tree.path, tree)
 
-    async def ready(self, leased: Leased, *, confined: bool) -> bool:
+    async def ready(self, leased: Leased, *, confined: bool, here: bool = True) -> bool:
         """Make the agent's tree unless it is there. Returns whether it was made now. Raises CauseError, SpawnTransient.
 
+        Its setup is run where its agent works: ``here``, or not.
         Cancellation leaves what the next try does away with.
         """
         tree = None if leased.run is None else self._reader.now(worktrees.of, leased.run, leased.agent)
@@ -122,9 +125,12 @@ class Worktrees:
                     await self._writer.commit(worktree_confined, tree)
                 if tree.state not in _THERE or not await trio.Path(tree.path, ".git").exists():
                     self._unlocked.add(tree.path)
-                    await self._make(tree, confined)
+                    await self._make(tree, confined, here=here)
                     return True
                 await self.unlock(tree)
+                if here and await trio.Path(tree.git_dir, BARE).exists():
+                    await self._furnish(tree)
+                    await trio.Path(tree.git_dir, BARE).unlink()
                 self._stats.setdefault((place_of(tree.space), tree.name), DiffStat())  # of a run that goes on again
             if confined != has_clone(tree):
                 # Its agent's file says otherwise than when the tree was made.
@@ -145,15 +151,21 @@ class Worktrees:
             self._unlocked.add(tree.path)
             await trio.to_thread.run_sync(unlock, tree)
 
-    async def _make(self, tree: Worktree, confined: bool) -> None:
+    async def _make(self, tree: Worktree, confined: bool, *, here: bool) -> None:
         async with self._turn:
             git_dir = await self._repository.add(tree, confined=confined)
-        names = await self._repository.included()
-        await trio.to_thread.run_sync(copy_included, names, self._root, tree)
-        setup, steps = self._setup_of(tree, "setup")
-        await self._run_steps("setup", steps, setup)
+        if here:
+            await self._furnish(tree)
+        else:
+            await trio.Path(git_dir, BARE).touch()
         await self._writer.commit(worktree_made, tree, git_dir)
         self._stats[place_of(tree.space), tree.name] = DiffStat()
+
+    async def _furnish(self, tree: Worktree) -> None:
+        names = await self._repository.included()
+        await trio.to_thread.run_sync(copy_included, names, self._root, tree)
+        setup, steps = self.setup_of(tree, "setup")
+        await self._run_steps("setup", steps, setup)
 
     def goes_on(self, tree: Worktree) -> bool:
         """Return whether the run of ``tree`` has not ended, or goes on again."""
@@ -176,7 +188,9 @@ class Worktrees:
 
     async def teardown(self, tree: Worktree) -> None:
         """Run what the workflow wants done in ``tree`` at its end. Raises Refused (setup_failed), SpawnTransient."""
-        setup, steps = self._setup_of(tree, "teardown")
+        if await trio.Path(tree.git_dir, BARE).exists():
+            return  # its agent worked elsewhere
+        setup, steps = self.setup_of(tree, "teardown")
         await self._run_steps("teardown", steps, setup)
 
     def forget(self, tree: Worktree) -> None:
@@ -273,7 +287,7 @@ class Worktrees:
         box = self.box(setup.tree) if steps else None
         await run_steps(what, steps, setup, launcher=self._launcher, env=self._env, sandbox=box)
 
-    def _setup_of(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
+    def setup_of(self, tree: Worktree, what: str) -> tuple[WorktreeSetup, tuple[WorktreeStep, ...]]:
         """Return the setup of ``tree`` and its steps, as the workflow was when its run began."""
         source, record = self._reader.now(workflows.source, tree.run), self._reader.now(workflows.by_id, tree.run)
         assert source is not None, tree

@@ -118,6 +118,11 @@ def read_here(folder: int, name: str) -> tuple[str, os.stat_result]:
         raise OSError(errno.EILSEQ, "is not UTF-8 text", name) from None
 
 
+def is_half_written(name: str) -> bool:
+    """Return whether a file of this name is what a writer that died left."""
+    return name.startswith(".") and _TEMPORARY in name
+
+
 def put_here(folder: int, name: str, text: str, *, new: bool = False) -> None:
     """Have ``text`` in the file ``name``, whole or not at all; ``new``: there must be none (FileExistsError).
 
@@ -170,7 +175,7 @@ def locked(folder: int) -> Generator[None]:
             time.sleep(0.01)  # noqa: TID251 - in a thread, as all that writes files
     try:
         for name in os.listdir(folder):
-            if name.startswith(".") and _TEMPORARY in name:
+            if is_half_written(name):
                 with suppress(FileNotFoundError):
                     os.unlink(name, dir_fd=folder)
         yield

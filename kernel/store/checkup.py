@@ -1,13 +1,17 @@
-"""Looks at a database that no kernel has open, and changes nothing of it: whether it is whole, and ours to open."""
+"""Looks at a database that no kernel has open, and changes nothing: whether it is whole, and what is left to do."""
 
 import os
-from typing import Final
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, cast
 from urllib.parse import quote
 
 import apsw
 import msgspec
 
+from kernel.policy.idle import Outstanding
 from kernel.store.database import check_integrity, migrations
+from kernel.store.idleness import outstanding
 
 
 class Checkup(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,29 +28,61 @@ _VERSION: Final = "PRAGMA user_version"
 _LATEST: Final = "SELECT at_ms FROM events ORDER BY seq DESC LIMIT 1"
 
 
-def check_database(path: str) -> Checkup:
-    """Check the database at ``path``. Never raises for what is wrong with it. Blocks: it reads the file.
+@contextmanager
+def _opened(path: str) -> Iterator[apsw.Connection]:
+    """Open it to read. Where no log stands beside it, as one that nobody writes, so that not even an empty log is made.
 
-    Where no log stands beside it, it is opened as one that nobody writes, so that not even an empty log is made.
+    Raises apsw.Error.
     """
-    newest = max(migrations())
     alone = "" if os.path.exists(f"{path}-wal") else "&immutable=1"
-    try:
-        connection = apsw.Connection(
-            f"file:{quote(os.path.abspath(path))}?mode=ro{alone}",
-            flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI,
-        )
-    except apsw.Error as error:
-        return Checkup(newest=newest, fault=str(error))
+    connection = apsw.Connection(
+        f"file:{quote(os.path.abspath(path))}?mode=ro{alone}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    )
     try:
         connection.set_busy_timeout(1000)
-        schema = int(connection.execute(_VERSION).get or 0)
-        broken = check_integrity(connection)
-        if broken is not None:
-            return Checkup(schema=schema, newest=newest, fault=broken[:200])
-        latest = connection.execute(_LATEST).get if 0 < schema <= newest else None
-        return Checkup(schema=schema, newest=newest, latest_ms=int(latest or 0))
-    except apsw.Error as error:
-        return Checkup(newest=newest, fault=str(error))
+        yield connection
     finally:
         connection.close()
+
+
+def check_database(path: str) -> Checkup:
+    """Check the database at ``path``. Never raises for what is wrong with it. Blocks: it reads the file."""
+    newest = max(migrations())
+    try:
+        with _opened(path) as connection:
+            schema = int(connection.execute(_VERSION).get or 0)
+            broken = check_integrity(connection)
+            if broken is not None:
+                return Checkup(schema=schema, newest=newest, fault=broken[:200])
+            latest = connection.execute(_LATEST).get if 0 < schema <= newest else None
+            return Checkup(schema=schema, newest=newest, latest_ms=int(latest or 0))
+    except apsw.Error as error:
+        return Checkup(newest=newest, fault=str(error))
+
+
+LAST_STOP: Final = """
+SELECT json_extract(data, '$.by') FROM (SELECT type, data FROM events ORDER BY seq DESC LIMIT 1000)
+WHERE type = 'kernel.stopping' LIMIT 1
+"""
+
+
+class LeftOver(msgspec.Struct, frozen=True):
+    """Things left to do in a project whose kernel has ended, and who had asked it to end, where that is known."""
+
+    outstanding: Outstanding
+    stopped_by: str | None
+
+
+def left_over(path: str) -> LeftOver | None:
+    """Return it; None for a database that cannot be read, or has another schema than a kernel of ours would leave.
+
+    Blocks.
+    """
+    try:
+        with _opened(path) as connection:
+            if connection.execute(_VERSION).get != max(migrations()):
+                return None
+            by = cast("str | None", connection.execute(LAST_STOP).get)
+            return LeftOver(outstanding(connection), by)
+    except apsw.Error:
+        return None

@@ -393,7 +393,9 @@ def _apply_next(connection: apsw.Connection, scripts: dict[int, Traversable], pa
 def migrations() -> dict[int, Traversable]:
     """The numbered scripts of this program, in order. A start reads none of them unless the database is behind."""
     files = resources.files("kernel.store.schema").iterdir()
-    named = {int(file.name.split("_")[0]): file for file in files if file.name[0].isdigit()}
+    numbered = [(int(file.name.split("_")[0]), file) for file in files if file.name[0].isdigit()]
+    named = dict(numbered)
+    assert len(named) == len(numbered), "two migrations have one number"
     return dict(sorted(named.items()))
 
 

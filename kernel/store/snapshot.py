@@ -13,6 +13,8 @@ import apsw
 from kernel.store.database import migrate, migrations, newest_schema
 from kernel.store.errors import CannotOpen
 
+TERM_GAP: Final = 1_000_000
+"""Terms that are left out at least: more starts than the original, which may still run, can come to meanwhile."""
 ID_GAP: Final = 10_000
 """Ids that are left out after a restore: those that the original gave after the backup are not given again."""
 _READ: Final = apsw.SQLITE_OPEN_READWRITE
@@ -93,7 +95,7 @@ def check_snapshot(path: str) -> SnapshotMark:
     """Return what the snapshot at ``path`` is complete to. Blocks: all of it is read. Raises SnapshotRefused."""
     scripts = migrations()
     try:
-        connection = _closed_connection(path)
+        connection = closed_connection(path)
         try:
             found = int(connection.execute(_VERSION).get or 0)
             if found > max(scripts):
@@ -116,7 +118,7 @@ def check_snapshot(path: str) -> SnapshotMark:
         raise SnapshotRefused(f"the database cannot be read: {error}") from error
 
 
-def _closed_connection(path: str) -> apsw.Connection:
+def closed_connection(path: str) -> apsw.Connection:
     """A connection on which nothing that stands in the file is run. Raises apsw.Error."""
     connection = apsw.Connection(path, flags=_READ)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -139,7 +141,7 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE mirror IS NOT NULL
 
 def trees_of(path: str) -> tuple[SnapshotTree, ...]:
     """The working trees that the snapshot at ``path`` knows; none where its schema is older than they are."""
-    connection = _closed_connection(path)
+    connection = closed_connection(path)
     try:
         if ("worktrees",) not in connection.execute(TABLES).fetchall():
             return ()
@@ -150,7 +152,7 @@ def trees_of(path: str) -> tuple[SnapshotTree, ...]:
 
 def folders_of(path: str) -> tuple[str, ...]:
     """The folders of the project to which the snapshot's kernel wrote what is said in workflows."""
-    connection = _closed_connection(path)
+    connection = closed_connection(path)
     try:
         return tuple(str(folder) for (folder,) in connection.execute(FOLDERS).fetchall())
     finally:
@@ -175,6 +177,13 @@ ALL_TREES: Final = "SELECT run, agent, path, repository, git_dir FROM worktrees"
 MOVE_LANDINGS: Final = "UPDATE landings SET repository = ? WHERE repository <> ?"
 
 
+# Also where several copies of one log are put in place of it: each begins at its own time, in milliseconds.
+RAISE_TERM: Final = """
+UPDATE boots SET term = max(term + ?1, ?2, ?3 + ?1) WHERE id = (SELECT max(id) FROM boots)
+"""
+HIGHEST_TERM: Final = "SELECT coalesce(max(term), 0) FROM boots"
+
+
 class TreePlaces(NamedTuple):
     """The folder of working trees in the original and here, and the git directory of the project here."""
 
@@ -183,20 +192,33 @@ class TreePlaces(NamedTuple):
     repository: str
 
 
-def fit_snapshot(path: str, places: TreePlaces) -> None:
+def term_of(path: str) -> int:
+    """The highest term in the database at ``path``, which no kernel uses; 0 where it cannot be read, or has none."""
+    try:
+        connection = open_beside(path)
+        try:
+            return int(connection.execute(HIGHEST_TERM).get or 0)
+        finally:
+            connection.close()
+    except apsw.Error:
+        return 0
+
+
+def fit_snapshot(path: str, places: TreePlaces, *, now_ms: int, term: int = 0) -> None:
     """Make the snapshot at ``path``, which was checked, the start of a kernel of this project. Blocks.
 
     Raises SnapshotRefused. It has the newest schema then. Attempts of the original are strangers to it, its ids go on
     where nobody has been, files that are written from the log are made anew, and working trees are nowhere but in this
-    project's state.
+    project's state. The next kernel's term is higher than the original's, and than ``term``.
     """
     try:
-        connection = _closed_connection(path)
+        connection = closed_connection(path)
         try:
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(FENCE)
             connection.execute(STOPPED)
+            connection.execute(RAISE_TERM, (TERM_GAP, now_ms, term))
             connection.execute(SKIP_IDS, (ID_GAP,))
             connection.execute(REDO)
             connection.execute(REDO_RUNS)

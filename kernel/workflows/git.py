@@ -84,7 +84,7 @@ _numbers: Final = itertools.count(1)
 
 
 class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """A way to run git. ``path`` is where it is looked for."""
+    """A way to run git. ``path`` is where it is looked for; on another machine ``program`` is, in the PATH there."""
 
     launcher: Launcher
     path: str
@@ -93,6 +93,9 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
     """The environment, beside VARIABLES, of which each can be another one here."""
     seconds: float
     limit_bytes: int
+    program: str = ""
+    name: str = "git"
+    """The beginning of the names of its attempt directories."""
 
     async def run(
         self,
@@ -101,13 +104,15 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
         settings: Sequence[Setting] = (),
         variables: Mapping[str, str] | None = None,
         given: bytes | Path = b"",
+        into: Path | None = None,
         sandbox: Sandbox | None = None,
     ) -> CommandResult:
         """Run ``git words`` in ``cwd``, with more ``settings`` and ``variables``, and ``given`` to read.
 
+        What it prints is in the answer, or in the new file ``into``.
         Raises GitMissing, SpawnTransient. Cancellation kills its tree.
         """
-        git = shutil.which("git", path=self.path)
+        git = self.program or shutil.which("git", path=self.path)
         if git is None:
             raise GitMissing
         # They are in no argument, where every user of the machine could read them.
@@ -117,13 +122,14 @@ class GitCommand(msgspec.Struct, frozen=True, kw_only=True):
             found |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
         return await run_command(
             self.launcher,
-            f"git-{next(_numbers)}",
+            f"{self.name}-{next(_numbers)}",
             (git, *words),
             cwd=cwd,
             env={**VARIABLES, **self.variables, **(variables or {}), **found},
             timeout_seconds=self.seconds,
             output_limit_bytes=self.limit_bytes,
             given=given,
+            into=into,
             sandbox=sandbox,
         )
 

@@ -107,6 +107,7 @@ class ProjectGit:
         settings: tuple[Setting, ...] = (),
         variables: Mapping[str, str] | None = None,
         given: bytes | Path = b"",
+        into: Path | None = None,
         limit_bytes: int = LIMIT_BYTES,
     ) -> CommandResult:
         """A run that may as well say no. Raises Refused (bad_definition) where there is no git, SpawnTransient.
@@ -123,6 +124,7 @@ class ProjectGit:
                 settings=settings,
                 variables=known,
                 given=given,
+                into=into,
                 sandbox=view.sandbox,
             )
             killed = result.timed_out or result.truncated

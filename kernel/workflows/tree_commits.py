@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import trio
 
+from kernel.procs.command import CommandResult
 from kernel.store.worktrees import Worktree
 from kernel.workflows.clone import clone_of
 from kernel.workflows.git_view import View
@@ -35,6 +36,22 @@ _OLD_GIT: Final = 129
 """What git exits with where it does not know an option."""
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _NO_OBJECTS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class RunsGit(Protocol):
+    """Runs git over a view: here (ProjectGit), or on a node."""
+
+    async def run(
+        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
+    ) -> CommandResult:
+        """A run that may as well say no. Raises Refused where there is no git, SpawnTransient."""
+        ...
+
+    async def said(
+        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
+    ) -> bytes:
+        """The output of git. Raises Refused (setup_failed, or as ``run``), SpawnTransient."""
+        ...
 
 
 class WritableTree(msgspec.Struct, frozen=True):
@@ -71,7 +88,7 @@ class Author(msgspec.Struct, frozen=True):
         }
 
 
-async def author_of(git: ProjectGit, view: View, agent: str, own: tuple[str, str]) -> Author:
+async def author_of(git: RunsGit, view: View, agent: str, own: tuple[str, str]) -> Author:
     """The user as git knows them: ``own`` (name, email) of the repository, else of their configuration."""
     found: list[str] = []
     for key, value in zip(("user.name", "user.email"), own, strict=True):
@@ -95,7 +112,7 @@ async def head_of(git: ProjectGit, writable: WritableTree) -> str:
     return await commit_at(git, writable.view, writable.branch)
 
 
-async def commit_at(git: ProjectGit, view: View, name: str) -> str:
+async def commit_at(git: RunsGit, view: View, name: str) -> str:
     """The commit that ``name`` stands for. Raises Refused (setup_failed)."""
     said = await git.said(view, "rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}")
     commit = said.decode("ascii", "replace").strip()
@@ -104,19 +121,19 @@ async def commit_at(git: ProjectGit, view: View, name: str) -> str:
     return commit
 
 
-async def count(git: ProjectGit, view: View, tip: str, *without: str) -> int:
+async def count(git: RunsGit, view: View, tip: str, *without: str) -> int:
     """The number of commits that ``tip`` has and ``without`` have not."""
     return int(await git.said(view, "rev-list", "--count", tip, "--not", *without))
 
 
-async def changed_files(git: ProjectGit, view: View) -> tuple[str, ...]:
+async def changed_files(git: RunsGit, view: View) -> tuple[str, ...]:
     """The files that are not as they were committed, new ones included; what git ignores does not count."""
     words = ("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=dirty", "--untracked-files=all")
     rows = (await git.said(view, *words)).split(b"\0")
     return tuple(os.fsdecode(row[3:]) for row in rows if len(row) > 3)
 
 
-async def stage(git: ProjectGit, writable: WritableTree) -> str:
+async def stage(git: RunsGit, writable: WritableTree) -> str:
     """Put the files as they are into the tree's index. Returns the tree object. Raises Refused where files conflict.
 
     Left out: what git ignores, submodules, and folders that are repositories of their own.
@@ -144,7 +161,7 @@ async def commit_all(git: ProjectGit, writable: WritableTree, message: str, auth
     head = await head_of(git, writable)
     staged = await stage(git, writable)
     before = (await git.said(writable.view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
-    made = None if staged == before else await _commit(git, writable, staged, (head,), message, author)
+    made = None if staged == before else await commit_staged(git, writable, staged, (head,), message, author)
     await trio.to_thread.run_sync(take_over, writable)
     if made is not None:
         await git.said(writable.view, "update-ref", writable.branch, made, head)
@@ -184,7 +201,7 @@ async def merged(git: ProjectGit, writable: WritableTree, head: str, target: str
         raise Refused("conflict", text, "settle it with its author, or change those files so that they agree")
     if not result.ok or not _COMMIT.fullmatch(tree):
         raise failed(f"git merge-tree failed: {git.why(result)}")
-    return await _commit(git, writable, tree, (head, target), message, author)
+    return await commit_staged(git, writable, tree, (head, target), message, author)
 
 
 async def in_the_way(git: ProjectGit, view: View, top: str, old: str, new: str) -> tuple[str, ...]:
@@ -215,9 +232,10 @@ def named(files: Sequence[str]) -> str:
     return f"{shown} and {len(files) - NAMED} more" if len(files) > NAMED else shown
 
 
-async def _commit(
-    git: ProjectGit, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: Author
+async def commit_staged(
+    git: RunsGit, writable: WritableTree, tree: str, parents: Sequence[str], message: str, author: Author
 ) -> str:
+    """Make a commit of the tree object ``tree``; no branch moves. Returns it. Raises Refused (setup_failed)."""
     words = ("commit-tree", tree, *(word for parent in parents for word in ("-p", parent)))
     variables = {**writable.objects, **author.variables}
     said = await git.said(writable.view, *words, given=f"{message.rstrip()}\n".encode(), variables=variables)

@@ -9,6 +9,7 @@ from protocol.api.document import Ask, Body, Document, FileError
 from protocol.api.workflows import WorkflowRow
 from protocol.backends import Ability
 from protocol.instruction import Usage
+from protocol.standby import StandbyState
 
 
 class ShutdownRequest(Ask, frozen=True, kw_only=True):
@@ -58,6 +59,10 @@ class StatusReport(Document, frozen=True, kw_only=True):
     storage: Literal["storage_full", "busy"] | None = None
     """Why nothing can be written now."""
     kernel: KernelInfo | None = None
+    term: int | None = None
+    """The kernel's: higher than that of any kernel of the project before, and far higher in a copy that took over."""
+    standby: StandbyState | None = None
+    """The copy of the log at another place, where the project has one."""
     agents: dict[str, int] = {}
     needs: int = 0
     """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""

@@ -26,6 +26,7 @@ from kernel.api.context import (
     KernelState,
     Keys,
     MemoryAccess,
+    NodeAccess,
     ProcessControl,
     ProjectFiles,
     ProjectTrust,
@@ -38,6 +39,7 @@ from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
 from kernel.policy.durations import Durations
+from kernel.policy.node_states import NodeState
 from kernel.procs.command import VersionProbes
 from kernel.procs.exec import ExecLauncher
 from kernel.procs.peer import Wire, caller
@@ -71,6 +73,8 @@ from protocol.api.kernel import PruneReport, PruneRequest
 from protocol.api.merges import MergeInfo
 from protocol.api.runs import DiffStat, WorktreeDiff
 from protocol.errors import Refused
+from protocol.node import NodeFacts
+from protocol.project import NodeSettings
 from protocol.trust import Grant, TrustUnit
 from tests.kernel.api.client import Answer, Headers, connected
 from tests.kernel.store.migrated import open_migrated
@@ -168,6 +172,39 @@ class NoLandings:
     async def preview(self, record: WorkflowRecord, plan: MergePlan) -> MergeInfo:
         """What was asked for, and nothing against it."""
         return MergeInfo(id="", run=f"r{record.id}", state="possible", into=plan.branch)
+
+
+class NoNodes:
+    """Everything runs on the kernel's own machine; what is asked for is kept in mind."""
+
+    def __init__(self) -> None:
+        self.running: Callable[[], Mapping[str, int]] = dict
+        self.known: dict[str, NodeState] = {}
+
+    def states(self) -> tuple[NodeState, ...]:
+        return tuple(self.known.values())
+
+    def facts(self, name: str) -> NodeFacts | None:
+        return NodeFacts(cpus=2) if name in self.known else None
+
+    def added_by_hand(self, name: str) -> bool:
+        return name in self.known
+
+    async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
+        self.known[name] = NodeState(
+            name=name, via=settings.via, state="connecting", labels=settings.labels, workers=8, since_ms=0
+        )
+        return f"awk1.{host}" if settings.via == "join" else None
+
+    async def drain(self, name: str, *, draining: bool) -> None:
+        if name not in self.known:
+            raise Refused("not_found", f"there is no node {name}")
+        state = "draining" if draining else "up"
+        self.known[name] = msgspec.structs.replace(self.known[name], state=state)
+
+    async def remove(self, name: str, *, force: bool) -> None:
+        if self.known.pop(name, None) is None:
+            raise Refused("not_found", f"there is no node {name}, {force}")
 
 
 @dataclass
@@ -364,7 +401,6 @@ async def serve_kernel(
                 until_gone=until_gone,
                 reached=lambda _instruction: None,
                 calling=calling,
-                door=NodeDoor(),
             ),
             runs_client=lambda _port: bool(below),
             single_flight=SingleFlight(),
@@ -373,7 +409,9 @@ async def serve_kernel(
             prune=pruned,
         ),
         kernel=KernelControl(
-            identity=KernelIdentity(pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project)),
+            identity=KernelIdentity(
+                pid=1, url=f"http://127.0.0.1:{port}", version="0.0.0", project=str(project), term=1
+            ),
             keys=Keys(TOKEN, PageKeys()),
             state=KernelState(
                 uptime_seconds=lambda: 1.0, ready=lambda: True, safe_mode=lambda: False, saved_notice=lambda: None
@@ -388,6 +426,7 @@ async def serve_kernel(
             ),
             shutdown=shutdown,
         ),
+        nodes=NodeAccess(NoNodes(), NodeDoor()),
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(

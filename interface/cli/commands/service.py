@@ -1,18 +1,21 @@
-"""``awk service``: the project's kernel as a service of its user, which starts it again when it died. Never needs root.
+"""``awk service``: the project's kernel as a service of its user, or (``--all``) all that are needed. Never needs root.
 
 ``print`` shows the unit, ``install`` writes it and starts it by ``systemctl --user`` where that works, or says what to
-type; ``uninstall`` takes both back.
+type; ``uninstall`` takes both back. ``run`` is what the service of all runs.
 """
 
 import argparse
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from shlex import quote
 from typing import Any, Final
 
@@ -24,6 +27,7 @@ from interface.cli.output import Screen, one_line
 from interface.discovery import HOME, URL
 from interface.failure import Failure, Unreachable
 from interface.service import MARK, Service, plist_text, unit_text
+from interface.user_service import UserService
 
 VERBS: Final = Subcommands(
     "service",
@@ -31,6 +35,7 @@ VERBS: Final = Subcommands(
         Subcommand("print", "print the systemd user unit, or the launchd property list"),
         Subcommand("install", "write it, and start it where the service manager can be reached"),
         Subcommand("uninstall", "stop it and remove it"),
+        Subcommand("run", "be the service of all projects: start the kernels that are needed, until stopped"),
     ),
 )
 SYSTEMCTL_SECONDS: Final = 150.0
@@ -55,9 +60,24 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     kinds = parser.add_mutually_exclusive_group()
     kinds.add_argument("--systemd", action="store_true", help="a systemd user unit (default, but on macOS)")
     kinds.add_argument("--launchd", action="store_true", help="a launchd property list (default on macOS)")
+    parser.add_argument("--all", action="store_true", help="one service for all projects: it starts what is needed")
 
 
 configure_print = configure_install = configure_uninstall = _configure
+
+
+def configure_run(_parser: argparse.ArgumentParser) -> None:
+    """No arguments."""
+
+
+def run_run(context: Context) -> int:
+    """Run until a signal asks for the end; the kernels that it started are ended with it."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda _number, _frame: stop.set())
+    say = partial(print, file=sys.stderr, flush=True)
+    UserService(context.environ, context.cwd, context.clock, lambda text: say(one_line(text))).run(stop)
+    return Exit.OK
 
 
 def run_print(context: Context) -> int:
@@ -83,7 +103,7 @@ def run_install(context: Context) -> int:
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600), "w") as file:
         file.write(text)
     os.replace(temporary, path)
-    running = _kernel_runs(context)
+    running = bool(service.root) and _kernel_runs(context)
     where = f"--project {quote(context.project.root)}"
     if launchd:
         todo = [f"launchctl bootstrap gui/{os.getuid()} {quote(path)}"]
@@ -143,17 +163,19 @@ def service_lines(body: bytes, screen: Screen) -> list[str]:
 
 
 def described(context: Context) -> Service:
-    """The service of this project, as of this installation and this environment."""
+    """The service of this project, or of all, as of this installation and this environment."""
     environ = context.environ
     set_for_it = {"PATH": environ.get("PATH") or _PATH}
     if environ.get(HOME):
         set_for_it[HOME] = os.path.dirname(os.path.dirname(context.project.state))  # it may have been relative
     bwrap = shutil.which("bwrap", path=set_for_it["PATH"])
     setuid = bwrap is not None and bool(os.stat(bwrap).st_mode & stat.S_ISUID)
+    every = bool(context.args.all)
+    run = [sys.executable, "-I", "-m", "interface", "awk", "", "service", "run"]
     return Service(
-        root=context.project.root,
-        state=context.project.state,
-        argv=command(context.project),
+        root="" if every else context.project.root,
+        state=os.path.dirname(os.path.dirname(context.project.state)) if every else context.project.state,
+        argv=run if every else command(context.project),
         environ=set_for_it,
         keys_file=os.path.join(_config_home(context), "agent-worker", "service.env"),
         hardened=not setuid,
@@ -176,9 +198,8 @@ def _is_launchd(context: Context) -> bool:
 
 def _facts(context: Context, service: Service) -> dict[str, Any]:
     if _is_launchd(context):
-        label = service.name.replace("agent-worker-", "agent-worker.", 1)
-        path = os.path.join(_user_home(context), "Library", "LaunchAgents", f"{label}.plist")
-        return {"schema": "awk/service/1", "kind": "launchd", "unit": label, "path": path}
+        path = os.path.join(_user_home(context), "Library", "LaunchAgents", f"{service.label}.plist")
+        return {"schema": "awk/service/1", "kind": "launchd", "unit": service.label, "path": path}
     unit = f"{service.name}.service"
     path = os.path.join(_config_home(context), "systemd", "user", unit)
     return {"schema": "awk/service/1", "kind": "systemd", "unit": unit, "path": path}

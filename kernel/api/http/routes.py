@@ -17,6 +17,7 @@ from kernel.api.http import (
     messages,
     metrics,
     needs,
+    nodes,
     openapi,
     page,
     runs,
@@ -93,6 +94,7 @@ from protocol.api.messages import (
     SendRequest,
 )
 from protocol.api.needs import NeedList
+from protocol.api.nodes import NodeAdded, NodeDrain, NodeList, NodeRequest
 from protocol.api.page import PageKey, PageKeyRequest, PageToken, PageTokenRequest
 from protocol.api.processes import Ps
 from protocol.api.runs import (
@@ -376,6 +378,19 @@ ROUTES: Final[tuple[Route, ...]] = (
         scope="admin",
     ),
     Route("POST", "/hooks/<name>", hooks.receive, SendReceipt, status=202, signed=True),
+    Route("GET", "/nodes", nodes.list_nodes, NodeList),
+    Route("POST", "/nodes", nodes.add_node, NodeAdded, asks=NodeRequest, status=201, people_only=True, scope="admin"),
+    Route(
+        "POST",
+        "/nodes/<name>/drain",
+        nodes.drain_node,
+        NodeList,
+        asks=NodeDrain,
+        body_optional=True,
+        people_only=True,
+        scope="admin",
+    ),
+    Route("DELETE", "/nodes/<name>", nodes.remove_node, NodeList, people_only=True, scope="admin"),
     Route("GET", "/webhooks", webhooks.list_webhooks, WebhookList),
     Route("POST", "/webhooks/<id>/retry", webhooks.retry_webhook, WebhookList, people_only=True),
     Route("GET", "/events", events.stream, None),

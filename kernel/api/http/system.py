@@ -21,6 +21,7 @@ from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
+from kernel.policy.standby import standby_notice
 from kernel.store import agents, spending, tokens, traces
 from kernel.store.spending import Period
 from kernel.store.transaction import rfc3339
@@ -129,6 +130,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     wrong = () if definitions is None else definitions.errors
     saved = await trio.to_thread.run_sync(kernel.state.saved_notice)
     waiting = await needs.untrusted_schedules(store, files.trust)
+    standby = kernel.state.standby()
     notice: str | None
     if kernel.state.safe_mode():
         notice = WAY_OUT
@@ -141,7 +143,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
         away = store.reader.now(traces.failing, store.now_ms())
         traces_notice = f"spans wait: the collector of otel takes none ({away[0][1]})" if away else None
         untrusted = needs.untrusted_notice(waiting)
-        notices = (unread, files_notice if wrong else None, saved, untrusted, again, traces_notice)
+        copied = None if standby is None else standby_notice(standby)
+        notices = (unread, files_notice if wrong else None, saved, untrusted, again, traces_notice, copied)
         notice = "; ".join(part for part in notices if part) or None
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
@@ -154,6 +157,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             project=identity.project,
             uptime_seconds=round(kernel.state.uptime_seconds(), 3),
         ),
+        term=identity.term,
+        standby=standby,
         agents=states,
         needs=await needs.number(store, waiting),
         held=tuple(

@@ -826,6 +826,18 @@ CREATE UNIQUE INDEX model_spending_model ON model_spending (backend, model);
 
 CREATE INDEX instructions_ended_at ON instructions (ended_ms) WHERE ended_ms IS NOT NULL;
 
+CREATE TABLE nodes (
+  name TEXT PRIMARY KEY,
+  settings TEXT,                     -- JSON, as the project file has it; null: the file has it
+  draining INTEGER NOT NULL DEFAULT 0,
+  digest BLOB UNIQUE,                -- of the token by which it joins
+  created_ms INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE project_identity (
+  id TEXT NOT NULL
+) STRICT;
+
 CREATE INDEX agents_fenced ON agents (fenced_until_ms) WHERE fenced_until_ms > 0;
 
 INSERT INTO "sqlite_sequence" VALUES ('audit', 0);

@@ -57,9 +57,19 @@ def in_a_loop(tx: Transaction) -> bool:
 
 
 INSERT: Final = """
-INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skipped_ms, progress_seq)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
+INSERT INTO boots (pid, version, at_ms, requeued, safe, machine, offset_ms, skipped_ms, term, progress_seq)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT max(seq) FROM events), 0))
 """
+
+NEXT_TERM: Final = "SELECT coalesce(max(term), 0) + 1 FROM boots"
+
+
+def next_term(conn: apsw.Connection) -> int:
+    """The term of the kernel that takes over: higher than any before. Whoever has the project's lock is the only one to
+    take it.
+    """
+    (term,) = cast("tuple[int]", conn.execute(NEXT_TERM).fetchone())
+    return term
 
 
 LAST_PID: Final = "SELECT pid FROM boots ORDER BY id DESC LIMIT 1"
@@ -76,19 +86,21 @@ def took_over(
     skipped_ms: int = 0,
     working: Sequence[str] | None = None,
     kept_by: Mapping[str, str | None] | None = None,
-) -> None:
-    """Write down that this kernel runs. What it has done so far counts for those before it.
+) -> int:
+    """Write down that this kernel runs, and return its term. What it has done so far counts for those before it.
 
     ``working`` is what the one before was at when it died, if it did: who killed a kernel is among them, or nobody
     of ours (fault PF24). ``kept_by`` is the service that started this one, and what it saw of that end.
     """
-    data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe}
+    term = next_term(tx.conn)
+    data: dict[str, object] = {"pid": pid, "version": version, "requeued": requeued, "safe_mode": safe, "term": term}
     if working is not None:
         (last,) = cast("tuple[int]", tx.conn.execute(LAST_PID).fetchone())
         data["died"] = {"pid": last, "working": list(working), **(kept_by or {})}
     tx.emit("kernel.started", data=data)
     boot_id, offset_ms = (None, None) if machine is None else (machine.boot_id, machine.offset_ms)
-    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms))
+    tx.conn.execute(INSERT, (pid, version, tx.now_ms, requeued, safe, boot_id, offset_ms, skipped_ms, term))
+    return term
 
 
 STOPPED: Final = """
@@ -177,6 +189,8 @@ class Recovered(msgspec.Struct, frozen=True, kw_only=True):
     safe_mode: bool = False
     died: bool = False
     """The kernel before had not been asked to end."""
+    term: int = 0
+    """Higher than that of any kernel of this project before."""
 
 
 def recover(
@@ -207,7 +221,7 @@ def recover(
     safe_mode = looping and not left.given_up  # who is given up is what they died of: without it, try again
     working = (*left.requeued, *left.closed, *left.given_up) if left.counts else None
     requeued = len(left.requeued)
-    took_over(
+    term = took_over(
         tx,
         pid=pid,
         version=version,
@@ -224,6 +238,7 @@ def recover(
         closed=tuple(left.closed),
         given_up=tuple(left.given_up),
         safe_mode=safe_mode,
+        term=term,
     )
 
 

@@ -11,11 +11,13 @@ import pytest
 
 from kernel.agents import context_files
 from kernel.agents.catalog import Catalog
+from kernel.agents.context_files import make_agent_folder
 from kernel.agents.context_notes import NotesAsked, newest_notes
 from kernel.agents.personal_context import ContextPlace, PersonalContexts
 from kernel.source import safe_paths
 from kernel.source.safe_paths import read_here
 from kernel.store.agents import AgentRecord
+from protocol.agent_layout import GIT_IGNORE, IGNORED, MARK, mark_text
 from protocol.agent_memory import Entry, Source, with_done, with_item
 from protocol.errors import Refused
 from protocol.memory_files import Memory, StoredEntry
@@ -334,3 +336,28 @@ def test_much_is_kept_in_several_files(contexts: PersonalContexts, alice: Contex
     assert len(contexts.memory(alice).kept) == 9
     _put(contexts, alice, Entry("k1-0", "small", "core"))
     assert contexts.memory(alice).kept[0].entry == Entry("k1-0", "small", "core")
+
+
+@pytest.mark.parametrize(
+    ("left", "ours"),
+    [
+        ({}, True),
+        ({"..gitignore.tmp-0a1b2c3d4e5f": ""}, True),
+        ({GIT_IGNORE: IGNORED}, True),
+        ({GIT_IGNORE: IGNORED, f".{MARK}.tmp-0a1b2c3d4e5f": "ali"}, True),
+        ({GIT_IGNORE: "*.log\n"}, False),
+        ({"notes.txt": "mine"}, False),
+    ],
+)
+def test_a_folder_whose_maker_died_over_it_is_made_whole_and_a_users_own_is_left(
+    tmp_path: Path, left: dict[str, str], ours: bool
+) -> None:
+    """At each point where a kernel can be killed while it makes an agent's folder; made whole once, and once more."""
+    home = tmp_path / ".agents" / "alice"
+    home.mkdir(parents=True)
+    for name, text in left.items():
+        (home / name).write_text(text)
+    for _ in range(2):
+        make_agent_folder(str(tmp_path), ".agents/alice", "alice")
+    found = {path.name: path.read_text() for path in home.iterdir()}
+    assert found == ({GIT_IGNORE: IGNORED, MARK: mark_text("alice")} if ours else left)

@@ -157,6 +157,16 @@ PROJECT: Final[Special] = {
         [[], [{"url": "https://example.invalid/x", "events": ["*"], "secret": "$S", "allow_private": True}]]
     ),
     ("ProjectDefinition", "embeddings"): st.sampled_from([None, {"model": "openai/text-embedding-3-small"}]),
+    ("ProjectDefinition", "nodes"): st.sampled_from(
+        [
+            {},
+            {"gpu1": {"via": "ssh", "host": "h1", "args": ["-p", "22"], "labels": ["gpu"], "workers": 4}},
+            {"box": {"via": "docker", "image": "agents:1"}, "far": {"via": "join"}},
+            {"pod": {"via": "kubectl", "pod": "agents-0", "namespace": "ci"}, "r": {"via": "ray", "most": 3}},
+        ]
+    ),
+    ("ProjectDefinition", "nodes_listen"): st.sampled_from([None, "127.0.0.1:7700"]),
+    ("StandbySettings", "to"): st.just("/mnt/nas/awk"),
     ("OtelSettings", "endpoint"): st.just("https://example.invalid"),
     ("OtelSettings", "headers"): st.sampled_from([{}, {"x-key": "$KEY"}]),
     ("ProjectWorkspace", "base"): st.just("out/"),

@@ -27,6 +27,7 @@ BODIES: dict[str, Any] = {
     "POST /feedback": {"text": "slow"},
     "POST /reindex": None,
     "POST /tokens": {"scope": "read"},
+    "POST /nodes": {"name": "gpu1", "node": {"via": "command"}},
     "POST /page/keys": {"read_only": True},
     "POST /page/token": {"key": SALT + SALT},
     "POST /worktrees/remove": {"run": None},

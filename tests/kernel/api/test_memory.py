@@ -357,6 +357,8 @@ members: space name agent backend needs
 messages: kind space sender addressed
 mirrors: space
 model_spending: backend model
+nodes: name settings digest
+project_identity: id
 quotas: told
 resources: id space blob type author
 rules: space name author author_key scopes

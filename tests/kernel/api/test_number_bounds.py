@@ -37,6 +37,7 @@ GIVEN: dict[str, dict[str, Any]] = {
     "POST /shutdown": {},
     "POST /agents/<name>/thread/trial": {"words": 0.5, "vectors": 0.5},
     "POST /spaces/<space>/rules": {},
+    "POST /nodes": {"name": "gpu1", "node": {"via": "command"}},
     "POST /spaces/<space>/grants": {},
     "POST /runs/<run>/rules/test": {},
 }

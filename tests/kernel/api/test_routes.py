@@ -36,6 +36,7 @@ CONTRACT = {
     "GET /spaces/<space>/proposals/<id>", "POST /spaces/<space>/proposals/<id>/vote",
     "POST /spaces/<space>/proposals/<id>/cancel",
     "GET /backends", "GET /trust", "GET /usage", "GET /feedback", "POST /feedback",
+    "GET /nodes", "POST /nodes", "POST /nodes/<name>/drain", "DELETE /nodes/<name>",
     "POST /hooks/<name>", "GET /webhooks", "POST /webhooks/<id>/retry",
     "POST /agents/<name>/pause", "POST /agents/<name>/resume", "POST /agents/<name>/stop",
     "POST /agents/<name>/restart", "POST /agents/<name>/continue", "GET /agents/<name>/inbox",

@@ -52,6 +52,7 @@ ADMINS: Final = {
     "GET /tokens", "POST /tokens", "DELETE /tokens/<id>", "POST /agents/<name>/memory/purge",
     "POST /spaces/<space>/grants", "DELETE /grants/<id>",
     "DELETE /agents/<name>/memory/<path:path>", "DELETE /agents/<name>/notes/<file>", "POST /page/keys",
+    "POST /nodes", "POST /nodes/<name>/drain", "DELETE /nodes/<name>",
 }  # fmt: skip
 """What changes what may run here, gives away what this kernel is asked by, or erases."""
 

@@ -20,6 +20,7 @@ from kernel.source.backup_file import name_fault
 from kernel.store.database import migrations, open_database
 from kernel.store.snapshot import SnapshotRefused, TreePlaces, check_snapshot, fit_snapshot, take_snapshot
 from kernel.store.transaction import rfc3339
+from kernel.store.transitions.recovery import recover
 from protocol.backup import BackupManifest
 from protocol.discovery import DATABASE, JOURNAL, LOCK
 from protocol.errors import Refused
@@ -140,6 +141,30 @@ async def test_a_restore_is_refused_over_a_kernel_or_state_and_sets_aside_what_i
     assert (aside / DATABASE).exists()
     assert (aside / "project/.agents/alice/memory/core.yaml").read_text() == "auth: changed\n"
     assert (aside / "project/.agents/alice/memory/archive.yaml").read_text() == "old: 1\n"
+
+
+@pytest.mark.promise("P91")
+async def test_a_restored_project_has_a_term_that_neither_the_original_nor_an_earlier_restore_comes_to(
+    place: Place, tmp_path: Path
+) -> None:
+    """However often its kernel starts meanwhile, also where the clock was set back between two restores."""
+
+    async def started(where: Place, times: int = 1) -> int:
+        async with open_store(str(where.state / DATABASE)) as store:
+            return [(await store.writer.commit(recover)).term for _ in range(times)][-1]
+
+    file = str(tmp_path / "b.zip")
+    assert await started(place) == 1
+    backup(place.root, place.state, file, now=AT)
+    original = await started(place, 50)
+    terms: list[int] = []
+    for now in (AT, LATER, 5.0):
+        restore(place.root, place.state, file, now=now, force=True)
+        terms.append(await started(place, 2))
+    assert original + 900_000 < terms[0] < terms[1] < terms[2]
+    elsewhere = Place(tmp_path / "elsewhere")
+    restore(elsewhere.root, elsewhere.state, file, now=LATER + 1)
+    assert terms[1] < await started(elsewhere)
 
 
 class Killed(BaseException):
@@ -334,7 +359,7 @@ def test_a_snapshot_of_an_older_schema_is_taken_fitted_and_migrated(tmp_path: Pa
             connection.execute(migrations()[number].read_text()).fetchall()
         connection.close()
         assert take_snapshot(old, copy).schema == schema
-        fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"))
+        fit_snapshot(copy, TreePlaces("/then", "/now", "/repository"), now_ms=0)
         open_database(copy).close()
         assert check_snapshot(copy).schema == max(migrations())
     with pytest.raises(SnapshotRefused):

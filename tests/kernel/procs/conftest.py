@@ -1,5 +1,6 @@
 """Launchers that run."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import trio
 from kernel.procs.exec import ExecLauncher
 from kernel.procs.fork import ForkLauncher
 from kernel.procs.launcher import Launcher
+from tests.kernel.procs.node.far_node import FarNode, connect
 from tests.kernel.procs.trees import ENV
 
 
@@ -23,12 +25,19 @@ def run_dir(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-@pytest.fixture(params=["fork", "exec"])
-async def launcher(request: pytest.FixtureRequest, run_dir: Path, nursery: trio.Nursery) -> Launcher:
-    """Each of the two, serving."""
-    made = make(request.param, run_dir)
-    await nursery.start(made.run)
-    return made
+@pytest.fixture(params=["fork", "exec", "node"])
+async def launcher(request: pytest.FixtureRequest, run_dir: Path, nursery: trio.Nursery) -> AsyncGenerator[Launcher]:
+    """Each of the two, serving; and that of a node whose folder this is."""
+    if request.param == "node":
+        node = FarNode(run_dir.parent)
+        async with node.session() as session:
+            await connect(node, session, nursery)
+            yield session.launcher
+        node.kill()
+    else:
+        made = make(request.param, run_dir)
+        await nursery.start(made.run)
+        yield made
 
 
 @pytest.fixture

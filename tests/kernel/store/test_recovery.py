@@ -18,7 +18,7 @@ from kernel.store.transitions.append import append
 from kernel.store.transitions.clock_correction import HostClock
 from kernel.store.transitions.close import reply
 from kernel.store.transitions.journal import journal
-from kernel.store.transitions.recovery import Recovered, asked_to_stop, recover
+from kernel.store.transitions.recovery import Recovered, asked_to_stop, next_term, recover
 from kernel.store.transitions.requeue import Requeue, requeue
 from protocol.ipc import Entry
 from protocol.names import InstructionId, inline_key, instruction_id
@@ -307,6 +307,22 @@ async def test_a_clock_that_was_set_while_no_kernel_ran_changes_no_wait_and_no_w
     await store.writer.commit(recover, machine=HostClock("boot", 1_000 + by_ms))
     assert store.reader.now(instructions.next_due_ms, store.clock.now_ms) == due + by_ms
     assert await store.writer.commit(append, draft, request=key) == first
+
+
+@pytest.mark.promise("P91")
+async def test_each_start_has_a_higher_term_than_any_before(store: Store) -> None:
+    """Also where rows of earlier starts are gone; what a kernel is told before it takes over is what it then has."""
+    terms: list[int] = []
+    for _ in range(3):
+        expected = store.reader.now(next_term)
+        recovered = await boot(store)
+        assert recovered.term == expected
+        terms.append(recovered.term)
+    store.database.writer().execute("DELETE FROM boots WHERE id < (SELECT max(id) FROM boots)")
+    terms.append((await boot(store)).term)
+    assert terms == sorted(set(terms))
+    told = [one.data["term"] for one in store.told if one.type == "kernel.started"]
+    assert told == terms
 
 
 @pytest.mark.promise("P3", "PF27")

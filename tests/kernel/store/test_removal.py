@@ -87,6 +87,7 @@ KEPT = {
     "document_mirrors": "digests of files",
     "grants": "names and numbers", "subspaces": "names and times", "tokens": "digests, and what their maker calls them",
     "followers": "digests and numbers", "counters": "kinds and numbers", "model_spending": "models and numbers",
+    "nodes": "machines of the user's, and digests", "project_identity": "an id made by chance",
     "webhooks": "digests and numbers", "webhook_retries": "digests and numbers",
     "soul_versions": "who an agent is, in every space, as a person or its workflow let it be",
 }  # fmt: skip

@@ -1,0 +1,160 @@
+"""``awk node``: other machines on which agents work; ``agent-worker node``: be one of them."""
+
+import argparse
+import os
+import re
+import sys
+from typing import Any, Final, NoReturn
+
+from interface.cli.command_parser import Subcommand, Subcommands
+from interface.cli.context import Context
+from interface.cli.output import Screen, decode, one_line, table
+from interface.client import new_key, quoted
+from interface.discovery import HOME
+from interface.failure import Failure
+from protocol.discovery import digest
+
+ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}", re.ASCII)
+STEERING: Final = ("PYTHON", "LD_", "DYLD_")
+"""Variables that would have our Python load something else."""
+
+VERBS: Final = Subcommands(
+    "node",
+    (
+        Subcommand("list", "list the nodes, how each is, and what keeps it from being up"),
+        Subcommand("add", "have a node that the project file does not name"),
+        Subcommand("drain", "give a node nothing new; what runs there goes on"),
+        Subcommand("rm", "forget a node that was added"),
+    ),
+    required=False,
+)
+KEYS: Final = ("host", "image", "container", "pod", "namespace", "address", "command")
+
+
+def configure_node(parser: argparse.ArgumentParser) -> None:
+    """VERB and what it takes; without one this machine is a node, of the kernel at the other end of its streams."""
+    parser.add_argument("--join", metavar="WORD", help="be a node of the kernel that made this word, and dial it")
+    parser.add_argument("--project-id", metavar="ID", help="be a node of the kernel that is spoken to over our streams")
+    VERBS.configure(parser)
+
+
+def run_node(context: Context) -> int:
+    """Do it."""
+    if context.args.verb is None:
+        become_node(context)
+    return VERBS.run(context)
+
+
+def become_node(context: Context) -> NoReturn:
+    """Become the process that serves here as a node. Raises Failure (usage)."""
+    args = context.args
+    if (args.join is None) == (args.project_id is None):
+        raise Failure("usage", "say what to do", "awk node list shows the nodes; --join WORD makes this machine one")
+    state = os.path.join(context.environ.get(HOME) or os.path.expanduser("~/.agent-worker"), "nodes")
+    if args.join is not None:
+        given = ["--join", args.join, "--state", os.path.join(state, f"join-{digest(args.join.encode())[:16]}")]
+    else:
+        if not ID.fullmatch(args.project_id):
+            raise Failure("usage", "this is the id of no project", "the kernel that starts a node says it")
+        given = ["--project", args.project_id, "--state", os.path.join(state, args.project_id)]
+    kept = {name: value for name, value in context.environ.items() if not name.startswith(STEERING)}
+    os.execve(sys.executable, [sys.executable, "-I", "-m", "kernel.procs.node", *given], kept)
+
+
+def configure_list(parser: argparse.ArgumentParser) -> None:
+    """No arguments of its own."""
+
+
+def run_list(context: Context) -> int:
+    """Print them."""
+    return context.answer(context.kernel().get("/nodes"), nodes_lines)
+
+
+def nodes_lines(body: bytes, screen: Screen) -> list[str]:
+    """One line for each."""
+    from protocol.api.nodes import NodeList  # noqa: PLC0415  (JSON needs no types)
+
+    rows = [
+        [
+            one.name,
+            one.via,
+            one.state,
+            f"{one.running}/{one.workers}",
+            one_line(",".join(one.labels)) or "-",
+            one.since,
+            one_line(one.why or ""),
+        ]
+        for one in decode(body, NodeList).nodes
+    ]
+    if not rows:
+        return ["there are no nodes: everything runs on this machine"]
+    return table(["NODE", "VIA", "STATE", "WORKERS", "LABELS", "SINCE", "WHY"], rows, screen)
+
+
+def configure_add(parser: argparse.ArgumentParser) -> None:
+    """NAME and how it is reached; arguments for the program that leads there come after ``--``."""
+    parser.add_argument("name", metavar="NAME", help="what it is called")
+    parser.add_argument(
+        "--via", choices=("ssh", "slurm", "kubectl", "docker", "ray", "command"), help="the engine that leads there"
+    )
+    parser.add_argument("--join", action="store_true", help="it dials home: print the command to type there")
+    parser.add_argument("--host", help="ssh, slurm: the machine; with --join: where it finds this one")
+    parser.add_argument("--image", help="docker, kubectl: a container of this image is started")
+    parser.add_argument("--container", help="docker: one that runs; kubectl: which of the pod's")
+    parser.add_argument("--pod", help="kubectl: one that runs")
+    parser.add_argument("--namespace", help="kubectl: the namespace")
+    parser.add_argument("--address", help="ray: the cluster")
+    parser.add_argument("--command", metavar="PROGRAM", help="the program there (default: agent-worker)")
+    parser.add_argument("--label", action="append", default=[], help="what agents may ask for; can be repeated")
+    parser.add_argument("--workers", type=int, metavar="N", help="how many attempts run there at once (default: 8)")
+
+
+def run_add(context: Context) -> int:
+    """Add it, and print how it is, or the command to type there."""
+    args = context.args
+    if (args.via is None) == (not args.join):
+        raise Failure("usage", "say how it is reached", "--via ssh --host NAME, another engine, or --join")
+    node: dict[str, Any] = {"via": args.via or "join", "labels": args.label}
+    node |= {key: getattr(args, key) for key in KEYS if getattr(args, key) is not None}
+    if args.workers is not None:
+        node["workers"] = args.workers
+    if context.params:
+        node["argv" if args.via == "command" else "args"] = list(context.params)
+    body: dict[str, Any] = {"name": args.name, "node": node}
+    if args.join:
+        body["host"] = node.pop("host", None)
+    return context.answer(context.kernel().post("/nodes", body, key=new_key()), added_lines)
+
+
+def added_lines(body: bytes, _screen: Screen) -> list[str]:
+    """The command to type there, and nothing else; or how the node is."""
+    from protocol.api.nodes import NodeAdded  # noqa: PLC0415  (as above)
+
+    added = decode(body, NodeAdded)
+    if added.command is not None:
+        return [added.command]
+    return ["it is tried from now on: awk node list" if added.node is None else f"{added.node.name} {added.node.state}"]
+
+
+def configure_drain(parser: argparse.ArgumentParser) -> None:
+    """NAME, --undo."""
+    parser.add_argument("name", metavar="NAME", help="the node")
+    parser.add_argument("--undo", action="store_true", help="give it work again")
+
+
+def run_drain(context: Context) -> int:
+    """Do it, and print all nodes."""
+    path, body = f"/nodes/{quoted(context.args.name)}/drain", {"undo": context.args.undo}
+    return context.answer(context.kernel().post(path, body, key=new_key()), nodes_lines)
+
+
+def configure_rm(parser: argparse.ArgumentParser) -> None:
+    """NAME, --force."""
+    parser.add_argument("name", metavar="NAME", help="the node")
+    parser.add_argument("--force", action="store_true", help="also where attempts run: they are done again elsewhere")
+
+
+def run_rm(context: Context) -> int:
+    """Do it, and print those that are left."""
+    path, query = f"/nodes/{quoted(context.args.name)}", {"force": "true"} if context.args.force else None
+    return context.answer(context.kernel().delete(path, query), nodes_lines)

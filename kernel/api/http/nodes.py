@@ -1,0 +1,72 @@
+"""Nodes: which there are and how they are; added, drained and removed. What they run is placed elsewhere."""
+
+from kernel.agents.engines import node_faults
+from kernel.api.context import NodeAccess
+from kernel.api.http.route import Request
+from kernel.policy.node_states import NodeState
+from kernel.store.transaction import rfc3339
+from protocol.api.nodes import NodeAdded, NodeDrain, NodeList, NodeRequest, NodeRow
+from protocol.errors import Refused
+from protocol.names import NameRejected, check_name
+
+JOIN: str = "agent-worker node --join"
+
+
+async def list_nodes(_call: Request[None], nodes: NodeAccess) -> NodeList:
+    """GET /nodes: those of the project file and those that were added."""
+    return _listed(nodes)
+
+
+async def add_node(call: Request[NodeRequest], nodes: NodeAccess) -> NodeAdded:
+    """POST /nodes: one that is tried from now on; where it dials home, the word by which it does. Raises Refused."""
+    asked = call.body
+    try:
+        name = check_name(asked.name)
+    except NameRejected as error:
+        raise Refused("bad_request", str(error), "a node is called so in awk ps and awk node list") from error
+    for fault in node_faults(asked.node):
+        raise Refused("bad_request", f"{fault.key} {fault.message}", fault.hint)
+    word = await nodes.control.add(name, asked.node, asked.host)
+    rows = {row.name: row for row in _listed(nodes).nodes}
+    return NodeAdded(node=rows.get(name), command=None if word is None else f"{JOIN} {word}")
+
+
+async def drain_node(call: Request[NodeDrain], nodes: NodeAccess) -> NodeList:
+    """POST /nodes/:name/drain: nothing new is placed there; with ``undo`` it is again. Returns all of them."""
+    await nodes.control.drain(call.args["name"], draining=not call.body.undo)
+    return _listed(nodes)
+
+
+async def remove_node(call: Request[None], nodes: NodeAccess) -> NodeList:
+    """DELETE /nodes/:name?force=: forget one that was added. Returns those that are left. Raises Refused."""
+    text = call.query.get("force", "false")
+    if text not in ("true", "false"):
+        raise Refused("bad_request", "force must be true or false")
+    await nodes.control.remove(call.args["name"], force=text == "true")
+    return _listed(nodes, without=call.args["name"])
+
+
+def _listed(nodes: NodeAccess, without: str | None = None) -> NodeList:
+    states = nodes.control.states()
+    return NodeList(nodes=tuple(_row(state, nodes) for state in states if state.name != without))
+
+
+def _row(state: NodeState, nodes: NodeAccess) -> NodeRow:
+    facts = nodes.control.facts(state.name)
+    return NodeRow(
+        name=state.name,
+        via=state.via,
+        state=state.state,
+        labels=state.labels,
+        running=nodes.control.running().get(state.name, 0),
+        workers=state.workers,
+        since=rfc3339(state.since_ms),
+        draining=state.draining,
+        why=state.why,
+        added=nodes.control.added_by_hand(state.name),
+        version="" if facts is None else facts.version,
+        platform="" if facts is None else facts.platform,
+        cpus=None if facts is None else facts.cpus,
+        memory_bytes=None if facts is None else facts.memory_bytes,
+        gpus=None if facts is None else facts.gpus,
+    )

@@ -1,0 +1,87 @@
+"""The state of a node, how it changes, and when a connection that broke is tried again. Pure."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+Reach = Literal["off", "connecting", "up", "lost"]
+"""``off``: nothing is tried, ``why`` says what has to be done first. ``connecting``: it is looked for, and what may run
+there still has its lease. ``lost``: the lease is over, nothing runs there, and it is looked for."""
+NodeStanding = Literal["connecting", "up", "lost", "draining", "off"]
+"""As people see it: ``draining`` is one that is given nothing new, and may have work yet."""
+NodeEvent = Literal["began", "opened", "broke", "fenced", "refused", "ended"]
+
+TRANSITIONS: Final[Mapping[tuple[Reach, NodeEvent], Reach]] = MappingProxyType(
+    {
+        ("off", "began"): "connecting",
+        ("connecting", "opened"): "up",
+        ("connecting", "broke"): "connecting",
+        ("connecting", "fenced"): "lost",
+        ("connecting", "refused"): "off",
+        ("connecting", "ended"): "off",
+        ("up", "broke"): "connecting",
+        ("up", "fenced"): "lost",
+        ("up", "refused"): "off",
+        ("up", "ended"): "off",
+        ("lost", "opened"): "up",
+        ("lost", "broke"): "lost",
+        ("lost", "refused"): "off",
+        ("lost", "ended"): "off",
+        ("off", "ended"): "off",
+    }
+)
+"""What is not here cannot happen, and changes nothing."""
+
+FIRST_PAUSE_SECONDS: Final = 0.25
+LONGEST_PAUSE_SECONDS: Final = 30.0
+REFUSED_PAUSE_SECONDS: Final = 60.0
+"""A node of another version stays so until somebody installs something there."""
+STEADY_SECONDS: Final = 10.0
+"""A connection that held so long had not failed."""
+
+
+class NodeState(msgspec.Struct, frozen=True, kw_only=True):
+    """One node as the kernel knows it now."""
+
+    name: str
+    via: str
+    state: NodeStanding
+    labels: tuple[str, ...]
+    workers: int
+    """How many attempts may run there at once."""
+    since_ms: int
+    draining: bool = False
+    """It is given nothing new, whatever its state."""
+    why: str | None = None
+    """What keeps it from being up."""
+
+    @property
+    def takes_work(self) -> bool:
+        """Return whether something new may be placed there."""
+        return self.state == "up"
+
+
+def after(reach: Reach, event: NodeEvent) -> Reach:
+    """The state after ``event``."""
+    return TRANSITIONS.get((reach, event), reach)
+
+
+def standing(reach: Reach, *, draining: bool) -> NodeStanding:
+    """The state as people see it."""
+    return "draining" if draining and reach in ("up", "connecting") else reach
+
+
+def pause_seconds(failures: int, chance: float) -> float:
+    """Seconds until a connection that failed so often in a row is tried again. ``chance``: from 0 to 1.
+
+    The first five tries come within a lease of 15 seconds, so a cable that was pulled for a moment costs no work.
+    """
+    longest = FIRST_PAUSE_SECONDS * 2.0 ** min(max(failures - 1, 0), 20)
+    return min(longest, LONGEST_PAUSE_SECONDS) * (0.75 + 0.25 * min(max(chance, 0.0), 1.0))
+
+
+def failures_after(failures: int, held_seconds: float) -> int:
+    """The number of failures in a row, with one more after a connection that held so long."""
+    return 1 if held_seconds >= STEADY_SECONDS else failures + 1

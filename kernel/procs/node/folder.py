@@ -1,0 +1,70 @@
+"""The folder of a node: private, ours, and of one node process at a time."""
+
+import fcntl
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+LOCK: Final = "node.lock"
+SOCKET: Final = "node.sock"
+LOG: Final = "node.log"
+RUN: Final = "run"
+PROJECT: Final = "project"
+_PASSED_ON: Final = frozenset(
+    {"HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TERM", "TZ", "TMPDIR", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+)
+_DEFAULT_PATH: Final = "/usr/local/bin:/usr/bin:/bin"
+
+
+class FolderRefused(Exception):
+    """The folder is somebody else's, or none."""
+
+
+def prepare_folder(state: Path) -> None:
+    """Make it with mode 0700, or see that it is ours and that nobody else reads it. Raises FolderRefused, OSError."""
+    state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    info = os.lstat(state)
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.geteuid():
+        raise FolderRefused(f"{state} is not a directory of yours: name another one with --state")
+    if info.st_mode & 0o077:
+        os.chmod(state, 0o700)
+
+
+def lock_folder(state: Path) -> int | None:
+    """Be the one node process of this folder, as long as the descriptor is open; None where there is one."""
+    descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"{os.getpid()}\n".encode())  # for people: what counts is the lock
+    return descriptor
+
+
+def kept_project(state: Path) -> str | None:
+    """The project that this node serves, once it has served one."""
+    try:
+        return (state / PROJECT).read_text("utf-8") or None
+    except FileNotFoundError:
+        return None
+
+
+def keep_project(state: Path, project: str) -> None:
+    """Serve no other one from now on."""
+    (state / PROJECT).write_text(project, "utf-8")
+
+
+def search_path(environ: Mapping[str, str]) -> str:
+    """Where programs are found: PATH without relative folders, which would follow the working directory."""
+    parts = (environ.get("PATH") or _DEFAULT_PATH).split(":")
+    return ":".join(part for part in parts if part.startswith("/")) or _DEFAULT_PATH
+
+
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """What of the environment a worker has, as where its kernel runs; its programs get theirs from the start frame."""
+    kept = {name: value for name, value in environ.items() if name in _PASSED_ON or name.startswith("LC_")}
+    return {**kept, "PATH": search_path(environ)}

@@ -1,0 +1,65 @@
+"""A process beside the node process that ends it when its lease is over and it has not ended its trees itself.
+
+A process that is stopped, or hangs, cannot fence itself; its keepers end their trees when it is gone. The guard is
+forked before the node process has a loop, holds nothing but a pipe, and goes with it.
+"""
+
+import os
+import select
+import signal
+import struct
+from typing import Final, NoReturn
+
+from kernel.procs.node.fence import LOOK_SECONDS, boot_seconds
+
+_DEADLINE: Final = struct.Struct("=d")
+_NONE: Final = 0.0
+_MOST_BYTES: Final = _DEADLINE.size * 512
+
+
+class Guard:
+    """The node process's end of the pipe to its guard."""
+
+    def __init__(self, patience_seconds: float) -> None:
+        """Fork it. ``patience_seconds``: what the node process has to end its trees, once its lease is over."""
+        parent = os.getpid()
+        read, self._write = os.pipe()
+        if os.fork() == 0:
+            os.close(self._write)
+            _watch(parent, read, patience_seconds)
+        os.close(read)
+        os.set_blocking(self._write, False)
+
+    def expect(self, until: float) -> None:
+        """The lease lasts until then, by ``boot_seconds``."""
+        try:
+            os.write(self._write, _DEADLINE.pack(until))
+        except BlockingIOError:  # it is stopped itself: a later one will do
+            return
+
+    def stand_down(self) -> None:
+        """Nothing runs that would have to be ended."""
+        self.expect(_NONE)
+
+
+def _watch(parent: int, pipe: int, patience_seconds: float) -> NoReturn:
+    """Be the guard. A stop or a Ctrl-C is for the node process."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    until = _NONE
+    while True:
+        over = until != _NONE and boot_seconds() > until + patience_seconds
+        if over:
+            if os.getppid() == parent:
+                os.kill(parent, signal.SIGKILL)
+            os._exit(1)
+        ready, _, _ = select.select([pipe], [], [], None if until == _NONE else _pause(until + patience_seconds))
+        if ready:
+            said = os.read(pipe, _MOST_BYTES)
+            if not said:
+                os._exit(0)
+            (until,) = _DEADLINE.unpack_from(said, len(said) - _DEADLINE.size)
+
+
+def _pause(until: float) -> float:
+    return min(max(until - boot_seconds(), 0.0) + 0.001, LOOK_SECONDS)

@@ -1,0 +1,176 @@
+"""Removes the clones of runs that have ended from the nodes, while these are connected. One task.
+
+What is only in a clone comes here first, under a ref of its own. What cannot come stays where it is, and is told.
+"""
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+import trio
+
+from kernel.agents.providers import CauseError
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.services.node_files import NodeFiles
+from kernel.services.node_trees import NodeTrees, private_box
+from kernel.store import workflows, worktrees
+from kernel.store.feed import Wake
+from kernel.store.workflows import WorkflowRecord
+from kernel.store.worktrees import Worktree
+from kernel.workflows.git_view import View
+from kernel.workflows.home_branch import BareBranch
+from kernel.workflows.node_clone import CONFINED, TREES, NodeClone, NodeGit
+from kernel.workflows.node_sync import NodeSync
+from kernel.workflows.tree_commits import WritableTree
+from protocol.errors import Refused
+from protocol.names import AGENT_BRANCHES, run_id
+from protocol.node import NodeFacts
+
+logger = logging.getLogger(__name__)
+
+WAKING: Final = frozenset({"workflow.stopped"})
+_CONNECTED: Final = frozenset({"up", "draining"})
+AT_ONCE: Final = 50
+"""Clones that are removed from one node before the others have their turn."""
+RETRY_SECONDS: Final = 60.0
+_LISTED: Final = re.compile(r"(r[1-9][0-9]{0,14})/([A-Za-z0-9_][A-Za-z0-9._@+-]{0,99})/( confined)?")
+_LIST: Final = f"""
+cd "$1/{TREES}" 2>/dev/null || exit 0
+for one in r*/*/; do
+    test ! -d "${{one}}tree" || {{ printf %s "$one"; test ! -e "${{one}}{CONFINED}" || printf ' confined'; echo; }}
+done | head -n 10000
+"""
+
+
+class ConnectedNode(Protocol):
+    """A node by its name; ``state`` is ``up`` or ``draining`` where it is connected."""
+
+    @property
+    def name(self) -> str:
+        """The name in the project file."""
+        ...
+
+    @property
+    def state(self) -> str:
+        """Whether it is there."""
+        ...
+
+
+class ConnectedNodes(Protocol):
+    """The nodes of a project."""
+
+    def states(self) -> Iterable[ConnectedNode]:
+        """Every node there is."""
+        ...
+
+    def launcher(self, name: str, /) -> Launcher:
+        """Starts processes there. Raises SpawnTransient."""
+        ...
+
+    def facts(self, name: str, /) -> NodeFacts | None:
+        """The facts that the node gives of itself."""
+        ...
+
+    async def until_changed(self) -> None:
+        """Wait until something about a node is another thing."""
+        ...
+
+
+class Listed(NamedTuple):
+    """A clone on a node: its run, its name, and whether its agent is confined."""
+
+    run: int
+    name: str
+    confined: bool
+
+
+def read_list(said: bytes) -> Iterator[Listed]:
+    """The clones in the answer of a node; what is none is passed over."""
+    for line in said.decode("utf-8", "replace").splitlines():
+        found = _LISTED.fullmatch(line)
+        if found is not None:
+            yield Listed(int(found[1][1:]), found[2], found[3] is not None)
+
+
+class NodeCleanup:
+    """Cleans the nodes of a project. ``works_in`` tells that an attempt of a run is still under way."""
+
+    def __init__(self, parts: NodeTrees, nodes: ConnectedNodes, wake: Wake, works_in: Callable[[int], bool]) -> None:
+        self._parts = parts
+        self._nodes = nodes
+        self._wake = wake
+        self._works_in = works_in
+        self._stay: set[tuple[str, str]] = set()
+        """Clones that cannot be removed, by node and place: told once."""
+
+    async def run(self) -> None:
+        """Clean until cancelled, whenever a run ends or a node is connected."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._watch)
+            while True:
+                self._wake.clear()
+                with trio.move_on_after(await self.run_once()):
+                    await self._wake.wait()
+
+    async def _watch(self) -> None:
+        known = frozenset[str]()
+        while True:
+            there = frozenset(node.name for node in self._nodes.states() if node.state in _CONNECTED)
+            if there - known:
+                self._wake.set()
+            known = there
+            await self._nodes.until_changed()
+
+    async def run_once(self) -> float:
+        """Look at each node that is connected. Returns the seconds until there may be more to do."""
+        nap = float("inf")
+        for node in self._nodes.states():
+            if node.state not in _CONNECTED:
+                continue
+            try:
+                if await self.clean(node.name):
+                    nap = 0.0
+            except (Refused, CauseError, SpawnTransient) as error:
+                logger.warning("node.cleanup %s: %s", node.name, error)
+                nap = min(nap, RETRY_SECONDS)
+        return nap
+
+    async def clean(self, node: str) -> bool:
+        """Remove what is over from ``node``. Returns whether there may be more. Raises Refused, SpawnTransient."""
+        launcher, facts = self._nodes.launcher(node), self._nodes.facts(node)
+        if facts is None:
+            return False
+        git, done = NodeGit(launcher, facts), 0
+        for one in read_list(await git.shell(_LIST, facts.state_dir)):
+            place = f"{facts.state_dir}/{TREES}/{run_id(one.run)}/{one.name}"
+            record = self._parts.reader.now(workflows.by_id, one.run)
+            over = record is not None and record.state != "running" and not self._works_in(one.run)
+            if record is None or not over or (node, place) in self._stay:
+                continue
+            if done == AT_ONCE:
+                return True
+            done += 1
+            try:
+                await self._clear(node, git, place, one, record)
+            except (Refused, CauseError) as error:
+                self._stay.add((node, place))
+                logger.warning("node.clone stays on %s in %s: %s", node, place, error)
+        return False
+
+    async def _clear(self, node: str, git: NodeGit, place: str, one: Listed, record: WorkflowRecord) -> None:
+        parts, top = self._parts, f"{place}/tree"
+        tree = next((tree for tree in parts.reader.now(worktrees.ever_of_run, one.run) if tree.name == one.name), None)
+        if tree is None:
+            base = await parts.repository.base()
+            branch = f"{AGENT_BRANCHES}/{record.name}/{run_id(one.run)}/{one.name}"
+            tree = Worktree(one.name, base.repository, base.commit, branch, "", "", 0, one.name, record.space, "gone")
+        box = None
+        if one.confined:
+            box = private_box(await NodeFiles(git, "").bubblewrap(), top, git.facts)
+        clone = NodeClone(git, place, WritableTree(tree, View(f"{top}/.git", top, box)))
+        message = f"{one.name}: what was left on {node} ({run_id(one.run)})"
+        sync = NodeSync(BareBranch(parts.repository.git, tree), clone, node=node, agent=one.name, message=message)
+        for note in (await sync.clear()).notes:
+            logger.warning("node.files %s", note)

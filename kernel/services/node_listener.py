@@ -1,0 +1,154 @@
+"""The port at which nodes dial home: TLS with a certificate of our own, and a token for each node.
+
+It is there only where a node joins, and on this machine's own address unless the project file says another. The join
+word has the certificate's SHA-256: a node speaks to nobody else, and shows its token to nobody else. Who has no token
+learns nothing: not which nodes there are, nor that its token was the part that was wrong.
+"""
+
+import hashlib
+import hmac
+import logging
+import os
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.agents.nodes import Address
+from kernel.services.node_certificate import certificate_in
+from protocol.node import JOIN_LINE_BYTES, JoinWord
+
+logger = logging.getLogger(__name__)
+
+FOLDER: Final = "nodes"
+"""In the state directory."""
+PORT: Final = "port"
+"""A file with the port that was given last: the next kernel takes it if it is free, and join words go on."""
+HANDSHAKE_SECONDS: Final = 10.0
+MOST_STRANGERS: Final = 32
+"""Connections that have shown no token yet; one more is closed at once."""
+REFUSALS_MS: Final = 60_000
+_EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104  (compared with, not listened at)
+
+
+class NodeListener:
+    """Lets nodes in that show their token."""
+
+    def __init__(
+        self,
+        *,
+        address: Address | None,
+        state_dir: Path,
+        digests: Callable[[], Mapping[str, bytes]],
+        carry: Callable[[str, trio.abc.Stream], Awaitable[None]],
+        now_ms: Callable[[], int],
+    ) -> None:
+        """``digests``: SHA-256 of each node's token. ``carry`` has a node spoken to until the connection ends."""
+        assert address is not None
+        self._address = address
+        self._folder = state_dir / FOLDER
+        self._digests = digests
+        self._carry = carry
+        self._now_ms = now_ms
+        self.listens = trio.Event()
+        self.port = 0
+        self._sha256 = ""
+        self._strangers = 0
+        self._refused = 0
+        self._refused_since_ms = 0
+
+    def word(self, node: str, token: str, host: str | None) -> str:
+        """The join word of a node. ``host`` is where the node finds this machine."""
+        own = socket.gethostname() if self._address.host in _EVERYWHERE else self._address.host
+        return JoinWord(host=host or own, port=self.port, sha256=self._sha256, token=token, node=node).encode()
+
+    async def run(self) -> None:
+        """Let nodes in until cancelled. Where the port cannot be had it says so in the log, and tries again."""
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        context, self._sha256 = await trio.to_thread.run_sync(_server_context, self._folder)
+        while True:
+            try:
+                listeners = await self._open()
+                break
+            except OSError as error:
+                logger.warning("nodes.port %s:%d cannot be had: %s", *self._address, error.strerror)
+                await trio.sleep(HANDSHAKE_SECONDS)
+        self.port = int(listeners[0].socket.getsockname()[1])
+        kept = self._folder / PORT
+        with suppress(OSError):
+            kept.write_text(f"{self.port}\n", "ascii")
+            os.chmod(kept, 0o600)
+        logger.info("nodes.listening %s:%d", self._address.host, self.port)
+        self.listens.set()
+        async with trio.open_nursery() as nursery:
+            let_in: Callable[[trio.SocketStream], Awaitable[None]] = partial(self._let_in, context)
+            await trio.serve_listeners(let_in, listeners, handler_nursery=nursery)
+
+    async def _open(self) -> list[trio.SocketListener]:
+        """Listen at the address; where it leaves the port to us, at the one of the last time if that is free."""
+        host, port = self._address
+        if port == 0:
+            with suppress(OSError, ValueError):
+                last = int((self._folder / PORT).read_text("ascii"))
+                return await trio.open_tcp_listeners(last, host=host)
+        return await trio.open_tcp_listeners(port, host=host)
+
+    async def _let_in(self, context: ssl.SSLContext, plain: trio.SocketStream) -> None:
+        """Serve one connection to its end."""
+        if self._strangers >= MOST_STRANGERS:
+            self._note_refusal("too many connections at once")
+            return
+        self._strangers += 1
+        # Its end needs no farewell: frames are numbered, and say themselves whether they are whole.
+        stream = trio.SSLStream(plain, context, server_side=True, https_compatible=True)
+        node: str | None = None
+        try:
+            with trio.move_on_after(HANDSHAKE_SECONDS):
+                node = await self._identify(stream)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
+            node = None
+        finally:
+            self._strangers -= 1
+        if node is None:
+            self._note_refusal("no valid token")
+            return
+        with suppress(trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
+            await self._carry(node, stream)
+
+    async def _identify(self, stream: "trio.SSLStream[trio.SocketStream]") -> str | None:
+        """The node whose token comes first. No byte after it is read. All are compared, each in the same time."""
+        line = bytearray()
+        while not line.endswith(b"\n"):
+            if len(line) >= JOIN_LINE_BYTES:
+                return None
+            byte = await stream.receive_some(1)
+            if not byte:
+                return None
+            line += byte
+        shown = hashlib.sha256(bytes(line[:-1])).digest()
+        found: str | None = None
+        for name, digest in self._digests().items():
+            if hmac.compare_digest(digest, shown):
+                found = name
+        return found
+
+    def _note_refusal(self, why: str) -> None:
+        """One line a minute, however many there are."""
+        self._refused += 1
+        now_ms = self._now_ms()
+        if now_ms - self._refused_since_ms >= REFUSALS_MS:
+            logger.warning("nodes.refused %d connections, the last: %s", self._refused, why)
+            self._refused, self._refused_since_ms = 0, now_ms
+
+
+def _server_context(folder: Path) -> tuple[ssl.SSLContext, str]:
+    path, sha256 = certificate_in(folder)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(path)
+    return context, sha256

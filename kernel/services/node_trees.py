@@ -1,0 +1,287 @@
+"""The files of attempts on a node: the agent's branch goes there before an attempt, and what was done comes back after.
+
+Between this machine and a node there is no shared file system: commits travel as packs, through git that is run there.
+What is not committed stays where it is. A node that dies takes along what was not brought back yet; the next attempt
+goes on from what was, and what is left on the node is taken, or kept aside, when somebody works there again.
+"""
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+import trio
+
+from kernel.agents.providers import CauseError
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.services.node_files import NodeFiles
+from kernel.services.relocation import NodePlace, private_bytes, relocate, skill_folders
+from kernel.services.tree_work import Away, TreeWork
+from kernel.services.working_directory import folder_name
+from kernel.services.worktrees import Worktrees
+from kernel.store import workflows, worktrees
+from kernel.store.reader import Reader
+from kernel.store.transaction import emit_log
+from kernel.store.transitions.lease import Leased
+from kernel.store.worktrees import Worktree
+from kernel.store.writer import Writer
+from kernel.workflows.git_view import View
+from kernel.workflows.home_branch import BareBranch, HomeBranch, TreeBranch
+from kernel.workflows.node_clone import TREES, NodeClone, NodeGit
+from kernel.workflows.node_sync import NodeSync
+from kernel.workflows.repository import Repository
+from kernel.workflows.tree_commits import WritableTree
+from kernel.workflows.worktrees import WorktreeSetup, run_steps
+from protocol.agent import AgentDefinition
+from protocol.backends import BACKENDS
+from protocol.discovery import RUN, SESSIONS
+from protocol.errors import Refused
+from protocol.ipc import NULL, Sandbox, Start
+from protocol.names import AGENT_BRANCHES, run_id
+from protocol.node import NodeFacts
+
+logger = logging.getLogger(__name__)
+
+LENT: Final = "lent"
+"""The folder of what was sent for single attempts, in the state folder of a node."""
+_LOG_LETTERS: Final = 2000
+
+
+class NodeTrees(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a kernel that the files of all nodes are made of."""
+
+    root: Path
+    repository: Repository
+    trees: Worktrees
+    work: TreeWork
+    reader: Reader
+    writer: Writer
+
+
+class _Prepared(msgspec.Struct, frozen=True):
+    """An attempt on the node: its branch with the clone, its places there, and the folders here that they stand for."""
+
+    sync: NodeSync
+    place: NodePlace
+    tops: Mapping[str, str]
+    files: NodeFiles
+
+
+class NodePreparation:
+    """Makes an attempt's clone on one node ready, and takes home what was done there (Preparation).
+
+    ``facts`` are those of the session that the node has now; None: it is not connected.
+    """
+
+    def __init__(
+        self, parts: NodeTrees, *, name: str, launcher: Launcher, facts: Callable[[], NodeFacts | None]
+    ) -> None:
+        self.name = name
+        self._parts = parts
+        self.launcher = launcher
+        self._facts = facts
+        self._prepared: dict[str, _Prepared] = {}
+
+    def follows(self, leased: Leased) -> bool:
+        """Return whether its tree has to be brought to a colleague's commit before its prompt is made."""
+        return self._parts.work.follows(leased)
+
+    async def follow(self, leased: Leased) -> None:
+        """Bring the tree here there, or note why not; the clone comes after it. Raises SpawnTransient."""
+        await self._parts.work.follow(leased)
+
+    async def prepare(self, leased: Leased, start: Start) -> None:
+        """Have on the node what the attempt works with. ``start`` is as for this machine.
+
+        Raises CauseError, SpawnTransient.
+        """
+        facts = self._facts()
+        if facts is None:
+            raise SpawnTransient(f"the node {self.name} is not connected")
+        try:
+            await self._prepare(leased, start, NodeGit(self.launcher, facts))
+        except Refused as refused:
+            if refused.code == "busy":
+                raise SpawnTransient(refused.text) from refused
+            hint = f" ({refused.hint})" if refused.hint else ""
+            raise CauseError("spawn_permanent", f"on the node {self.name}: {refused.text}{hint}") from refused
+
+    def relocate(self, start: Start, definition: AgentDefinition) -> Start:
+        """Return ``start`` as the node is told it. The attempt is prepared."""
+        ready = self._prepared[start.attempt]
+        return relocate(start, definition, ready.place, ready.tops)
+
+    async def finish(self, leased: Leased) -> None:
+        """Take home what was done. Raises SpawnTransient where the node is gone, and that with it."""
+        await self._take_home(leased)
+
+    async def abandon(self, leased: Leased) -> None:
+        """Take home what was done, as far as the node is there."""
+        with suppress(SpawnTransient):
+            await self._take_home(leased)
+
+    def release(self, leased: Leased) -> None:
+        """Forget the attempt."""
+        if self._prepared.pop(leased.attempt, None) is not None:
+            self._parts.work.away.pop(leased.instruction, None)
+
+    async def _prepare(self, leased: Leased, start: Start, git: NodeGit) -> None:
+        facts = git.facts
+        _check_goes(start)
+        home, folder = await self._home(leased, confined=start.sandbox is not None)
+        place, top = f"{facts.state_dir}/{TREES}/{folder}", f"{facts.state_dir}/{TREES}/{folder}/tree"
+        files = NodeFiles(git, f"{facts.state_dir}/{LENT}/{leased.attempt}")
+        box = None
+        if start.sandbox is not None:
+            box = private_box(await files.bubblewrap(), top, facts)
+            await files.check_sandbox(msgspec.structs.replace(box, writable=()))
+        clone = NodeClone(git, place, WritableTree(home.tree, View(f"{top}/.git", top, box)))
+        message = f"{leased.name}: work of {leased.instruction}"
+        if leased.run is not None:
+            message += f" ({run_id(leased.run)})"
+        sync = NodeSync(home, clone, node=self.name, agent=leased.name, message=message)
+        for note in (await sync.bring()).notes:
+            await self._say(leased, note)
+        cwd = f"{top}/{home.tree.folder}".rstrip("/")
+        await self._set_up(home.tree, clone, cwd, box)
+        session = ""
+        if start.session_dir:
+            session = f"{facts.state_dir}/{SESSIONS}/{folder_name(leased.agent)}/{folder_name(leased.space)}"
+            session = await files.make_folder(f"{session}/{start.backend}")
+        await files.send(start.skills, skill_folders(start, files.folder, session))
+        project = str(await trio.Path(self._parts.root).resolve())
+        there = NodePlace(
+            facts=facts,
+            tree=top,
+            cwd=cwd,
+            attempt_dir=f"{facts.state_dir}/{RUN}/{leased.attempt}",
+            session_dir=session,
+            files=files.folder,
+            program=await files.program(start, project),
+            bubblewrap="" if box is None else box.program,
+        )
+        tops = {project: cwd, str(self._parts.root): cwd, **({home.tree.path: top} if home.tree.path else {})}
+        self._prepared[leased.attempt] = _Prepared(sync, there, tops, files)
+        if home.tree.path:
+            env = {**git.environment, "LC_ALL": "C.UTF-8"}
+            self._parts.work.away[leased.instruction] = Away(sync, self.launcher, cwd, env, box)
+
+    async def _home(self, leased: Leased, *, confined: bool) -> tuple[HomeBranch, str]:
+        """The branch of the attempt's agent, its tree here made, and the folder of its clone below that of all clones.
+
+        Raises Refused, CauseError, SpawnTransient.
+        """
+        parts = self._parts
+        tree = parts.reader.now(worktrees.of, leased.run, leased.agent)
+        if tree is None:
+            base = await parts.repository.base()
+            record = None if leased.run is None else parts.reader.now(workflows.by_id, leased.run)
+            if record is None:
+                folder = f"spaces/{folder_name(leased.space)}/{folder_name(leased.agent)}"
+                branch = f"{AGENT_BRANCHES}/node/{folder_name(leased.space)}/{leased.name}"
+            else:
+                folder = f"{run_id(record.id)}/{leased.name}"
+                branch = f"{AGENT_BRANCHES}/{record.name}/{folder}"
+            names = leased.name, base.repository, base.commit, branch, "", base.folder
+            tree = Worktree(*names, 0, leased.agent, leased.space, "made")
+            return BareBranch(parts.repository.git, tree), folder
+        if tree.shared:
+            text = "agents that share one working tree (workspace.git: shared) work on one machine"
+            raise Refused("setup_failed", text, "write git: worktree")
+        if await parts.trees.ready(leased, confined=confined, here=False) and parts.work.follows(leased):
+            await parts.work.follow(leased)
+        tree = parts.reader.now(worktrees.of, leased.run, leased.agent) or tree
+        return TreeBranch(parts.repository, tree, parts.trees.box), f"{run_id(tree.run)}/{tree.name}"
+
+    async def _set_up(self, tree: Worktree, clone: NodeClone, cwd: str, box: Sandbox | None) -> None:
+        """Run the workflow's setup in the clone, unless it was. Raises Refused, SpawnTransient."""
+        if not tree.run:
+            return
+        setup, steps = self._parts.trees.setup_of(tree, "setup")
+        digest = hashlib.sha256(msgspec.json.encode(steps)).hexdigest()
+        if not steps or (await clone.look()).ready == digest:
+            return
+        moved = msgspec.structs.replace(tree, path=clone.view.top)
+        there = WorktreeSetup(moved, setup.definition, setup.tag, Path(cwd))
+        env = {**clone.git.environment, "LC_ALL": "C.UTF-8"}
+        await run_steps("setup", steps, there, launcher=self.launcher, env=env, sandbox=box)
+        await clone.note_setup(digest)
+
+    async def _take_home(self, leased: Leased) -> None:
+        ready = self._prepared.pop(leased.attempt, None)
+        if ready is None:
+            return
+        self._parts.work.away.pop(leased.instruction, None)
+        try:
+            await ready.sync.collect()
+        except (Refused, OSError) as error:
+            text = f"what was done on {self.name} has not come back, and stays in {ready.place.tree} there: {error}"
+            logger.warning("node.files %s", text)
+            await self._say(leased, text)
+        with suppress(Refused, SpawnTransient):
+            await ready.files.remove()
+        await self._parts.work.finish(leased)
+
+    async def _say(self, leased: Leased, text: str) -> None:
+        """Put a line into the log of the attempt's agent."""
+        data = {"level": "warning", "text": text[:_LOG_LETTERS]}
+        space, agent, instruction = leased.space, leased.name, leased.instruction
+        with suppress(Refused):
+            await self._parts.writer.commit(
+                emit_log, "worker.log", space=space, agent=agent, instruction=instruction, data=data
+            )
+
+
+def private_box(bubblewrap: str, top: str, facts: NodeFacts) -> Sandbox:
+    """The sandbox of our git, and of setup commands, in the clone ``top`` of a confined agent."""
+    hidden = (facts.state_dir,)
+    return Sandbox(program=bubblewrap, writable=(top,), hidden=hidden, private_bytes=private_bytes(facts))
+
+
+class NodeLaunchers(Protocol):
+    """The nodes of a project, as far as files go there."""
+
+    def launcher(self, name: str, /) -> Launcher:
+        """Starts processes there. Raises SpawnTransient for one that is not there."""
+        ...
+
+    def facts(self, name: str, /) -> NodeFacts | None:
+        """The facts that the node gives of itself; None: it is not connected."""
+        ...
+
+
+class FilesOnNodes:
+    """Brings the files of attempts to the nodes of a project, and back."""
+
+    def __init__(self, parts: NodeTrees, nodes: NodeLaunchers) -> None:
+        self._parts = parts
+        self._nodes = nodes
+        self._preparations: dict[str, NodePreparation] = {}
+
+    def preparation(self, node: str, /) -> NodePreparation:
+        """Return what makes attempts ready on ``node`` in the session that it has now. Raises SpawnTransient."""
+        launcher = self._nodes.launcher(node)
+        found = self._preparations.get(node)
+        if found is None or found.launcher is not launcher:
+            facts = partial(self._nodes.facts, node)
+            found = self._preparations[node] = NodePreparation(self._parts, name=node, launcher=launcher, facts=facts)
+        return found
+
+    def relocate(self, node: str, _leased: Leased, /) -> Callable[[Start, AgentDefinition], Start]:
+        """Return what has a start frame name the places of ``node``: for an attempt that was made ready there."""
+        return self.preparation(node).relocate
+
+
+def _check_goes(start: Start) -> None:
+    """Raise Refused for what is this machine's alone, and would not be the same on a node."""
+    if start.login and BACKENDS[start.backend].login is not None:
+        text = f"login: true lends your login of {BACKENDS[start.backend].title}, which stays on this machine"
+        raise Refused("setup_failed", text, "give the agent a key (env:), or have it work here: no needs.labels")
+    if bytes(start.hooks) != bytes(NULL):
+        text = "cli.hooks are commands of this machine, and are not run on another"
+        raise Refused("setup_failed", text, "leave them out, or have the agent work here: no needs.labels")

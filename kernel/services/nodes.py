@@ -1,0 +1,332 @@
+"""Nodes: the machines, beside the kernel's own, on which attempts may run; those of the project file and added ones.
+
+A node of the file needs trust, as hooks do; one that is not trusted is off, and says so. What changes in the file, in
+trust or by hand is taken up without a restart of the kernel.
+"""
+
+import hashlib
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.nodes import LISTEN_DEFAULT, address_of, listen_unit, node_unit
+from kernel.agents.trust import GrantSource, missing_grants
+from kernel.policy.node_states import NodeState
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.services.node_connection import NodeConnection, NodeSession
+from kernel.services.node_listener import NodeListener
+from kernel.services.node_transports import DialledNode, engine_transport
+from kernel.store import nodes
+from kernel.store.reader import Reader
+from kernel.store.transaction import emit_log
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.node import NodeFacts
+from protocol.project import NodeSettings
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 10.0
+"""Until the project file and the trust in it are looked at again."""
+LISTENS_SECONDS: Final = 10.0
+UNTRUSTED: Final = "it is not trusted yet: look at it and keep it with awk trust"
+SessionMaker = Callable[[str, str], NodeSession]
+"""Makes a session with a node of this name, for the project of this id."""
+
+
+class Wanted(NamedTuple):
+    """A node that there should be. ``why``: what keeps it from being tried."""
+
+    settings: NodeSettings
+    draining: bool
+    added: bool
+    why: str | None = None
+
+
+class _Kept(NamedTuple):
+    link: NodeConnection
+    dialled: DialledNode
+
+
+class Nodes:
+    """Keeps a link to each node there should be."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        reader: Reader,
+        writer: Writer,
+        environ: Mapping[str, str],
+        state_dir: Path,
+        now_ms: Callable[[], int],
+        trusted: bool,
+        kept: GrantSource,
+        new_session: SessionMaker,
+        chance: Callable[[], float],
+        running: Callable[[], Mapping[str, int]] = dict,
+    ) -> None:
+        """``trusted``: every file is; ``running``: how many attempts run on each node."""
+        self._catalog = catalog
+        self._reader = reader
+        self._writer = writer
+        self._environ = environ
+        self._state_dir = state_dir
+        self._now_ms = now_ms
+        self._trusted = trusted
+        self._granted = kept
+        self._new_session = new_session
+        self._chance = chance
+        self.running = running
+        self._project = ""
+        self._wanted: dict[str, Wanted] | None = None
+        self._links: dict[str, _Kept] = {}
+        self._told: list[tuple[str, str, str | None]] = []
+        self._again = trio.Event()
+        self._taken_up = trio.Event()
+        """What was wanted before is there; another event each time."""
+        self._listener: NodeListener | None = None
+        self._since_ms = now_ms()
+        self._watching: list[Callable[[], None]] = []
+
+    # -- for others -------------------------------------------------------------------------------------
+
+    def states(self) -> tuple[NodeState, ...]:
+        """All nodes as they are now, by name."""
+        return tuple(self._state(name, wanted) for name, wanted in sorted(self._known().items()))
+
+    def launcher(self, name: str) -> Launcher:
+        """The launcher that starts processes there. Raises SpawnTransient where there is no such node now."""
+        kept = self._links.get(name)
+        if kept is None or kept.link.session is None:
+            raise SpawnTransient(f"there is no node {name} now")
+        return kept.link.session.launcher
+
+    def facts(self, name: str) -> NodeFacts | None:
+        """Its own account of itself; None until it was connected once."""
+        kept = self._links.get(name)
+        return None if kept is None or kept.link.session is None else kept.link.session.facts
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have ``changed`` called after each change of ``states``."""
+        self._watching.append(changed)
+
+    async def until_changed(self) -> None:
+        """Wait until something about a node is another thing."""
+        await self._taken_up.wait()
+
+    def added_by_hand(self, name: str) -> bool:
+        """Return whether somebody added it: it is not in the project file."""
+        known = self._known().get(name)
+        return known is not None and known.added
+
+    async def add(self, name: str, settings: NodeSettings, host: str | None) -> str | None:
+        """Add a node. Returns the join word of one that dials home, which is told this once. Raises Refused."""
+        in_file = self._known().get(name)
+        token = digest = None
+        if settings.via == "join":
+            token = secrets.token_urlsafe(32)
+            digest = hashlib.sha256(token.encode()).digest()
+        if in_file is not None and not in_file.added:
+            if settings.via != "join" or in_file.settings.via != "join" or digest is None:
+                raise Refused(
+                    "conflict", f"the project file has a node {name}", "change it there, or take another name"
+                )
+            await self._writer.commit(nodes.set_token, name, digest)
+        else:
+            await self._writer.commit(nodes.add, name, settings, digest)
+        self._look_again()
+        return None if token is None else await self._word(name, token, host)
+
+    async def _word(self, name: str, token: str, host: str | None) -> str:
+        with trio.move_on_after(LISTENS_SECONDS):
+            listener = await self._listening()
+            return listener.word(name, token, host)
+        raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
+
+    async def drain(self, name: str, *, draining: bool) -> None:
+        """Give a node nothing new, or again something. Raises Refused (not_found)."""
+        self._check_known(name)
+        await self._writer.commit(partial(nodes.drain, draining=draining), name)
+        if name in self._links:
+            self._links[name].link.draining = draining
+        self._look_again()
+
+    async def remove(self, name: str, *, force: bool) -> None:
+        """Forget a node that was added by hand. What runs there ends with its lease. Raises Refused."""
+        self._check_known(name)
+        if not self._known()[name].added:
+            raise Refused("conflict", f"node {name} is in the project file", "remove it there")
+        at_work = self.running().get(name, 0)
+        if at_work and not force:
+            hint = f"awk node drain {name} and wait, or repeat with --force: its work is done again elsewhere"
+            raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
+        await self._writer.commit(nodes.remove, name)
+        self._look_again()
+
+    async def _listening(self) -> NodeListener:
+        while self._listener is None:
+            await self._taken_up.wait()
+        await self._listener.listens.wait()
+        return self._listener
+
+    def _known(self) -> dict[str, Wanted]:
+        """The nodes that are kept; before the service has begun those that it will keep."""
+        return self.wanted() if self._wanted is None else self._wanted
+
+    def _check_known(self, name: str) -> None:
+        if name not in self._known():
+            raise Refused("not_found", f"there is no node {name[:40]!r}", "awk node list shows them")
+
+    # -- the service ------------------------------------------------------------------------------------
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep links until cancelled. It has started once it knows which nodes there are."""
+        self._project = await self._writer.commit(nodes.project_id, secrets.token_hex(8))
+        self._links.clear()
+        self._listener = None
+        async with trio.open_nursery() as nursery:
+            while True:
+                self._again = trio.Event()
+                self._take_up(self.wanted(), nursery)
+                await self._tell()
+                self._taken_up.set()
+                self._taken_up = trio.Event()
+                for changed in self._watching:
+                    changed()
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+                with trio.move_on_after(LOOK_SECONDS):
+                    await self._again.wait()
+
+    def wanted(self) -> dict[str, Wanted]:
+        """The nodes there should be, by name: those of the file, then those that were added."""
+        project = self._catalog.kept_project()
+        kept = {one.name: one for one in self._reader.now(nodes.all_)}
+        found: dict[str, Wanted] = {}
+        for name, settings in project.nodes.items():
+            missing = not self._trusted and missing_grants((node_unit(name, settings),), self._granted)
+            draining = name in kept and kept[name].draining
+            found[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
+        for one in kept.values():
+            if one.settings is not None and one.name not in found:
+                found[one.name] = Wanted(one.settings, one.draining, added=True)
+        return found
+
+    def _take_up(self, wanted: dict[str, Wanted], nursery: trio.Nursery) -> None:
+        self._wanted = wanted
+        for name, (link, _) in self._links.items():
+            now = wanted.get(name)
+            if now is None or now.why is not None or _way(now.settings) != _way(link.settings):
+                link.leave()
+            else:
+                link.settings, link.draining = now.settings, now.draining
+        for name in [name for name in wanted if wanted[name].why is None and name not in self._links]:
+            self._links[name] = kept = self._new_link(name, wanted[name])
+            nursery.start_soon(self._keep, name, kept)
+        if self._listener is None and (
+            self._catalog.kept_project().nodes_listen is not None
+            or any(one.settings.via == "join" and one.why is None for one in wanted.values())
+        ):
+            self._listener = self._new_listener()
+            nursery.start_soon(self._listener.run)
+
+    def _new_link(self, name: str, wanted: Wanted) -> _Kept:
+        dialled = DialledNode()
+        engine = partial(
+            engine_transport,
+            wanted.settings,
+            ("node", "--project-id", self._id_at(name)),
+            f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}",
+            self._environ,
+            str(self._catalog.root),
+        )
+        link = NodeConnection(
+            name,
+            wanted.settings,
+            draining=wanted.draining,
+            new_session=lambda asked: self._new_session(asked, self._id_at(asked)),
+            opener=dialled.transport if wanted.settings.via == "join" else engine,
+            changed=self._changed,
+            now_ms=self._now_ms,
+            chance=self._chance,
+        )
+        return _Kept(link, dialled)
+
+    def _id_at(self, name: str) -> str:
+        """The id by which the node ``name`` knows this project: two nodes may be one machine."""
+        return f"{self._project}-{name}"
+
+    async def _keep(self, name: str, kept: _Kept) -> None:
+        try:
+            await kept.link.run()
+        finally:
+            if self._links.get(name) is kept:
+                del self._links[name]
+            self._look_again()
+
+    def _new_listener(self) -> NodeListener:
+        asked = self._catalog.kept_project().nodes_listen
+        if asked is not None and not self._trusted and missing_grants((listen_unit(asked),), self._granted):
+            logger.warning("nodes.unusable nodes_listen: it is not trusted yet; look at it and keep it with awk trust")
+            asked = None
+        return NodeListener(
+            address=address_of(asked or LISTEN_DEFAULT) or address_of(LISTEN_DEFAULT),
+            state_dir=self._state_dir,
+            digests=lambda: dict(self._reader.now(lambda conn: list(nodes.digests(conn)))),
+            carry=self._carry,
+            now_ms=self._now_ms,
+        )
+
+    async def _carry(self, name: str, stream: trio.abc.Stream) -> None:
+        kept = self._links.get(name)
+        if kept is not None and kept.link.settings.via == "join":
+            await kept.dialled.carry(stream)
+
+    def _changed(self, link: NodeConnection, moved: bool) -> None:
+        if moved:
+            self._told.append((link.name, link.state.state, link.why))
+        self._look_again()
+
+    async def _tell(self) -> None:
+        """Write down what happened to nodes."""
+        told, self._told = self._told, []
+        for name, state, why in told:
+            if state != "connecting":
+                data = {"node": name, "state": state, "why": why}
+                try:
+                    await self._writer.commit(emit_log, "node.changed", data=data)
+                except Refused as refused:
+                    logger.warning("nodes.untold %s", refused.text)
+
+    def _look_again(self) -> None:
+        self._again.set()
+
+    def _state(self, name: str, wanted: Wanted) -> NodeState:
+        kept = self._links.get(name)
+        if kept is not None:
+            return kept.link.state
+        settings = wanted.settings
+        return NodeState(
+            name=name,
+            via=settings.via,
+            state="off",
+            labels=settings.labels,
+            workers=settings.workers,
+            since_ms=self._since_ms,
+            draining=wanted.draining,
+            why=wanted.why,
+        )
+
+
+def _way(settings: NodeSettings) -> NodeSettings:
+    """Only the way to it: other labels make no other connection."""
+    return msgspec.structs.replace(settings, labels=(), workers=1)

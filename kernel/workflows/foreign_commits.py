@@ -1,0 +1,133 @@
+"""Commits that were made on another machine: what of them is taken, and what is refused.
+
+Whoever made them may be hostile. git has verified each object by then (``index-pack --strict``: no ``.git`` in a path,
+no name that leads elsewhere). What is looked at here is what such files would do once they are checked out: a
+submodule, a link out of the tree, an attribute that has a program of the user's run over files.
+"""
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kernel.workflows.git_view import View
+from kernel.workflows.project_git import ProjectGit, failed
+from protocol.errors import Refused
+
+COMMITS: Final = 10_000
+"""Taken at once."""
+BLOBS_BYTES: Final = 16 * 1024 * 1024
+"""Of all links and attributes that are new."""
+SHOWN: Final = 100
+_LINK, _SUBMODULE, _GONE = "120000", "160000", "000000"
+_DRIVERS: Final = frozenset({"text", "binary", "union"})
+"""Ways to merge that are git's own."""
+
+
+class Change(NamedTuple):
+    """A file that a commit has otherwise than each of its parents: its mode and content, and what that was before."""
+
+    path: str
+    mode: str
+    blob: str
+    before: tuple[str, ...]
+
+
+def read_changes(raw: bytes) -> Iterator[Change]:
+    """The changes in the output of ``git diff-tree --raw -z``, of merges as well. Raises ValueError."""
+    words = raw.split(b"\0")
+    for facts, path in zip(words[::2], words[1::2], strict=False):
+        text = facts.decode("ascii")
+        parents = len(text) - len(text.lstrip(":"))
+        fields = text[parents:].split(" ")
+        if not parents or len(fields) != 2 * parents + 3:
+            raise ValueError(text)
+        before = tuple(one for one in fields[parents + 1 : 2 * parents + 1] if one.strip("0"))
+        yield Change(path.decode("utf-8", "surrogateescape"), fields[parents], fields[2 * parents + 1], before)
+
+
+def change_fault(change: Change) -> str | None:
+    """The reason why ``change`` is not taken, as far as its name and mode tell; None where nothing is against it."""
+    parts = change.path.split("/")
+    if change.mode == _GONE:
+        return None
+    if any(part.casefold() in (".git", "", ".", "..") for part in parts):
+        return f"a path of git's own in it: {_shown(change.path)}"
+    if change.mode == _SUBMODULE or parts[-1].casefold() == ".gitmodules":
+        return f"a submodule in it: {_shown(change.path)}"
+    return None
+
+
+def link_fault(path: str, target: bytes) -> str | None:
+    """The reason why the link ``path`` is not taken; None where it stays in the tree, whatever links it passes."""
+    words = target.decode("utf-8", "surrogateescape").split("/")
+    up = next((number for number, word in enumerate(words) if word != ".."), len(words))
+    depth = path.count("/")
+    inner = words[up:]
+    if target.startswith(b"/") or up > depth or ".." in inner or b"\0" in target:
+        return f"a link that leads out of the tree: {_shown(path)}"
+    return f"a link into git's own folder: {_shown(path)}" if ".git" in (one.casefold() for one in inner) else None
+
+
+def attributes_fault(path: str, text: bytes, before: Sequence[bytes]) -> str | None:
+    """The reason why the attributes in ``text`` are not taken: a line that is new has a program run over files."""
+    known = {line.strip() for old in before for line in old.splitlines()}
+    for line in text.splitlines():
+        if line.strip() in known or line.lstrip().startswith(b"#"):
+            continue
+        for word in line.decode("utf-8", "replace").split()[1:]:
+            name, _, value = word.partition("=")
+            if name == "filter" or (name == "merge" and value and value not in _DRIVERS):
+                return f"an attribute that has a program run over files: {_shown(path)}: {_shown(word)}"
+    return None
+
+
+async def check_commits(git: ProjectGit, view: View, tip: str, known: Sequence[str]) -> None:
+    """Raise Refused (setup_failed) where what ``tip`` has besides ``known`` holds something that is not taken."""
+    listed = await git.said(view, "rev-list", f"--max-count={COMMITS + 1}", tip, "--not", *known)
+    if listed.count(b"\n") > COMMITS:
+        raise failed(f"it has more than {COMMITS} commits at once", "see what it is")
+    words = ("diff-tree", "--stdin", "-r", "-c", "-z", "--root", "--raw", "--no-renames", "--no-abbrev")
+    raw = await git.said(view, *words, "--no-commit-id", given=listed)
+    try:
+        changes = tuple(read_changes(raw))
+    except (ValueError, UnicodeDecodeError) as error:
+        raise failed(f"what it changes cannot be read: {str(error)[:SHOWN]!a}") from error
+    for change in changes:
+        _refuse(change_fault(change))
+    links = [one for one in changes if one.mode == _LINK]
+    attributes = [
+        one for one in changes if one.mode != _GONE and posixpath.basename(one.path).casefold() == ".gitattributes"
+    ]
+    before = {blob for one in attributes for blob in one.before}
+    blobs = await _blobs(git, view, {one.blob for one in (*links, *attributes)} | before)
+    for one in links:
+        _refuse(link_fault(one.path, blobs[one.blob]))
+    for one in attributes:
+        _refuse(attributes_fault(one.path, blobs[one.blob], [blobs[blob] for blob in one.before]))
+
+
+async def _blobs(git: ProjectGit, view: View, names: set[str]) -> dict[str, bytes]:
+    if not names:
+        return {}
+    given = "".join(f"{name}\n" for name in sorted(names)).encode()
+    printed = await git.run(view, "cat-file", "--batch", given=given, limit_bytes=BLOBS_BYTES)
+    if not printed.ok:
+        raise failed(f"its links and attributes cannot be read: {git.why(printed)}")
+    found: dict[str, bytes] = {}
+    rest = printed.stdout
+    while rest:
+        head, _, rest = rest.partition(b"\n")
+        name, kind, size = (*head.decode("ascii", "replace").split(" "), "", "")[:3]
+        if kind != "blob" or not size.isdecimal():
+            raise failed(f"its links and attributes cannot be read: {name[:SHOWN]!a} is no file")
+        found[name], rest = rest[: int(size)], rest[int(size) + 1 :]
+    return found
+
+
+def _shown(text: str) -> str:
+    return f"{text[:SHOWN]!a}"
+
+
+def _refuse(fault: str | None) -> None:
+    if fault is not None:
+        raise Refused("setup_failed", f"there is {fault}", "look at it on the node")

@@ -1,0 +1,254 @@
+"""The clone of an agent's tree on a node: made there, brought to a commit, and asked for what was done in it.
+
+All of it is done by git and a shell over there. What is in the clone is its agent's: where the agent is confined, each
+git that looks into it is, too, and in no case has it more than the far user's own rights and environment. An answer is
+a name of a commit or a pack; it is checked here (``kernel.workflows.exchange``).
+"""
+
+import itertools
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from kernel.procs.command import CommandResult, run_command
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.workflows.clone import PACK_BYTES
+from kernel.workflows.exchange import COMMIT, wanted
+from kernel.workflows.git import GitCommand
+from kernel.workflows.git_view import View
+from kernel.workflows.project_git import LIMIT_BYTES, SECONDS, failed
+from kernel.workflows.tree_commits import Author, WritableTree, commit_staged, stage
+from protocol.ipc import Sandbox
+from protocol.node import NodeFacts
+
+TREES: Final = "trees"
+"""The folder of all clones, in the state folder of a node."""
+HERE: Final = "refs/awk/here"
+"""The ref in a clone that names the last commit that both sides had."""
+_SHELL_BYTES: Final = 1024 * 1024
+_UNLOCK: Final = 'cd "$1" && rm -f .git/index.lock .git/HEAD.lock ".git/refs/heads/$2.lock" .git/refs/awk/here.lock'
+CONFINED: Final = "confined"
+"""A file beside a clone whose agent is confined."""
+_MAKE: Final = """
+set -e
+umask 077
+mkdir -p "$1"
+cd "$1"
+rm -rf new
+test -z "$3" || : >"$3"
+git init --quiet --template= --object-format="$2" new
+for name in user.name user.email; do
+    test -z "$4" || git --git-dir=new/.git config "$name" "$4"
+    shift
+done
+mv new tree
+"""
+_LOOK: Final = 'cd "$1" 2>/dev/null || exit 0; test ! -d tree/.git || echo tree; head -c 200 ready 2>/dev/null || :'
+_ASIDE: Final = 'cd "$1" && rm -f ready && mv tree "$2"'
+_CLEAR: Final = """
+cd "$1" || exit 0
+chmod -R u+rwX tree new 2>/dev/null
+rm -rf tree new && rm -f ready confined
+cd .. && rmdir "$1" 2>/dev/null && rmdir "$(pwd -P)" 2>/dev/null
+exit 0
+"""
+_READY: Final = 'cd "$1" && printf %s "$2" >ready'
+
+
+class NodeGit:
+    """Runs git and shells on the node that says ``facts`` of itself, as its user, in an environment of ours."""
+
+    def __init__(self, launcher: Launcher, facts: NodeFacts) -> None:
+        self.facts = facts
+        self.environment = {"PATH": facts.path, "HOME": facts.home, "LC_ALL": "C"}
+        self._launcher = launcher
+        self._name = f"files-{secrets.token_hex(4)}"
+        self._numbers = itertools.count(1)
+        self._command = GitCommand(
+            launcher=launcher,
+            path=facts.path,
+            program="git",
+            name=f"{self._name}-git",
+            variables=self.environment,
+            seconds=SECONDS,
+            limit_bytes=LIMIT_BYTES,
+        )
+
+    async def run(
+        self,
+        view: View,
+        *words: str,
+        variables: Mapping[str, str] | None = None,
+        given: bytes | Path = b"",
+        into: Path | None = None,
+        limit_bytes: int = LIMIT_BYTES,
+    ) -> CommandResult:
+        """A run that may as well say no. Raises SpawnTransient."""
+        command = msgspec.structs.replace(self._command, limit_bytes=limit_bytes)
+        known = {**view.variables, **(variables or {})}
+        return _certain(
+            await command.run(view.top, *words, variables=known, given=given, into=into, sandbox=view.sandbox)
+        )
+
+    async def said(
+        self, view: View, *words: str, variables: Mapping[str, str] | None = None, given: bytes | Path = b""
+    ) -> bytes:
+        """The output of git. Raises Refused (setup_failed), SpawnTransient."""
+        result = await self.run(view, *words, variables=variables, given=given)
+        if not result.ok:
+            raise failed(f"git {words[0]} failed on the node: {self.why(result)}", "see what git says there")
+        return result.stdout
+
+    async def shell(self, script: str, *words: str, given: bytes | Path = b"", sandbox: Sandbox | None = None) -> bytes:
+        """The output of ``script``, which is ours; ``words`` are ``$1`` and so on. Raises Refused, SpawnTransient."""
+        result = await run_command(
+            self._launcher,
+            f"{self._name}-sh-{next(self._numbers)}",
+            ("/bin/sh", "-c", script, "sh", *words),
+            cwd="/",
+            env={**self.environment, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null"},
+            timeout_seconds=SECONDS,
+            output_limit_bytes=_SHELL_BYTES,
+            given=given,
+            sandbox=sandbox,
+        )
+        if not _certain(result).ok:
+            raise failed(f"the clone on the node cannot be made ready: {self.why(result)}", "see the disk there")
+        return result.stdout
+
+    def why(self, result: CommandResult) -> str:
+        """The reason why a run failed."""
+        if result.exit.failed is not None:
+            return result.exit.failed
+        return "it took too long" if result.timed_out else self._command.why(result)
+
+
+def _certain(result: CommandResult) -> CommandResult:
+    """Raise SpawnTransient where nobody knows how it ended, for the node is lost."""
+    if getattr(result.exit, "lost", False):
+        raise SpawnTransient("the node was lost")
+    return result
+
+
+class CloneState(msgspec.Struct, frozen=True):
+    """Whether there is a clone, and the digest of the setup that was run in it; "": none was."""
+
+    there: bool
+    ready: str = ""
+
+
+class NodeClone:
+    """One clone, in ``place``, a folder of the node, with ``tree.branch`` checked out.
+
+    ``box``: the sandbox of its agent, on the node, if that is confined.
+    """
+
+    def __init__(self, git: NodeGit, place: str, writable: WritableTree) -> None:
+        self.git = git
+        self.place = place
+        self._writable = writable
+
+    @property
+    def view(self) -> View:
+        """Its git directory and tree."""
+        return self._writable.view
+
+    @property
+    def branch(self) -> str:
+        """The full name of its branch."""
+        return self._writable.branch
+
+    async def look(self) -> CloneState:
+        """Find out what is there. Raises Refused, SpawnTransient."""
+        said = (await self.git.shell(_LOOK, self.place)).decode("utf-8", "replace")
+        there, _, ready = said.partition("\n")
+        return CloneState(there == "tree", ready.strip()) if there == "tree" else CloneState(there=False)
+
+    async def make(self, hash_length: int, user: tuple[str, str]) -> None:
+        """Make an empty one; ``user`` (name, email) is in whose name its agent commits. Raises Refused."""
+        kind = "sha256" if hash_length == 64 else "sha1"
+        confined = "" if self.view.sandbox is None else CONFINED
+        await self.git.shell(_MAKE, self.place, kind, confined, *user)
+
+    async def unlock(self) -> None:
+        """Remove locks that a git left there that was killed: nobody works there now."""
+        branch = self.branch.removeprefix("refs/heads/")
+        await self.git.shell(_UNLOCK, self.view.top, branch, sandbox=self.view.sandbox)
+
+    async def head(self) -> str | None:
+        """The last commit of its branch, as it says; None: it has none. Raises Refused where another is checked out."""
+        git, view = self.git, self.view
+        out = (await git.run(view, "symbolic-ref", "--quiet", "HEAD")).stdout.decode("utf-8", "replace").strip()
+        tip = await self._ref(self.branch)
+        if tip is not None and out != self.branch:
+            what = out.removeprefix("refs/heads/")[:100] or "no branch"
+            raise failed(f"{what!a} is checked out in {view.top} on the node", "check out the agent's branch there")
+        return tip
+
+    async def here(self) -> str | None:
+        """The commit that both sides had last, as the clone says."""
+        return await self._ref(HERE)
+
+    async def _ref(self, name: str) -> str | None:
+        found = await self.git.run(
+            self.view, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+        )
+        tip = found.stdout.decode("ascii", "replace").strip()
+        return tip if found.ok and COMMIT.fullmatch(tip) else None
+
+    async def commit(self, head: str, message: str, author: Author) -> str:
+        """Commit all that is not committed there; the last commit then. Raises Refused, SpawnTransient."""
+        git, view = self.git, self.view
+        staged = await stage(git, self._writable)
+        before = (await git.said(view, "rev-parse", f"{head}^{{tree}}")).decode("ascii", "replace").strip()
+        if staged == before:
+            return head
+        made = await commit_staged(git, self._writable, staged, (head,), message, author)
+        if not COMMIT.fullmatch(made):
+            raise failed("git commit-tree on the node names no commit")
+        await git.said(view, "update-ref", self.branch, made, head)
+        return made
+
+    async def send_back(self, tip: str, known: Sequence[str], into: Path) -> None:
+        """Write the pack of what ``tip`` has besides ``known`` into the new file ``into``. Raises Refused."""
+        words = ("pack-objects", "--revs", "--thin", "--stdout", "--delta-base-offset", "--quiet")
+        given = wanted(tip, known)
+        packed = await self.git.run(self.view, *words, given=given, into=into, limit_bytes=PACK_BYTES)
+        if not packed.ok:
+            raise failed(
+                f"what is new on the node cannot be read: {self.git.why(packed)}", f"see {self.view.top} there"
+            )
+
+    async def take(self, pack: Path) -> None:
+        """Add the objects in ``pack``. Raises Refused, SpawnTransient."""
+        await self.git.said(self.view, "index-pack", "--stdin", "--fix-thin", given=pack)
+
+    async def check_out(self, tip: str, head: str | None) -> None:
+        """Bring tree and branch to ``tip``; what git ignores stays. Nothing may be there that is not committed."""
+        git, view = self.git, self.view
+        await git.said(view, "read-tree", "--reset", "-u", tip)
+        await git.said(view, "update-ref", self.branch, tip, head or "")
+        await git.said(view, "symbolic-ref", "HEAD", self.branch)
+        await self.mark(tip)
+
+    async def mark(self, tip: str) -> None:
+        """Note in the clone that both sides have ``tip``."""
+        await self.git.said(self.view, "update-ref", HERE, tip)
+
+    async def set_aside(self) -> str:
+        """Move it out of the way, with all in it. Returns the folder it is in now. Raises Refused."""
+        aside = f"{self.place}/kept-{secrets.token_hex(4)}"
+        await self.git.shell(_ASIDE, self.place, aside)
+        return aside
+
+    async def remove(self) -> None:
+        """Remove it; what was set aside stays. Raises Refused, SpawnTransient."""
+        await self.git.shell(_CLEAR, self.place)
+
+    async def note_setup(self, digest: str) -> None:
+        """Note that the setup of ``digest`` was run there."""
+        await self.git.shell(_READY, self.place, digest)

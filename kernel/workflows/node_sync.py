@@ -1,0 +1,168 @@
+"""An agent's branch here and its clone on a node, brought to the same commit: before an attempt, and after it.
+
+Nothing is lost on either side. Before the clone is changed, all that is done there is committed, and comes here: as the
+next commits of the branch, or, where the branch has gone another way meanwhile, under a ref of its own. What cannot
+come (it is hostile, or broken) stays on the node, in a folder aside. Each step can be done again after an interruption.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import trio
+
+from kernel.workflows.exchange import has_commit, is_ancestor, pack_commits, take_commits
+from kernel.workflows.git_view import View
+from kernel.workflows.home_branch import HomeBranch, author_at, view_of
+from kernel.workflows.node_clone import NodeClone
+from kernel.workflows.project_git import failed
+from kernel.workflows.tree_commits import Author
+from protocol.errors import Refused
+
+LOST: Final = "refs/agent-worker/lost"
+"""Refs below it keep what was done on a node that the branch has no place for any more."""
+
+
+class Synced(msgspec.Struct, frozen=True):
+    """The commit that both sides have. ``notes``: what somebody should know, in words."""
+
+    tip: str
+    notes: tuple[str, ...] = ()
+
+
+class NodeSync:
+    """One branch and its clone. ``agent`` is in whose name is committed there, ``message`` what is said of it."""
+
+    def __init__(self, home: HomeBranch, clone: NodeClone, *, node: str, agent: str, message: str) -> None:
+        self._home = home
+        self._clone = clone
+        self._node = node
+        self._agent = agent
+        self._message = message
+
+    async def bring(self, *, live: bool = False) -> Synced:
+        """Bring the clone to the branch, made unless it is there. Raises Refused, SpawnTransient.
+
+        ``live``: its agent may be working there.
+        """
+        home, clone, notes = self._home, self._clone, list[str]()
+        async with view_of(home) as view:
+            author = await author_at(home, view, self._agent)
+            head: str | None = None
+            if (await clone.look()).there:
+                if not live:
+                    await clone.unlock()
+                try:
+                    head = await self._settled(view, author, notes)
+                except Refused as refused:
+                    if live:
+                        raise
+                    aside = await clone.set_aside()
+                    notes.append(f"{refused.text}; what was in its clone on {self._node} is in {aside} there")
+            tip = await home.tip(view)
+            if not (await clone.look()).there:
+                await clone.make(len(tip), (author.name, author.email))
+            if head != tip:
+                await self._send(view, tip, head)
+                await clone.check_out(tip, head)
+        return Synced(tip, tuple(notes))
+
+    async def collect(self, message: str = "", *, live: bool = False) -> Synced:
+        """Take what was done in the clone into the branch. Raises Refused, and then it stays there; SpawnTransient.
+
+        ``message`` is said of what is committed by that. ``live``: its agent may be working there.
+        """
+        home, clone = self._home, self._clone
+        async with view_of(home) as view:
+            tip = await home.tip(view)
+            if not live:
+                await clone.unlock()
+            head = await clone.head()
+            if head is None:
+                raise failed(f"the branch {home.tree.branch} is gone on {self._node}", f"see {clone.view.top} there")
+            made = await clone.commit(head, message or self._message, await author_at(home, view, self._agent))
+            if made != tip:
+                await self._fetch(view, made, tip)
+                if not await is_ancestor(home.git, view, tip, made):
+                    text = f"{made[:12]}, the last commit there, does not follow from {tip[:12]}"
+                    raise failed(text, f"see {clone.view.top} on {self._node}")
+                await home.follow(view, tip, made)
+            if made != await clone.here():
+                await clone.mark(made)
+        return Synced(made)
+
+    async def clear(self) -> Synced:
+        """Remove the clone, of a run that is over; what is only there comes here first, under a ref of its own.
+
+        Raises Refused, and then it stays; SpawnTransient.
+        """
+        home, clone, notes = self._home, self._clone, list[str]()
+        async with view_of(home) as view:
+            made = ""
+            if (await clone.look()).there:
+                await clone.unlock()
+                head = await clone.head()
+                if head is not None:
+                    made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+                    await self._keep(view, made, notes)
+            await clone.remove()
+        return Synced(made, tuple(notes))
+
+    async def _keep(self, view: View, made: str, notes: list[str]) -> None:
+        """Have the commits of ``made`` here, under a ref of their own unless one leads to them."""
+        git, branch = self._home.git, self._home.tree.branch
+        await self._fetch(view, made, self._home.tree.base)
+        if int(await git.said(view, "rev-list", "--count", "--max-count=1", made, "--not", "--all")):
+            ref = f"{LOST}/{branch.removeprefix('awk/')}/{made[:12]}"
+            await git.said(view, "update-ref", ref, made)
+            notes.append(f"what was left on {self._node} is on no branch: it is kept as {ref}")
+
+    async def _settled(self, view: View, author: Author, notes: list[str]) -> str | None:
+        """Have all that is in the clone here, too. Returns the clone's last commit. Raises Refused."""
+        home, clone = self._home, self._clone
+        head = await clone.head()
+        if head is None:
+            return None
+        tip = await home.tip(view)
+        made = await clone.commit(head, self._message, author)
+        if made == tip or (await has_commit(home.git, view, made) and await is_ancestor(home.git, view, made, tip)):
+            return made
+        await self._fetch(view, made, tip)
+        if await is_ancestor(home.git, view, tip, made):
+            await home.follow(view, tip, made)
+            notes.append(f"what was left on {self._node} is taken: {made[:12]}")
+        else:
+            ref = f"{LOST}/{home.tree.branch.removeprefix('awk/')}/{made[:12]}"
+            await home.git.said(view, "update-ref", ref, made)
+            notes.append(
+                f"what was left on {self._node} has no place on {home.tree.branch} any more: it is kept as {ref}"
+            )
+        return made
+
+    async def _fetch(self, view: View, made: str, tip: str) -> None:
+        """Have the commits of ``made`` here. Raises Refused where they are not to be had, or not taken."""
+        home, clone = self._home, self._clone
+        if await has_commit(home.git, view, made):
+            return
+        here = await self._known(view, [await clone.here()])
+        async with home.git.folder() as folder:
+            pack = Path(folder, "pack")
+            await clone.send_back(made, here, pack)
+            await take_commits(home.git, view, made, [*here, tip], pack)
+
+    async def _send(self, view: View, tip: str, head: str | None) -> None:
+        home, clone = self._home, self._clone
+        known = await self._known(view, [head, await clone.here()])
+        if tip in known:
+            return
+        async with home.git.folder() as folder:
+            pack = Path(folder, "pack")
+            await pack_commits(home.git, view, tip, known, pack)
+            await clone.take(pack)
+            await trio.Path(pack).unlink()
+
+    async def _known(self, view: View, claimed: Sequence[str | None]) -> list[str]:
+        """Those of the commits that the clone says to have which are here as well."""
+        names = dict.fromkeys(one for one in claimed if one is not None)
+        return [one for one in names if await has_commit(self._home.git, view, one)]

@@ -1,0 +1,62 @@
+"""Nodes: asked for, listed, drained and removed."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from protocol.api.document import Ask, Body, Document
+from protocol.project import NodeSettings
+
+
+class NodeRequest(Ask, frozen=True, kw_only=True):
+    """POST /nodes. ``host`` is where a node that dials home finds this machine."""
+
+    name: Annotated[str, msgspec.Meta(max_length=32)]
+    node: NodeSettings
+    host: Annotated[str, msgspec.Meta(max_length=255)] | None = None
+
+
+class NodeDrain(Ask, frozen=True, kw_only=True):
+    """POST /nodes/:name/drain. ``undo``: give it work again."""
+
+    undo: bool = False
+
+
+class NodeRow(Body, frozen=True, kw_only=True):
+    """One node as it is now."""
+
+    name: str
+    via: str
+    state: Literal["connecting", "up", "lost", "draining", "off"]
+    labels: tuple[str, ...]
+    running: int
+    """Attempts that run there."""
+    workers: int
+    """How many may."""
+    since: str
+    draining: bool = False
+    """It is given nothing new, whatever its state."""
+    why: str | None = None
+    """What keeps it from being up."""
+    added: bool = False
+    """By hand: it is not in the project file."""
+    version: str = ""
+    platform: str = ""
+    cpus: int | None = None
+    memory_bytes: int | None = None
+    gpus: int | None = None
+
+
+class NodeList(Document, frozen=True, kw_only=True):
+    """``awk node list``."""
+
+    nodes: tuple[NodeRow, ...]
+    schema: str = "awk/node-list/1"
+
+
+class NodeAdded(Document, frozen=True, kw_only=True):
+    """``awk node add``. ``command`` is typed on the other machine; its word is shown this once."""
+
+    node: NodeRow | None
+    command: str | None = None
+    schema: str = "awk/node/1"

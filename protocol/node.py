@@ -1,0 +1,302 @@
+"""Frames between a kernel and a node: a machine on which attempts run while the log stays with the kernel.
+
+On the wire a frame has a header (kernel.procs.node.framing) and a body in MessagePack, tagged ``t``. Hellos, beats and
+echoes have no number: they are of this moment. All others are numbered, acknowledged, sent again after the transport
+broke, and take effect once.
+
+A channel is a stream of bytes inside the stream: three for each process (``channel_of``), one for each connection to
+the daemon's MCP. Whoever reads grants the writer credit; more than that is never on its way.
+"""
+
+import base64
+import binascii
+from typing import Annotated, Final
+
+import msgspec
+
+from protocol.instruction import Count
+from protocol.ipc import Bound, Exited, Kill, Sandbox
+
+NODE_PROTOCOL: Final = 1
+"""Of what is newest here. One version back is spoken, too: nodes are upgraded one after the other."""
+LEASE_SECONDS: Final = 15.0
+"""From a beat that the kernel has echoed: for so long a node may run what it was given."""
+BEAT_SECONDS: Final = 3.0
+MARGIN_SECONDS: Final = 1.0
+"""What a kernel waits after a lease is over: for trees to end, and for clocks that differ by a little."""
+
+PREAMBLE: Final = b"\0agent-worker-node\n"
+"""What a node says before its first frame, once the kernel has spoken: what a shell prints before is passed over."""
+FRAME_LIMIT_BYTES: Final = 2 * 1024 * 1024
+"""A whole command with its environment fits; bytes of a channel come in pieces of CHUNK_BYTES."""
+CHUNK_BYTES: Final = 64 * 1024
+CHANNEL_WINDOW_BYTES: Final = 256 * 1024
+"""What one channel may have on its way, or waiting to be read."""
+STREAM_WINDOW_BYTES: Final = 4 * 1024 * 1024
+"""What may be unacknowledged before bytes of channels wait."""
+STREAM_LIMIT_BYTES: Final = 16 * 1024 * 1024
+"""What may be unacknowledged at all: a session whose other side acknowledges nothing ends here."""
+MOST_CONNECTIONS: Final = 1024
+"""To the daemon's MCP, of one node."""
+MOST_PROCESSES: Final = 4096
+
+
+def agree(ours: tuple[int, int], theirs: tuple[int, int]) -> int | None:
+    """Return the newest version that both sides speak; None if there is none. Each is (oldest, newest)."""
+    newest = min(ours[1], theirs[1])
+    return newest if newest >= max(ours[0], theirs[0]) else None
+
+
+SPOKEN: Final = (max(NODE_PROTOCOL - 1, 1), NODE_PROTOCOL)
+"""Oldest and newest version spoken here."""
+
+
+class LeaseTimes(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a node may work without a word from its kernel. Both sides have the same; only tests have others."""
+
+    lease_seconds: float = LEASE_SECONDS
+    beat_seconds: float = BEAT_SECONDS
+    margin_seconds: float = MARGIN_SECONDS
+
+    @property
+    def silence_seconds(self) -> float:
+        """Without a whole frame for so long, a transport is taken for dead: beats come more often than that."""
+        return 2.5 * self.beat_seconds
+
+
+Number = Annotated[int, msgspec.Meta(ge=1, le=2**48)]
+"""Of a process or a connection: counted from 1 within a session by whoever opens them."""
+Bytes = Annotated[int, msgspec.Meta(ge=1, le=CHANNEL_WINDOW_BYTES)]
+Word = Annotated[str, msgspec.Meta(max_length=256)]
+Path = Annotated[str, msgspec.Meta(max_length=4096)]
+Sentence = Annotated[str, msgspec.Meta(max_length=2000)]
+
+
+class _Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="t", tag=str.lower, omit_defaults=True):
+    pass
+
+
+# -- without a number -----------------------------------------------------------------------------------
+
+
+class KernelHello(_Frame, frozen=True, kw_only=True, tag="kernel"):
+    """The first frame of all. ``term`` grows with every start of a kernel of this project; a lower one is refused."""
+
+    project: Word
+    term: Count
+    session: Word
+    protocol: tuple[Count, Count] = SPOKEN
+    version: Word = ""
+    resume: bool = False
+    """This session was there before: its frames go on where they were."""
+    received: Count = 0
+    """The number of the last frame that took effect."""
+
+
+class NodeFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's own account of itself: to be shown, and to place work by. Nobody else is bound by it."""
+
+    version: Word = ""
+    platform: Word = ""
+    cpus: Count = 1
+    memory_bytes: Count = 0
+    gpus: Count = 0
+    home: Path = ""
+    path: Annotated[str, msgspec.Meta(max_length=16384)] = ""
+    state_dir: Path = ""
+    """Its own folder, which has ``run/<attempt>/`` for each process."""
+    mcp_url: Path = ""
+    """Where processes there reach the daemon's MCP."""
+    boot_id: Word = ""
+    session: Word = ""
+
+
+class NodeHello(_Frame, frozen=True, kw_only=True, tag="node"):
+    """Answer to ``kernel``: the session is there. ``protocol`` is the version that is spoken from here on."""
+
+    session: Word
+    protocol: Count
+    facts: NodeFacts
+    received: Count = 0
+
+
+class Refusal(_Frame, frozen=True, kw_only=True, tag="refusal"):
+    """Answer to ``kernel``, and the last word. ``code``: version, project, term, or session for one that is no more."""
+
+    code: Word
+    why: Sentence
+
+
+class Beat(_Frame, frozen=True, kw_only=True, tag="beat"):
+    """Node to kernel: the time by the node's own clock, which counts while the machine sleeps."""
+
+    at_ms: Count
+
+
+class Echo(_Frame, frozen=True, kw_only=True, tag="echo"):
+    """Kernel to node: the beat came. The node's lease lasts from that time on."""
+
+    at_ms: Count
+
+
+Greeting = KernelHello | NodeHello | Refusal | Beat | Echo
+
+# -- kernel -> node -------------------------------------------------------------------------------------
+
+
+class Spawn(_Frame, frozen=True, kw_only=True, tag="spawn"):
+    """Start a worker or a command; the fields are those of kernel.procs.spec.Spec."""
+
+    process: Number
+    attempt: Word
+    argv: tuple[str, ...] | None = None
+    cwd: str | None = None
+    env: dict[str, str] | None = None
+    sandbox: Sandbox | None = None
+
+
+class Tell(_Frame, frozen=True, kw_only=True, tag="tell"):
+    """To the keeper of ``process``."""
+
+    process: Number
+    order: Kill | Bound
+
+
+class Signal(_Frame, frozen=True, kw_only=True, tag="signal"):
+    """Signal the child alone."""
+
+    process: Number
+    number: Annotated[int, msgspec.Meta(ge=1, le=64)]
+
+
+class Destroy(_Frame, frozen=True, kw_only=True, tag="destroy"):
+    """Kill it without its keeper's help."""
+
+    process: Number
+
+
+class Release(_Frame, frozen=True, kw_only=True, tag="release"):
+    """Nobody wants to know more of it: end what is left, remove its directory. The last frame about it."""
+
+    process: Number
+
+
+class Need(_Frame, frozen=True, kw_only=True, tag="need"):
+    """Workers will import these."""
+
+    modules: Annotated[tuple[Word, ...], msgspec.Meta(max_length=16)]
+
+
+# -- node -> kernel -------------------------------------------------------------------------------------
+
+
+class Spawned(_Frame, frozen=True, kw_only=True, tag="spawned"):
+    """It has a keeper. ``pid`` is 0 where the child could not be started."""
+
+    process: Number
+    pid: Count
+    keeper: Count
+
+
+class NotSpawned(_Frame, frozen=True, kw_only=True, tag="notspawned"):
+    """Nothing was started. ``in_use``: the attempt has a directory already."""
+
+    process: Number
+    why: Sentence
+    in_use: bool = False
+
+
+class Told(_Frame, frozen=True, kw_only=True, tag="told"):
+    """Its keeper's last report: nothing of its tree is left."""
+
+    process: Number
+    report: Exited
+
+
+class Released(_Frame, frozen=True, kw_only=True, tag="released"):
+    """The last frame about it: everything is closed, and its directory gone."""
+
+    process: Number
+
+
+class Opened(_Frame, frozen=True, kw_only=True, tag="opened"):
+    """A process there has connected to the daemon's MCP."""
+
+    connection: Number
+
+
+# -- both ways: bytes ------------------------------------------------------------------------------------
+
+Channel = Annotated[int, msgspec.Meta(ge=4, le=2**51)]
+STDIN, STDOUT, STDERR, CONNECTION = 0, 1, 2, 3
+
+
+def channel_of(number: int, role: int) -> int:
+    """The channel of a process (``role`` STDIN, STDOUT or STDERR) or of a connection (CONNECTION)."""
+    return 4 * number + role
+
+
+class Data(_Frame, frozen=True, kw_only=True, tag="data"):
+    """Bytes, as many as there was credit for."""
+
+    channel: Channel
+    data: Annotated[bytes, msgspec.Meta(min_length=1, max_length=CHUNK_BYTES)]
+
+
+class End(_Frame, frozen=True, kw_only=True, tag="end"):
+    """From who writes: there is no more."""
+
+    channel: Channel
+
+
+class Shut(_Frame, frozen=True, kw_only=True, tag="shut"):
+    """From who reads: nobody does any more. The writer answers with ``end``, if it has not."""
+
+    channel: Channel
+
+
+class Credit(_Frame, frozen=True, kw_only=True, tag="credit"):
+    """From who reads: so many bytes were read, and as many more may come."""
+
+    channel: Channel
+    size: Bytes
+
+
+KernelSays = Spawn | Tell | Signal | Destroy | Release | Need | Data | End | Shut | Credit
+NodeSays = Spawned | NotSpawned | Told | Released | Opened | Data | End | Shut | Credit
+
+# -- dialling home ---------------------------------------------------------------------------------------
+
+JOIN_PREFIX: Final = "awk1."
+JOIN_LINE_BYTES: Final = 512
+"""The first bytes a node sends where it dials home: its token and a line feed. Then it waits for ``kernel``."""
+
+
+class JoinWord(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a node needs to dial home: the argument of ``agent-worker node --join``. A secret: it has the token."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=255)]
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    """Of the kernel's certificate in DER: no other one is spoken to."""
+    token: Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_-]{16,128}$")]
+    node: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+
+    def encode(self) -> str:
+        """The word as text."""
+        return JOIN_PREFIX + base64.urlsafe_b64encode(msgspec.msgpack.encode(self)).decode().rstrip("=")
+
+    def line(self) -> bytes:
+        """The first bytes that a node sends."""
+        return f"{self.token}\n".encode()
+
+
+def decode_join_word(text: str) -> JoinWord:
+    """Read what ``JoinWord.encode`` wrote. Raises ValueError, which does not repeat what was read."""
+    body = text.strip().removeprefix(JOIN_PREFIX)
+    try:
+        if body == text.strip() or len(body) > 4 * JOIN_LINE_BYTES:
+            raise ValueError
+        return msgspec.msgpack.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=JoinWord)
+    except (ValueError, binascii.Error, msgspec.DecodeError):
+        raise ValueError(f"this is no join word: one begins with {JOIN_PREFIX} and comes from awk node add") from None

@@ -1,0 +1,133 @@
+"""A node of this machine, its process and the ways to it; and a transport that drops, delays, halves or cuts bytes."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from kernel.procs.node.folder import LOCK
+from kernel.procs.node.session import NodeSession, ServeMcp
+from protocol.node import LeaseTimes
+from tests.kernel.procs.trees import ENV, PATIENCE
+
+PROJECT: Final = "p1"
+SHORT: Final = LeaseTimes(lease_seconds=0.6, beat_seconds=0.1, margin_seconds=0.2)
+"""For what happens at the end of a lease."""
+LIVELY: Final = LeaseTimes(beat_seconds=0.2)
+"""For transports that break without a word."""
+
+
+class Way(trio.abc.Stream):
+    """A transport whose bytes a test has in its hands."""
+
+    def __init__(self, process: trio.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.process = process
+        self._in, self._out = process.stdin, process.stdout
+        self.sends: Callable[[bytes], bytes] = bytes
+        """What becomes of what the kernel sends: b"" is dropped."""
+        self.receives: Callable[[bytes], bytes] = bytes
+        self.seconds = 0.0
+        """The delay of each read."""
+        self.sent_bytes = 0
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        """See SendStream."""
+        passed = self.sends(bytes(data))
+        self.sent_bytes += len(data)
+        if passed:
+            await self._in.send_all(passed)
+        else:
+            await trio.lowlevel.checkpoint()
+
+    async def wait_send_all_might_not_block(self) -> None:
+        """See SendStream."""
+        await self._in.wait_send_all_might_not_block()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        """See ReceiveStream."""
+        while chunk := await self._out.receive_some(max_bytes):
+            if self.seconds:
+                await trio.sleep(self.seconds)
+            if passed := self.receives(bytes(chunk)):
+                return passed
+        return b""
+
+    def part(self) -> None:
+        """Let nothing through any more, in either direction, and break nothing."""
+        self.sends = self.receives = lambda _data: b""
+
+    def cut(self) -> None:
+        """Kill what carries the bytes, as when ssh is killed."""
+        self.process.kill()
+
+    async def aclose(self) -> None:
+        """See AsyncResource."""
+        self.process.kill()
+        with trio.CancelScope(shield=True):
+            await self.process.wait()
+            await trio.aclose_forcefully(self._in)
+            await trio.aclose_forcefully(self._out)
+
+
+class FarNode:
+    """One node, in a folder."""
+
+    def __init__(self, state: Path, times: LeaseTimes = LeaseTimes()) -> None:  # noqa: B008  (frozen)
+        self.state = state
+        self.times = times
+
+    async def open(self, project: str = PROJECT) -> Way:
+        """Run what an engine runs at the far end. It starts the node process, if there is none."""
+        argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.state), "--project", project]
+        argv += ["--lease-seconds", str(self.times.lease_seconds), "--beat-seconds", str(self.times.beat_seconds)]
+        argv += ["--margin-seconds", str(self.times.margin_seconds)]
+        process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
+        return Way(process)
+
+    @property
+    def pid(self) -> int:
+        """The node process."""
+        return int((self.state / LOCK).read_text())
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Signal the node process."""
+        with suppress(ProcessLookupError, FileNotFoundError, ValueError):
+            os.kill(self.pid, number)
+
+    @asynccontextmanager
+    async def session(
+        self, term: int = 1, serve_mcp: ServeMcp | None = None, project: str = PROJECT
+    ) -> AsyncGenerator[NodeSession]:
+        """A kernel's session with it, kept but not connected."""
+        session = NodeSession("n1", project, term, serve_mcp or _answer_nobody, self.times)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(session.keep)
+            yield session
+            nursery.cancel_scope.cancel()
+
+
+async def _answer_nobody(stream: trio.abc.Stream) -> None:
+    await stream.aclose()
+
+
+async def until(true: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Return as soon as it is."""
+    with trio.fail_after(seconds):
+        while not true():  # noqa: ASYNC110  (what another process does has no event)
+            await trio.sleep(0.005)
+
+
+async def connect(node: FarNode, session: NodeSession, nursery: trio.Nursery) -> Way:
+    """Open a transport, and return it once the node has a lease over it."""
+    way = await node.open()
+    nursery.start_soon(session.run, way)
+    await until(lambda: session.connected)
+    return way

@@ -1,0 +1,75 @@
+"""Whom a node serves, and the words by which one joins."""
+
+import pytest
+
+from kernel.procs.node.admission import Standing, admit
+from protocol.node import JoinWord, KernelHello, Refusal, agree, decode_join_word
+
+HELLO = KernelHello(project="p1", term=5, session="s1")
+FRESH = Standing(project=None, highest_term=0, session=None)
+SERVES = Standing(project="p1", highest_term=5, session="s1")
+
+
+def code(hello: KernelHello, standing: Standing) -> str:
+    """The verdict in a word."""
+    verdict = admit(hello, standing)
+    return verdict.code if isinstance(verdict, Refusal) else verdict
+
+
+@pytest.mark.parametrize(
+    ("hello", "standing", "verdict"),
+    [
+        (HELLO, FRESH, "new"),
+        (HELLO, SERVES, "resume"),
+        (KernelHello(project="p1", term=5, session="s1", resume=True, received=9), SERVES, "resume"),
+        (KernelHello(project="p1", term=5, session="s1", resume=True), FRESH, "session"),
+        (KernelHello(project="p1", term=5, session="s2", resume=True), SERVES, "session"),
+        (KernelHello(project="p1", term=5, session="s2"), SERVES, "new"),
+        (KernelHello(project="p1", term=6, session="s2"), SERVES, "new"),
+        (KernelHello(project="p1", term=4, session="s2"), SERVES, "term"),
+        (KernelHello(project="p1", term=4, session="s1", resume=True), SERVES, "term"),
+        (KernelHello(project="p2", term=9, session="s2"), SERVES, "project"),
+        (KernelHello(project="p1", term=9, session="s2", protocol=(7, 8)), SERVES, "version"),
+    ],
+)
+def test_one_project_the_highest_term_and_one_session(hello: KernelHello, standing: Standing, verdict: str) -> None:
+    """A table of who comes, and who is there."""
+    assert code(hello, standing) == verdict
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "spoken"),
+    [((3, 4), (4, 5), 4), ((4, 5), (3, 4), 4), ((3, 4), (3, 4), 4), ((3, 4), (5, 6), None), ((5, 6), (3, 4), None)],
+)
+def test_one_version_back_is_spoken(ours: tuple[int, int], theirs: tuple[int, int], spoken: int | None) -> None:
+    """Nodes and kernels are upgraded one after the other, in any order."""
+    assert agree(ours, theirs) == spoken
+
+
+@pytest.mark.parametrize(("theirs", "older"), [((1, 2), "kernel's machine"), ((5, 6), "node")])
+def test_a_refused_version_says_which_side_to_upgrade(theirs: tuple[int, int], older: str) -> None:
+    """Both numbers, and what to do."""
+    hello = KernelHello(project="p1", term=5, session="s1", version="9.9", protocol=theirs)
+    verdict = admit(hello, Standing(project="p1", highest_term=1, session=None, spoken=(3, 4)))
+    assert isinstance(verdict, Refusal)
+    assert verdict.why.endswith(f"upgrade agent-worker on the {older}") and "9.9" in verdict.why
+
+
+WORD = JoinWord(host="host.example", port=4433, sha256="ab" * 32, token="t" * 43, node="n1")
+
+
+def test_a_join_word_comes_back_as_it_was() -> None:
+    """One word for the command line, and the token as the first line that a node sends."""
+    word = WORD.encode()
+    assert word.startswith("awk1.") and decode_join_word(f"{word}\n") == WORD
+    assert WORD.line() == b"t" * 43 + b"\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "awk1.", "awk1.!!!", "awk2.xx", WORD.encode()[:-9], "awk1." + "A" * 9000, "x" * 99]
+)
+def test_what_is_no_join_word_is_refused_and_not_repeated(text: str) -> None:
+    """It may be half of a secret."""
+    with pytest.raises(ValueError, match="comes from awk node add") as refused:
+        decode_join_word(text)
+    assert not text or text not in str(refused.value) or text == "awk1."

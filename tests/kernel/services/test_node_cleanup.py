@@ -1,0 +1,125 @@
+"""Clones of runs that have ended go from a node; what is only there comes here first, or stays."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import trio
+import trio.testing
+
+from kernel.services.node_cleanup import Listed, NodeCleanup, read_list
+from kernel.store.feed import Wake
+from kernel.store.transitions.runs import end_run
+from kernel.workflows.node_sync import LOST
+from tests.kernel.services.test_node_trees import Ground, ground
+
+
+@dataclass
+class Far:
+    """The node of a ground by its name."""
+
+    state: str
+    name: str = "far"
+
+
+class Standing:
+    """The node of a ground, as those who clean see it."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.launcher = ground.nodes.launcher
+        self.facts = ground.nodes.facts
+        self.state = "up"
+        self.changed = trio.Event()
+
+    def states(self) -> list[Far]:
+        return [Far(self.state)]
+
+    async def until_changed(self) -> None:
+        await self.changed.wait()
+        self.changed = trio.Event()
+
+
+def cleanup(g: Ground, *, works: bool = False, nodes: Standing | None = None) -> NodeCleanup:
+    return NodeCleanup(g.parts, nodes or Standing(g), Wake(), lambda _run: works)
+
+
+@pytest.mark.promise("P89")
+async def test_a_clone_goes_once_its_run_has_ended_and_nobody_works_there(tmp_path: Path) -> None:
+    """All of it had come back: no ref is made for it."""
+    async with ground(tmp_path) as g:
+        await g.work(g.start(), "echo one >b.txt")
+        await g.there.finish(g.alice)
+        clone = g.far(f"trees/r{g.alice.run}/alice/tree")
+        await cleanup(g).run_once()
+        assert clone.exists()
+        assert await g.place.writer.commit(end_run, g.run)
+        await cleanup(g, works=True).run_once()
+        assert clone.exists()
+        assert await cleanup(g).run_once() == float("inf")
+        assert not clone.parent.parent.exists()
+        assert LOST not in g.place.git_project.git("for-each-ref")
+
+
+@pytest.mark.promise("P89")
+async def test_what_never_came_back_is_kept_under_a_ref_before_its_clone_goes(tmp_path: Path) -> None:
+    """Its node was lost while it worked, and comes back when the run is over."""
+    async with ground(tmp_path) as g:
+        await g.work(g.start(), "echo late >b.txt; chmod a-w .")
+        g.there.release(g.alice)
+        assert await g.place.writer.commit(end_run, g.run)
+        await cleanup(g).run_once()
+        project = g.place.git_project
+        [ref] = [name for name in project.git("for-each-ref", "--format=%(refname)").splitlines() if LOST in name]
+        assert project.git("show", f"{ref}:b.txt") == "late"
+        assert not g.far(f"trees/r{g.alice.run}/alice/tree").exists()
+
+
+@pytest.mark.promise("P89")
+async def test_a_node_that_was_away_when_the_run_ended_is_cleaned_once_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody has to ask for it."""
+    async with ground(tmp_path) as g, trio.open_nursery() as nursery:
+        await g.work(g.start(), "true")
+        await g.there.finish(g.alice)
+        assert await g.place.writer.commit(end_run, g.run)
+        nodes, clone = Standing(g), g.far(f"trees/r{g.run}/alice/tree")
+        nodes.state = "lost"
+        cleaning, gone = cleanup(g, nodes=nodes), trio.Event()
+        look = cleaning.run_once
+
+        async def look_and_tell() -> float:
+            nap = await look()
+            if not clone.exists():
+                gone.set()
+            return nap
+
+        monkeypatch.setattr(cleaning, "run_once", look_and_tell)
+        nursery.start_soon(cleaning.run)
+        await trio.testing.wait_all_tasks_blocked()
+        assert clone.exists()
+        nodes.state = "up"
+        nodes.changed.set()
+        with trio.fail_after(30):
+            await gone.wait()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.promise("P89")
+async def test_what_cannot_come_stays_and_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It is hostile; a person looks at it there."""
+    async with ground(tmp_path) as g:
+        await g.work(g.start(), "ln -s /etc/passwd stolen")
+        g.there.release(g.alice)
+        assert await g.place.writer.commit(end_run, g.run)
+        cleaning = cleanup(g)
+        for _ in range(2):
+            await cleaning.run_once()
+        assert len([record for record in caplog.records if "stays on far" in record.message]) == 1
+        assert g.far(f"trees/r{g.alice.run}/alice/tree/stolen").is_symlink()
+
+
+def test_of_what_a_node_lists_only_clones_are_read() -> None:
+    """A node may say anything."""
+    said = b"r1/alice/\nr2/bob/ confined\n../r3/x/\nr0/a/\nr4/a b/\nr5/../\nr99999999999999999/a/\n\xff\nr6/x"
+    assert list(read_list(said)) == [Listed(1, "alice", confined=False), Listed(2, "bob", confined=True)]

@@ -1,0 +1,228 @@
+"""Attempts on a node, over a real repository, a real store and a second machine: what goes there, what comes back."""
+
+import hashlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import pytest
+
+from kernel.agents.providers import CauseError
+from kernel.procs.command import run_command
+from kernel.procs.launcher import Launcher
+from kernel.procs.spec import SpawnTransient
+from kernel.services.node_trees import FilesOnNodes, NodePreparation, NodeTrees
+from kernel.services.tree_work import TreeWork, WorkChecks
+from kernel.services.working_directory import Confinement
+from kernel.store import worktrees
+from kernel.store.attempts import Identity
+from kernel.store.transitions.lease import Leased
+from kernel.store.worktrees import Worktree
+from kernel.workflows.branches import Branches
+from protocol.agent import AgentDefinition, AgentLimits
+from protocol.ipc import Limits, McpAddress, Start
+from protocol.node import NodeFacts
+from protocol.tools import Skill
+from tests.kernel.services.landing_project import LandingProject, attempt_of, stored_ground
+from tests.kernel.workflows.git_project import ground_in, launched
+from tests.kernel.workflows.node_ground import FarMachine, far_machine
+
+MORE = ', "workspace": {"git": "worktree", "setup": [{"shell": "echo $AGENT_NAME in $AGENT_PROJECT >>.venv"}]}'
+
+
+class Nodes:
+    """One node, ``far``, which can be gone."""
+
+    def __init__(self, far: FarMachine) -> None:
+        self.far = far
+        self.there = True
+
+    def launcher(self, name: str, /) -> Launcher:
+        return {"far": self.far.launcher}[name]
+
+    def facts(self, _name: str, /) -> NodeFacts | None:
+        return self.far.facts if self.there else None
+
+
+@dataclass
+class Ground:
+    """A project with a run of alice, and a node."""
+
+    place: LandingProject
+    nodes: Nodes
+    files: FilesOnNodes
+    alice: Leased
+    work_here: TreeWork
+    parts: NodeTrees
+
+    def far(self, path: str) -> Path:
+        """A place below the node's state folder."""
+        return Path(self.nodes.far.facts.state_dir, path)
+
+    @property
+    def run(self) -> int:
+        assert self.alice.run is not None
+        return self.alice.run
+
+    @property
+    def there(self) -> NodePreparation:
+        return self.files.preparation("far")
+
+    @property
+    def tree(self) -> Worktree:
+        found = self.place.reader.now(worktrees.of, self.alice.run, self.alice.agent)
+        assert found is not None
+        return found
+
+    def start(self, **more: object) -> Start:
+        start = Start(
+            instruction="i1", attempt=self.alice.attempt, epoch=1, agent="alice", space="team:t1", backend="sdk",
+            model="mock/m", provider=None, system="", messages=(), message=f"work in {self.tree.path}", entries=(),
+            limits=Limits(), mcp=McpAddress(url="http://127.0.0.1:1/mcp"), token="t", cwd=self.tree.cwd,
+            env={"PATH": "/here", "SECRET": "s"}, idempotency_key="i1", attempt_dir="/here/run/i1-1",
+        )  # fmt: skip
+        return msgspec.structs.replace(start, **more)
+
+    async def work(self, start: Start, command: str, leased: Leased | None = None) -> None:
+        """Do what an attempt does there: as its worker would be started."""
+        leased = leased or self.alice
+        await self.there.prepare(leased, start)
+        moved = self.there.relocate(start, DEFINITION)
+        shell = ("/bin/sh", "-c", command)
+        done = await run_command(
+            self.nodes.far.launcher, leased.attempt, shell, cwd=moved.cwd, env=moved.env, timeout_seconds=60,
+            output_limit_bytes=10_000,
+        )  # fmt: skip
+        assert done.ok, done.stderr_tail
+
+
+DEFINITION = AgentDefinition(name="alice", model="mock/m")
+
+
+@asynccontextmanager
+async def ground(tmp_path: Path, more: str = MORE) -> AsyncGenerator[Ground]:
+    git_project = ground_in(tmp_path / "here")
+    git_project.write(".gitignore", ".venv\n")
+    git_project.commit()
+    async with (
+        launched(git_project.folder) as launcher,
+        far_machine(tmp_path / "far") as far,
+        stored_ground(git_project, launcher) as place,
+    ):
+        repository, trees = git_project.repository(launcher), place.trees()
+        work = TreeWork(trees=trees, branches=Branches(repository), reader=place.reader, writer=place.writer)
+        parts = NodeTrees(
+            root=git_project.root, repository=repository, trees=trees, work=work, reader=place.reader,
+            writer=place.writer,
+        )  # fmt: skip
+        run = await place.run_of("alice", planned=True, more=more)
+        [tree] = place.reader.now(worktrees.of_run, run)
+        nodes = Nodes(far)
+        yield Ground(place, nodes, FilesOnNodes(parts, nodes), attempt_of(tree), work, parts)
+
+
+@pytest.mark.promise("P89")
+async def test_an_attempt_works_in_a_clone_that_was_set_up_there_once_and_its_work_is_here_after_it(
+    tmp_path: Path,
+) -> None:
+    """The tree here follows; the setup was run there, and not here; the row says where the branch is."""
+    async with ground(tmp_path) as g:
+        skill = tmp_path / "skill"
+        skill.mkdir()
+        (skill / "SKILL.md").write_text("read me")
+        known = Skill(name="s", description="d", folder=str(skill), files={"SKILL.md": digest("read me")})
+        start = g.start(skills=(known,), session_dir="/here/sessions")
+        await g.work(start, f"cat {g.nodes.far.facts.state_dir}/lent/i1-1/skills/0/SKILL.md >said; pwd >>said")
+        clone = g.far(f"trees/r{g.alice.run}/alice/tree")
+        assert (clone / ".venv").read_text() == f"alice in {clone}\n"
+        await g.there.finish(g.alice)
+        tree = Path(g.tree.path)
+        assert (tree / "said").read_text() == f"read me{clone}\n"
+        assert not (tree / ".venv").exists()
+        assert (g.tree.ahead, g.tree.tip) == (1, g.place.git_project.git("rev-parse", g.tree.branch))
+        assert not list(g.far("lent").iterdir())
+        await g.work(g.start(), "echo more >>said")
+        await g.there.abandon(g.alice)
+        assert (clone / ".venv").read_text().count("\n") == 1
+        assert (tree / "said").read_text().endswith("more\n")
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.promise("P89")
+async def test_an_agent_without_a_tree_has_a_branch_for_what_it_does_and_the_checkout_stays(tmp_path: Path) -> None:
+    """It goes on from its branch, and from the project again, once that has all that was done."""
+    async with ground(tmp_path, more="") as g:
+        project = g.place.git_project
+        bob = msgspec.structs.replace(g.alice, agent="bob", name="bob", space="main", run=None)
+        start = g.start()
+        await g.work(start, "true", bob)
+        await g.there.finish(bob)
+        assert "awk/node" not in project.git("for-each-ref")
+        await g.work(start, "echo bob >b.txt", bob)
+        await g.there.finish(bob)
+        assert project.git("show", "awk/node/main/bob:b.txt") == "bob"
+        assert not (project.root / "b.txt").exists()
+        await g.work(start, "cat b.txt && echo again >>b.txt", bob)
+        await g.there.finish(bob)
+        assert project.git("show", "awk/node/main/bob:b.txt") == "bob\nagain"
+        project.git("merge", "--quiet", "awk/node/main/bob")
+        project.write("c.txt", "mine\n")
+        project.commit()
+        await g.work(start, "cat c.txt", bob)
+        await g.there.finish(bob)
+        assert not project.git("status", "--porcelain")
+
+
+@pytest.mark.promise("P89")
+async def test_what_is_this_machines_alone_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    """A login, hooks, a program that is not there; and a node that is gone is waited for."""
+    async with ground(tmp_path) as g:
+        for start, said in (
+            (g.start(backend="claude", login=True), "login: true"),
+            (g.start(hooks=msgspec.Raw(b'{"a": 1}')), "cli.hooks"),
+            (g.start(backend="claude", command=("/here/claude-that-is-nowhere",)), "not on the PATH there"),
+        ):
+            with pytest.raises(CauseError, match=said):
+                await g.there.prepare(g.alice, start)
+        g.nodes.there = False
+        with pytest.raises(SpawnTransient, match="the node far is not connected"):
+            await g.there.prepare(g.alice, g.start())
+
+
+async def test_a_setup_that_fails_there_says_where_and_is_tried_again(tmp_path: Path) -> None:
+    """It is noted as done only once it is."""
+    async with ground(tmp_path, more=MORE.replace("echo $", "test -e /no/such && echo $")) as g:
+        for _ in range(2):
+            with pytest.raises(CauseError, match=r"on the node far: workspace.setup\[0\] of alice failed"):
+                await g.there.prepare(g.alice, g.start())
+
+
+@pytest.mark.promise("P89")
+async def test_what_an_agent_asks_of_its_tree_is_answered_from_the_clone_that_it_works_in(tmp_path: Path) -> None:
+    """A commit with its own words, a colleague's branch merged, a check: while it works there."""
+    async with ground(tmp_path) as g:
+        project, work = g.place.git_project, g.work_here
+        await g.work(g.start(), "echo one >b.txt")
+        who = g.alice
+        caller = Identity(
+            agent=who.agent, name=who.name, space=who.space, instruction=who.instruction, epoch=1, live=True
+        )  # fmt: skip
+        tree, tip = await work.commit(caller, "in my own words")
+        assert (tip.made, tip.ahead) == (True, 1)
+        assert project.git("log", "-1", "--format=%s", tree.branch) == "in my own words"
+        _, standing = await work.standing(caller)
+        assert standing.tip.commit == tip.commit
+        checks = WorkChecks(
+            root=project.root, trees=g.place.trees(), reader=g.place.reader, confinement=cast("Confinement", None),
+            hidden=(), launcher=g.place.launcher, env={}, away=work.away,
+        )  # fmt: skip
+        outcome = await checks.check(caller, "cat .venv", AgentLimits(), task="t1", confined=False)
+        assert outcome.why is None
+        await g.there.finish(g.alice)
+        assert not work.away

@@ -1,0 +1,344 @@
+"""Nodes as the kernel keeps them: sessions over engines that are real commands, and a far side that is the test's."""
+
+import ssl
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.nodes import node_units
+from kernel.policy.node_states import NodeState
+from kernel.procs.launcher import Launcher
+from kernel.procs.node.session import NodeRefused
+from kernel.procs.spec import SpawnTransient
+from kernel.services.node_connection import NodeSession
+from kernel.services.nodes import Nodes
+from kernel.store import feed
+from kernel.store.database import MEMORY
+from kernel.store.feed import Feed
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.node import JoinWord, NodeFacts, decode_join_word
+from protocol.project import NodeSettings
+from protocol.trust import TrustUnit
+from tests.builders.api import kept
+from tests.kernel.store.migrated import open_migrated
+
+SECONDS = 10.0
+ECHO = "[sh, -c, exec cat]"
+ONCE = "[ -e seen ] && exec cat; touch seen; read line; echo once"
+
+
+class FakeSession:
+    """A session that is up once the far side repeats its greeting, and whose lease is over when the test says so."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.facts: NodeFacts | None = None
+        self.launcher: Launcher = None  # type: ignore[assignment]
+        self.lost = trio.Event()
+        self.connected = False
+        self.runs = 0
+        self.refuses = False
+
+    async def keep(self) -> None:
+        await self.lost.wait()
+
+    async def run(self, transport: trio.abc.Stream) -> None:
+        self.runs += 1
+        async with transport:
+            try:
+                await transport.send_all(b"hello\n")
+                heard = await transport.receive_some(100)
+                if self.refuses:
+                    raise NodeRefused("it is of another version")
+                if heard:
+                    self.facts, self.connected = NodeFacts(cpus=2), True
+                    while heard:
+                        heard = await transport.receive_some(100)
+            except (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError):
+                return
+            finally:
+                self.connected = False
+
+
+@dataclass
+class Bench:
+    """A store, a project, and the service over them."""
+
+    root: Path
+    reader: Reader
+    catalog: Catalog
+    service: Nodes
+    grants: list[TrustUnit]
+    sessions: dict[str, list[FakeSession]]
+    running: dict[str, int] = field(default_factory=dict)
+
+    def write(self, text: str, *, trusted: bool = True) -> None:
+        (self.root / "moniro.yaml").write_text(text)
+        self.grants[:] = node_units(self.catalog.project()) if trusted else []
+
+    async def until(self, name: str, holds: Callable[[NodeState], bool]) -> NodeState:
+        """Wait until the node is as it is to be."""
+        seen: NodeState | None = None
+        with trio.move_on_after(SECONDS):
+            while True:
+                seen = {one.name: one for one in self.service.states()}.get(name)
+                if seen is not None and holds(seen):
+                    return seen
+                await self.service.until_changed()
+        raise AssertionError(f"{name} stays {seen}")
+
+    async def told(self, *expected: str) -> None:
+        """Wait until these are the events."""
+        told: list[str] = []
+        with trio.move_on_after(SECONDS):
+            while True:
+                events = self.reader.now(feed.since, 0, 1000)
+                told = [str(one.data["state"]) for one in events if one.type == "node.changed"]
+                if told == list(expected):
+                    return
+                await self.service.until_changed()
+        raise AssertionError(told)
+
+
+@pytest.fixture
+async def bench(tmp_path: Path, nursery: trio.Nursery) -> AsyncIterator[Bench]:
+    """A service that runs."""
+    database, published, grants = open_migrated(MEMORY), Feed(), list[TrustUnit]()
+    writer = Writer(database=database, clock_ms=lambda: 0, publish=published.publish)
+    reader, catalog = Reader(database=database), Catalog(tmp_path)
+    sessions: dict[str, list[FakeSession]] = {}
+
+    def new_session(name: str, project: str) -> NodeSession:
+        assert project
+        sessions.setdefault(name, []).append(FakeSession(name))
+        return sessions[name][-1]
+
+    running: dict[str, int] = {}
+
+    def at_work() -> Mapping[str, int]:
+        return running
+
+    service = Nodes(
+        catalog=catalog,
+        reader=reader,
+        writer=writer,
+        environ={"PATH": "/usr/bin:/bin"},
+        state_dir=tmp_path,
+        now_ms=lambda: 0,
+        trusted=False,
+        kept=lambda: kept(grants),
+        new_session=new_session,
+        chance=lambda: 0.0,
+        running=at_work,
+    )
+    await nursery.start(writer.run)
+    yield Bench(tmp_path, reader, catalog, service, grants, sessions, running)
+    nursery.cancel_scope.cancel()
+
+
+def echo(name: str = "a", **more: object) -> str:
+    """A project file with a node whose far side repeats what it is told."""
+    extra = "".join(f", {key}: {value}" for key, value in more.items())
+    return f"nodes:\n  {name}: {{via: command, argv: {ECHO}, labels: [gpu]{extra}}}\n"
+
+
+async def test_a_node_of_the_file_comes_up_and_says_so(bench: Bench, nursery: trio.Nursery) -> None:
+    """Its facts are there, and the log of events has it."""
+    bench.write(echo(workers=3))
+    await nursery.start(bench.service.run)
+    state = await bench.until("a", lambda one: one.state == "up")
+    assert (state.labels, state.workers, state.why) == (("gpu",), 3, None)
+    assert bench.service.facts("a") == NodeFacts(cpus=2)
+    await bench.told("up")
+
+
+@pytest.mark.promise("P19")
+async def test_a_node_that_nobody_trusts_is_off_and_nothing_is_run(bench: Bench, nursery: trio.Nursery) -> None:
+    """Until somebody does; it says why."""
+    bench.write(echo(), trusted=False)
+    await nursery.start(bench.service.run)
+    state = await bench.until("a", lambda one: one.state == "off")
+    assert "awk trust" in (state.why or "")
+    assert not bench.sessions
+    with pytest.raises(SpawnTransient):
+        bench.service.launcher("a")
+
+
+async def test_a_program_that_is_not_there_is_named(bench: Bench, nursery: trio.Nursery) -> None:
+    """And tried again, while the node is connecting."""
+    bench.write("nodes: {a: {via: command, argv: [no-such-program-at-all]}}")
+    await nursery.start(bench.service.run)
+    state = await bench.until("a", lambda one: one.why is not None)
+    assert (state.state, "no-such-program-at-all" in (state.why or "")) == ("connecting", True)
+
+
+async def test_the_last_words_of_a_program_say_why(bench: Bench, nursery: trio.Nursery) -> None:
+    """With its exit code, without control characters, and cut."""
+    program = "import sys; sys.stderr.write('first' + chr(10) + 'no ' + chr(27) + '[1mroute' * 200); sys.exit(3)"
+    bench.write(f"nodes: {{a: {{via: command, argv: [{sys.executable}, '-c', {program!r}]}}}}".replace("\n", " "))
+    await nursery.start(bench.service.run)
+    state = await bench.until("a", lambda one: one.why is not None and "code 3" in one.why)
+    assert state.why is not None
+    assert "no  [1mroute" in state.why
+    assert state.why.isprintable() and len(state.why) < 400
+
+
+async def test_a_transport_that_breaks_is_opened_anew_in_the_same_session(bench: Bench, nursery: trio.Nursery) -> None:
+    """The lease goes on: what runs there is not given up."""
+    bench.write(f"nodes: {{a: {{via: command, argv: [sh, -c, '{ONCE}']}}}}")
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up" and bench.sessions["a"][0].runs == 2)
+    assert len(bench.sessions["a"]) == 1
+
+
+async def test_after_the_lease_there_is_another_session(bench: Bench, nursery: trio.Nursery) -> None:
+    """Lost is told, and that it is back."""
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    bench.sessions["a"][0].lost.set()
+    await bench.until("a", lambda one: one.state == "up" and len(bench.sessions["a"]) == 2)
+    await bench.told("up", "lost", "up")
+
+
+async def test_a_node_that_refuses_is_off_and_says_why(bench: Bench, nursery: trio.Nursery) -> None:
+    """It is not tried in a loop."""
+    bench.write(echo())
+    made = bench.service._new_session
+
+    def refusing(name: str, project: str) -> NodeSession:
+        session = made(name, project)
+        bench.sessions[name][-1].refuses = True
+        return session
+
+    bench.service._new_session = refusing
+    await nursery.start(bench.service.run)
+    state = await bench.until("a", lambda one: one.state == "off" and one.why is not None)
+    assert state.why == "it is of another version"
+    assert bench.sessions["a"][0].runs == 1
+
+
+async def test_a_drained_node_stays_connected_and_takes_nothing_new(bench: Bench, nursery: trio.Nursery) -> None:
+    """What runs there goes on; undone, it takes work again."""
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.takes_work)
+    await bench.service.drain("a", draining=True)
+    state = await bench.until("a", lambda one: one.state == "draining")
+    assert not state.takes_work
+    assert bench.sessions["a"][0].connected
+    await bench.service.drain("a", draining=False)
+    await bench.until("a", lambda one: one.takes_work)
+    with pytest.raises(Refused, match="there is no node"):
+        await bench.service.drain("b", draining=True)
+
+
+async def test_a_node_is_added_by_hand_and_removed(bench: Bench, nursery: trio.Nursery) -> None:
+    """Without the file and without its trust: whoever adds it is the administrator. Twice is a conflict."""
+    await nursery.start(bench.service.run)
+    settings = NodeSettings(via="command", argv=("sh", "-c", "exec cat"))
+    assert await bench.service.add("b", settings, None) is None
+    await bench.until("b", lambda one: one.state == "up")
+    with pytest.raises(Refused, match="there is a node b already"):
+        await bench.service.add("b", settings, None)
+    bench.running["b"] = 2
+    with pytest.raises(Refused, match="2 attempts run on b"):
+        await bench.service.remove("b", force=False)
+    await bench.service.remove("b", force=True)
+    bench.sessions["b"][0].lost.set()
+    with trio.fail_after(SECONDS):
+        while bench.service.states():
+            await bench.service.until_changed()
+
+
+async def test_a_node_of_the_file_is_removed_there(bench: Bench, nursery: trio.Nursery) -> None:
+    """And one that is gone from the file is left."""
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    with pytest.raises(Refused, match="is in the project file"):
+        await bench.service.remove("a", force=True)
+    with pytest.raises(Refused, match="the project file has a node a"):
+        await bench.service.add("a", NodeSettings(via="command"), None)
+
+
+async def dial(word: JoinWord, line: bytes) -> trio.SSLStream[trio.SocketStream]:
+    """Dial home as a node does: the certificate is compared, nothing else of TLS is believed."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    stream = trio.SSLStream(await trio.open_tcp_stream(word.host, word.port), context)
+    await stream.do_handshake()
+    await stream.send_all(line)
+    return stream
+
+
+async def serve(stream: trio.SSLStream[trio.SocketStream]) -> None:
+    """Repeat what the kernel says."""
+    try:
+        with suppress(trio.BrokenResourceError):
+            async for chunk in stream:
+                await stream.send_all(chunk)
+    finally:
+        await trio.aclose_forcefully(stream)
+
+
+@pytest.mark.promise("P87")
+async def test_a_node_dials_home_with_its_word(bench: Bench, nursery: trio.Nursery) -> None:
+    """On this machine's own address, unless the file says another; the word pins the certificate that is kept."""
+    await nursery.start(bench.service.run)
+    text = await bench.service.add("c", NodeSettings(via="join"), None)
+    word = decode_join_word(text or "")
+    assert (word.host, word.node) == ("127.0.0.1", "c")
+    assert (bench.root / "nodes" / "certificate.pem").stat().st_mode & 0o077 == 0
+    first = await dial(word, word.line())
+    nursery.start_soon(serve, first)
+    await bench.until("c", lambda one: one.state == "up")
+    again = await dial(word, word.line())
+    nursery.start_soon(serve, again)
+    await bench.until("c", lambda one: one.state == "up" and bench.sessions["c"][0].runs == 2)
+    assert len(bench.sessions["c"]) == 1
+
+
+@pytest.mark.promise("P87")
+@pytest.mark.parametrize("line", [b"wrong-token-wrong-token\n", b"\n", b"x" * 4096, b"\x00\xff\n"])
+async def test_who_has_no_token_is_told_nothing(bench: Bench, nursery: trio.Nursery, line: bytes) -> None:
+    """The connection ends; no session hears of it."""
+    await nursery.start(bench.service.run)
+    word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), "127.0.0.1") or "")
+    stream = await dial(word, line)
+    with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
+        assert await stream.receive_some(10) == b""
+    await trio.aclose_forcefully(stream)
+    assert bench.sessions["c"][0].runs == 0
+
+
+@pytest.mark.promise("P87")
+async def test_without_a_node_that_joins_there_is_no_port(bench: Bench, nursery: trio.Nursery) -> None:
+    """Nothing is listened at that nobody asked for."""
+    bench.write(echo())
+    await nursery.start(bench.service.run)
+    await bench.until("a", lambda one: one.state == "up")
+    assert not (bench.root / "nodes").exists()
+    assert bench.service._listener is None
+
+
+async def test_the_word_of_a_node_goes_on_with_the_next_kernel(bench: Bench, nursery: trio.Nursery) -> None:
+    """The same certificate, and the same port where it is free."""
+    async with trio.open_nursery() as first:
+        await first.start(bench.service.run)
+        word = decode_join_word(await bench.service.add("c", NodeSettings(via="join"), None) or "")
+        first.cancel_scope.cancel()
+    await nursery.start(bench.service.run)
+    listener = bench.service._listener
+    assert listener is not None
+    with trio.fail_after(SECONDS):
+        await listener.listens.wait()
+    next_word = decode_join_word(listener.word("c", word.token, None))
+    assert next_word == word
