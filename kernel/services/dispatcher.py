@@ -111,15 +111,11 @@ class Dispatcher:
             attempt = self._attempts.adopt(one, place)
             nursery.start_soon(self._attempt, place, one.leased.instruction, partial(self._attempts.run, attempt))
         task_status.started()
-        async with trio.open_nursery() as watching:
-            if self._search is not None:
-                watching.start_soon(self._search.run)
-            while not self._closed:
-                self._wake.clear()
-                self.run_once(nursery)
-                with trio.move_on_after(self.nap_seconds()):
-                    await self._wake.wait()
-            watching.cancel_scope.cancel()
+        while not self._closed:
+            self._wake.clear()
+            self.run_once(nursery)
+            with trio.move_on_after(self.nap_seconds()):
+                await self._wake.wait()
         await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:
