@@ -173,19 +173,10 @@ def run_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> Answer:  #
             from kernel.inspect.doctor import doctor
 
             document = doctor(args.project, args.state, environ, now=time.time(), runs=args.runs)
-        case "backup" | "restore":
-            from kernel.inspect.backup import backup, restore
+        case "backup" | "restore" | "promote" | "standby-check":
+            from kernel.inspect.standby import of_state
 
-            act = backup if args.verb == "backup" else restore
-            document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
-        case "promote":
-            from kernel.inspect.standby import promote
-
-            document = promote(args.project, args.state, args.file, now=time.time(), force=args.force)
-        case "standby-check":
-            from kernel.inspect.standby import check_standby
-
-            document = check_standby(args.folder, now=time.time())
+            document = of_state(args, time.time())
         case "df":
             from kernel.inspect.disk_usage import disk_usage
 

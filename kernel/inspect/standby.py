@@ -3,6 +3,7 @@
 The copy is read and never changed; it is put together below the directory of state, or of temporary files.
 """
 
+import argparse
 import os
 import shutil
 from collections.abc import Generator
@@ -14,10 +15,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from kernel.fault_injection import fault_point
-from kernel.inspect.backup import no_kernel, put_in_place, trees_in
+from kernel.inspect.backup import backup, no_kernel, put_in_place, restore, trees_in
 from kernel.source import restore_journal
 from kernel.source.backup_file import BadBackup, open_backup, unpack
-from kernel.source.restore_journal import ASIDE, STAGED
+from kernel.source.restore_journal import STAGED
 from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, logs_of, look_at, write_json
 from kernel.store.log_replay import replay, seal
 from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
@@ -29,6 +30,16 @@ from protocol.standby import ALIVE_SECONDS, Piece, Promoted, StandbyReport
 from protocol.version import VERSION
 
 ROOM_BYTES: Final = 64 * 1024 * 1024
+
+
+def of_state(args: argparse.Namespace, now: float) -> msgspec.Struct:
+    """The document of a command about a project's state. Raises Refused."""
+    if args.verb == "standby-check":
+        return check_standby(args.folder, now=now)
+    if args.verb == "promote":
+        return promote(args.project, args.state, args.file, now=now, force=args.force)
+    act = backup if args.verb == "backup" else restore
+    return act(args.project, args.state, args.file, now=now, force=args.force)
 
 
 class Whole(NamedTuple):
@@ -135,19 +146,30 @@ def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = F
             restore_journal.finish(str(state))
             found = look_at(folder)
             _check_original(found, now, force=force)
-            files = _unpacked_files(folder, staged)
+            shutil.rmtree(staged, ignore_errors=True)
+            files: tuple[BackedUpFile, ...] = ()
+            if FILES in found.names:
+                with _opened_files(folder, str(staged)) as manifest:
+                    files = manifest.files
+            os.makedirs(staged, mode=0o700, exist_ok=True)
             whole = _put_together(folder, str(staged / DATABASE))
             if whole.faults and not force:
                 upto = f"it goes up to event {whole.mark.event} ({rfc3339(whole.mark.at_ms)})"
                 raise Refused("conflict", f"the copy is damaged: {whole.faults[0]}; {upto}", "--force takes that")
             fault_point("promote.staged")
+            mark, owner = whole.mark, whole.found.owner
+            head = BackupHead(
+                version=VERSION,
+                at=rfc3339(mark.at_ms),
+                project=owner.root,
+                state=owner.state,
+                database_schema=mark.schema,
+                event=mark.event,
+                message=mark.message,
+                trees=trees_in(str(staged / DATABASE)),
+            )
             report = put_in_place(
-                root,
-                state,
-                _manifest(whole, files, str(staged / DATABASE)),
-                _aside(now),
-                now_ms=int(now * 1000),
-                force=force,
+                root, state, BackupManifest(head=head, files=files), now_ms=int(now * 1000), force=force
             )
     except (BadPlace, BadBackup, SnapshotRefused) as error:
         shutil.rmtree(staged, ignore_errors=True)
@@ -176,37 +198,6 @@ def _check_original(found: Found, now: float, *, force: bool) -> None:
             f"the original may still run: it was heard of {ago} ({found.owner.root})",
             f"stop it there (awk stop); or, if it is certainly dead, wait {ALIVE_SECONDS:.0f} s, or --force",
         )
-
-
-def _unpacked_files(folder: str, staged: Path) -> tuple[BackedUpFile, ...]:
-    shutil.rmtree(staged, ignore_errors=True)
-    try:
-        with _opened_files(folder, str(staged)) as manifest:
-            return manifest.files
-    except FileNotFoundError:
-        os.makedirs(staged, mode=0o700, exist_ok=True)
-        return ()
-
-
-def _manifest(whole: Whole, files: tuple[BackedUpFile, ...], database: str) -> BackupManifest:
-    mark, owner = whole.mark, whole.found.owner
-    return BackupManifest(
-        head=BackupHead(
-            version=VERSION,
-            at=rfc3339(mark.at_ms),
-            project=owner.root,
-            state=owner.state,
-            database_schema=mark.schema,
-            event=mark.event,
-            message=mark.message,
-            trees=trees_in(database),
-        ),
-        files=files,
-    )
-
-
-def _aside(now: float) -> str:
-    return f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
 
 
 def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:

@@ -152,7 +152,9 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
 
 
 @pytest.mark.usefixtures("quick_loader")
-@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "standby", "df"}))
+@pytest.mark.parametrize(
+    "word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "standby", "df"})
+)
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
     """A user edits YAML, or reads an archive, with no kernel in sight."""
     (cli.root / "alice.jsonl").write_text(
