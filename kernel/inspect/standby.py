@@ -56,7 +56,7 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
     """Put the copy in ``folder`` together elsewhere, and say what it comes to. Blocks. Raises Refused."""
     try:
         with TemporaryDirectory(prefix="agent-worker-") as place:
-            whole = _put_together(folder, os.path.join(place, DATABASE))
+            whole = put_together(folder, os.path.join(place, DATABASE))
             files, files_at, fault = _files_in(folder)
     except (BadPlace, SnapshotRefused, OSError) as error:
         raise Refused("conflict", f"{folder} has no copy that can be used: {error}", "nothing was changed") from error
@@ -82,7 +82,7 @@ def check_standby(folder: str, *, now: float) -> StandbyReport:
     )
 
 
-def _put_together(folder: str, target: str) -> Whole:
+def put_together(folder: str, target: str) -> Whole:
     """Make the new database ``target`` of the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
     found = look_at(folder)
     room = os.statvfs(os.path.dirname(target))
@@ -152,7 +152,7 @@ def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = F
                 with _opened_files(folder, str(staged)) as manifest:
                     files = manifest.files
             os.makedirs(staged, mode=0o700, exist_ok=True)
-            whole = _put_together(folder, str(staged / DATABASE))
+            whole = put_together(folder, str(staged / DATABASE))
             if whole.faults and not force:
                 upto = f"it goes up to event {whole.mark.event} ({rfc3339(whole.mark.at_ms)})"
                 raise Refused("conflict", f"the copy is damaged: {whole.faults[0]}; {upto}", "--force takes that")
