@@ -201,8 +201,7 @@ def run_state_verb(args: argparse.Namespace, environ: Mapping[str, str]) -> obje
             from kernel.inspect.doctor import doctor
 
             document = doctor(args.project, args.state, environ, now=time.time(), runs=args.runs)
-        case "backup" | "restore":
-            from kernel.inspect.backup import backup, restore
+        case "backup" | "restore" | "promote" | "standby-check":
 
             act = backup if args.verb == "backup" else restore
             document = act(args.project, args.state, args.file, now=time.time(), force=args.force)
