@@ -181,7 +181,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 salt=partial(secrets.token_hex, 16),
             ),
             files=_project_files(base, tree_services, reload),
-            processes=_process_control(base, attempts, queue, sweep, door),
+            processes=_process_control(base, attempts, queue, sweep),
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
@@ -192,7 +192,7 @@ def build(boot: Boot, database: Database) -> Kernel:
                 upgrade=upgrade,
             ),
             memory=_memory(base, found_again, vectors),
-            nodes=NodeAccess(nodes),
+            nodes=NodeAccess(nodes, door),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -530,9 +530,7 @@ def _memory(base: Foundation, found_again: Recall, vectors: Embeddings) -> Memor
     )
 
 
-def _process_control(
-    base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep, door: NodeDoor
-) -> ProcessControl:
+def _process_control(base: Foundation, attempts: Attempts, queue: Landings, sweep: WorktreeSweep) -> ProcessControl:
     """Make the processes as API handlers see them."""
     port = base.boot.listener.getsockname()[1]
     prune = Prune(base.state_dir, base.reader, base.writer, sweep, lambda: bool(attempts.running), base.clock.wall_ms)
@@ -554,12 +552,11 @@ def _process_control(
                 for agent, kept in attempts.kept.waiting.items()
             },
         ),
-        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
+        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid, beside=attempts.processes),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
         landings=queue,
         prune=prune.prune,
-        nodes=door,
     )
 
 

@@ -356,6 +356,10 @@ class NodeControl(Protocol):
         """Its own account of itself."""
         ...
 
+    def look_again(self) -> None:
+        """Have what may have changed looked at now: who asks has perhaps just agreed to a node."""
+        ...
+
     def added_by_hand(self, name: str) -> bool:
         """Return whether it is not in the project file."""
         ...
@@ -388,8 +392,6 @@ class ProcessControl(msgspec.Struct, frozen=True, kw_only=True):
     landings: MergePreview
     prune: Callable[[PruneRequest], Awaitable[PruneReport]]
     """Remove what takes room and neither they nor anybody else needs."""
-    nodes: NodeDoor = msgspec.field(default_factory=NodeDoor)
-    """What they come to Daemon MCP by, where they are on nodes."""
 
 
 class KernelIdentity(msgspec.Struct, frozen=True, kw_only=True):
@@ -514,6 +516,8 @@ class NodeAccess(msgspec.Struct, frozen=True):
     """The machines beside the kernel's own."""
 
     control: NodeControl
+    door: NodeDoor
+    """What processes there come to Daemon MCP by."""
 
 
 class Services(msgspec.Struct, frozen=True, kw_only=True):

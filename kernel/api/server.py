@@ -203,10 +203,10 @@ async def serve(
                     stream = trio.SocketStream(trio.socket.from_stdlib_socket(client))
                     serving.start_soon(server.serve, stream, begun)
                 accepting.start_soon(server.accept, accepted, serving)
-                services.processes.nodes.open(server.serve_through_node)
+                services.nodes.door.open(server.serve_through_node)
                 task_status.started()
                 await kernel.shutdown.closing.wait()
-                services.processes.nodes.close()
+                services.nodes.door.close()
                 accepting.cancel_scope.cancel()
             store.feed.live(goodbye(store.now_ms()))
             if not kernel.shutdown.hands_over:

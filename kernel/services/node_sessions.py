@@ -7,10 +7,13 @@ import trio
 
 from kernel.procs.node.session import NodeSession
 
-Enter = Callable[[str, trio.abc.Stream], Awaitable[None]]
-"""Serves a connection to Daemon MCP that the node of this name carries, to its end."""
 
-
-def session_with(term: int, enter: Enter, name: str, project: str) -> NodeSession:
-    """Make a session with the node ``name``, of the kernel of ``term``; what it carries comes in by ``enter``."""
-    return NodeSession(name, project, term, partial(enter, name))
+def session_with(
+    term: int,
+    enter: Callable[[str, trio.abc.Stream], Awaitable[None]],
+    name: str,
+    project: str,
+    hello_seconds: float,
+) -> NodeSession:
+    """Make a session of the kernel of ``term`` with a node; ``enter`` serves connections to Daemon MCP from there."""
+    return NodeSession(name, project, term, partial(enter, name), hello_seconds=hello_seconds)

@@ -34,6 +34,7 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.api.server import serve
@@ -185,6 +186,9 @@ class NoNodes:
 
     def facts(self, name: str) -> NodeFacts | None:
         return NodeFacts(cpus=2) if name in self.known else None
+
+    def look_again(self) -> None:
+        """Nothing to look at."""
 
     def added_by_hand(self, name: str) -> bool:
         return name in self.known
@@ -439,7 +443,7 @@ async def serve_kernel(
             shutdown=shutdown,
             upgrade=NoUpgrade(),
         ),
-        nodes=NodeAccess(NoNodes()),
+        nodes=NodeAccess(NoNodes(), NodeDoor()),
         memory=MemoryAccess(
             history=recall,
             vectors=Embeddings(
