@@ -54,7 +54,7 @@ class ConnectedNode(Protocol):
 
     @property
     def state(self) -> str:
-        """Whether it is there."""
+        """Its standing, in a word."""
         ...
 
 

@@ -125,7 +125,7 @@ class NodeGit:
 
 
 class CloneState(msgspec.Struct, frozen=True):
-    """Whether there is a clone, and the digest of the setup that was run in it; "": none was."""
+    """The state of a clone: there or not, and the digest of the setup that was run in it; "": none was."""
 
     there: bool
     ready: str = ""
