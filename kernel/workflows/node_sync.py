@@ -50,7 +50,8 @@ class NodeSync:
         async with view_of(home) as view:
             author = await author_at(home, view, self._agent)
             head: str | None = None
-            if (await clone.look()).there:
+            there = (await clone.look()).there
+            if there:
                 if not live:
                     await clone.unlock()
                 try:
@@ -58,10 +59,10 @@ class NodeSync:
                 except Refused as refused:
                     if live:
                         raise
-                    aside = await clone.set_aside()
+                    aside, there = await clone.set_aside(), False
                     notes.append(f"{refused.text}; what was in its clone on {self._node} is in {aside} there")
             tip = await home.tip(view)
-            if not (await clone.look()).there:
+            if not there:
                 await clone.make(len(tip), (author.name, author.email))
             if head != tip:
                 await self._send(view, tip, head)
