@@ -44,6 +44,7 @@ for name in user.name user.email; do
     test -z "$4" || git --git-dir=new/.git config "$name" "$4"
     shift
 done
+test ! -e tree && test ! -L tree || mv tree "kept-$$-$(date +%s)"
 mv new tree
 """
 _LOOK: Final = 'cd "$1" 2>/dev/null || exit 0; test ! -d tree/.git || echo tree; head -c 200 ready 2>/dev/null || :'

@@ -101,14 +101,15 @@ class NodeSync:
         home, clone, notes = self._home, self._clone, list[str]()
         async with view_of(home) as view:
             made = ""
-            if (await clone.look()).there:
-                await clone.unlock()
-                head = await clone.head()
-                if head is not None:
-                    made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
-                    if not await self._held(view, made):
-                        await self._fetch(view, made, home.tree.base)
-                        await self._keep(view, made, notes)
+            if not (await clone.look()).there:
+                raise failed("it is no git repository any more", f"see {clone.place} on {self._node}")
+            await clone.unlock()
+            head = await clone.head()
+            if head is not None:
+                made = await clone.commit(head, self._message, await author_at(home, view, self._agent))
+                if not await self._held(view, made):
+                    await self._fetch(view, made, home.tree.base)
+                    await self._keep(view, made, notes)
             await clone.remove()
         return Synced(made, tuple(notes))
 

@@ -1,5 +1,6 @@
 """Commits go to a clone on a node, and what is done there comes back as commits, and as nothing else."""
 
+import shutil
 import subprocess
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -276,6 +277,22 @@ async def test_another_branch_in_the_clone_is_told_and_nothing_of_it_is_lost(tmp
             await g.sync.collect()
         await g.sync.bring()
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "own\n"
+
+
+@pytest.mark.promise("P89")
+async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp_path: Path) -> None:
+    """Its agent did that; what else it did is there for a person to look at, also when the run is over."""
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        (g.far.tree / "a.txt").write_text("mine\n")
+        shutil.rmtree(g.far.tree / ".git")
+        with pytest.raises(Refused):
+            await g.sync.collect()
+        with pytest.raises(Refused, match="no git repository any more"):
+            await g.sync.clear()
+        await g.sync.bring()
+        assert (g.far.tree / "a.txt").read_text() == "one\n"
+        assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "mine\n"
 
 
 @pytest.mark.promise("P89")
