@@ -13,6 +13,7 @@ import pytest
 from kernel.procs.handle import Handle
 from kernel.procs.spec import NodeLost
 from kernel.store.worktrees import Worktree
+from kernel.workflows import foreign_commits
 from kernel.workflows.node_sync import LOST, NodeSync
 from kernel.workflows.repository import Repository
 from protocol.errors import Refused
@@ -293,6 +294,18 @@ async def test_a_clone_whose_repository_was_destroyed_is_made_anew_beside_it(tmp
         await g.sync.bring()
         assert (g.far.tree / "a.txt").read_text() == "one\n"
         assert (next(g.far.clone.glob("kept-*")) / "a.txt").read_text() == "mine\n"
+
+
+@pytest.mark.promise("P89")
+async def test_a_small_pack_with_much_in_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One object, under many names: it is counted as it would be written."""
+    monkeypatch.setattr(foreign_commits, "FILES_BYTES", 10 * 2**20)
+    async with ground(tmp_path) as g:
+        await g.sync.bring()
+        for number in range(20):
+            (g.far.tree / f"{number}.bin").write_bytes(bytes(2**20))
+        with pytest.raises(Refused, match="more than 10 MiB"):
+            await g.sync.collect()
 
 
 @pytest.mark.promise("P89")
