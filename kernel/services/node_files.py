@@ -51,11 +51,11 @@ class NodeFiles:
 
     def __init__(self, git: NodeGit, folder: str) -> None:
         self.folder = folder
-        self._git = git
+        self.git = git
 
     async def find(self, names: Sequence[str]) -> str | None:
         """The path of the first of ``names`` that the node has; None: of none. Raises Refused, SpawnTransient."""
-        said = (await self._git.shell(_FIND, *names)).decode("utf-8", "replace").split("\n")
+        said = (await self.git.shell(_FIND, *names)).decode("utf-8", "replace").split("\n")
         return next((line for line in said if line.startswith("/")), None)
 
     async def bubblewrap(self) -> str:
@@ -69,7 +69,7 @@ class NodeFiles:
     async def check_sandbox(self, box: Sandbox) -> None:
         """Try ``box``. Raises CauseError where it confines nothing there, SpawnTransient."""
         try:
-            await self._git.shell(":", sandbox=box)
+            await self.git.shell(":", sandbox=box)
         except Refused as refused:
             raise CauseError("spawn_permanent", cannot_confine(refused.text)) from refused
 
@@ -84,26 +84,26 @@ class NodeFiles:
         names = own if start.backend in COMMANDED else BACKENDS[start.backend].binaries
         found = await self.find(names)
         if found is None:
-            text = f"{' or '.join(names)} is not on the PATH there ({self._git.facts.path})"
+            text = f"{' or '.join(names)} is not on the PATH there ({self.git.facts.path})"
             raise CauseError("spawn_permanent", f"{text}: install it on that node, or choose another by needs.labels")
         return found
 
     async def make_folder(self, path: str) -> str:
         """Make ``path`` there, for its user alone. Returns it without links. Raises Refused, SpawnTransient."""
-        return (await self._git.shell(_MAKE, path)).decode("utf-8", "surrogateescape").rstrip("\n")
+        return (await self.git.shell(_MAKE, path)).decode("utf-8", "surrogateescape").rstrip("\n")
 
     async def send(self, skills: Sequence[Skill], folders: Mapping[str, str]) -> None:
         """Put each of ``skills`` into the folder there that ``folders`` names for its own. Raises Refused."""
         for skill in skills:
             packed = await trio.to_thread.run_sync(_packed, skill)
-            await self._git.shell(_UNPACK, folders[skill.folder], given=packed)
+            await self.git.shell(_UNPACK, folders[skill.folder], given=packed)
 
     async def check_trusted(self, pinned: Mapping[str, str], cwd: str) -> None:
         """Raise CauseError (untrusted) where a file of ``pinned`` is not in ``cwd`` there as it was trusted.
 
         Raises Refused, SpawnTransient.
         """
-        said = (await self._git.shell(_DIGESTS, cwd, *pinned)).decode("ascii", "replace").splitlines()
+        said = (await self.git.shell(_DIGESTS, cwd, *pinned)).decode("ascii", "replace").splitlines()
         for word, trusted, found in zip(pinned, pinned.values(), said, strict=False):
             if found != (trusted or "absent"):
                 text = f"{word}, which is to be run, is not what was trusted where it works (seen from {cwd})"
@@ -113,7 +113,7 @@ class NodeFiles:
 
     async def remove(self) -> None:
         """Remove the folder, and all in it. Raises Refused, SpawnTransient."""
-        await self._git.shell(_REMOVE, self.folder)
+        await self.git.shell(_REMOVE, self.folder)
 
 
 def _packed(skill: Skill) -> bytes:
