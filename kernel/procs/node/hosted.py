@@ -23,13 +23,13 @@ from protocol.node import (
     Destroy,
     End,
     NotSpawned,
+    ProcessEnded,
     Released,
     Shut,
     Signal,
     Spawn,
     Spawned,
     Tell,
-    Told,
     channel_of,
 )
 
@@ -107,7 +107,7 @@ class Hosted:
             nursery.start_soon(copy, self.stdin, handle.stdin)
             nursery.start_soon(self._obey, handle)
             exited = await handle.wait()
-            self._conversation.say(Told(process=self._order.process, report=exited))
+            self._conversation.say(ProcessEnded(process=self._order.process, exited=exited))
 
     async def _obey(self, handle: Handle) -> None:
         """Carry out orders, one after the other, until cancelled."""

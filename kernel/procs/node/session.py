@@ -70,7 +70,9 @@ class NodeSession(Listener):
         self._serve_mcp = serve_mcp
         self.conversation = Conversation(name, NodeSays, self, times.silence_seconds)
         self.leased = Leased(self.conversation, self._serve)
-        self.launcher = NodeLauncher(self)
+        self.launcher = NodeLauncher(
+            name, self.conversation, self.leased, lambda: self.facts if self.connected else None, self.abandon
+        )
         self._nursery: trio.Nursery | None = None
         self._kept = trio.Event()
         self._over = trio.Event()

@@ -37,13 +37,13 @@ from protocol.node import (
     NodeSays,
     NotSpawned,
     Opened,
+    ProcessEnded,
     Refusal,
     Release,
     Released,
     Shut,
     Spawn,
     Spawned,
-    Told,
     channel_of,
 )
 from tests.kernel.procs.trees import PATIENCE
@@ -167,9 +167,12 @@ LIES: dict[str, Callable[[], tuple[NodeSays, ...]]] = {
     "an answer that nobody asked for": lambda: (Spawned(process=2, pid=1, keeper=1),),
     "a process that is started twice": lambda: (Spawned(process=1, pid=1, keeper=1),),
     "a refusal of what runs": lambda: (NotSpawned(process=1, why="no"),),
-    "the end of a process that it does not have": lambda: (Told(process=9, report=Exited(code=0)),),
-    "two ends": lambda: (Told(process=1, report=Exited(code=0)), Told(process=1, report=Exited(code=1))),
-    "that it is lost, itself": lambda: (Told(process=1, report=Exited(signal=9, lost=True)),),
+    "the end of a process that it does not have": lambda: (ProcessEnded(process=9, exited=Exited(code=0)),),
+    "two ends": lambda: (
+        ProcessEnded(process=1, exited=Exited(code=0)),
+        ProcessEnded(process=1, exited=Exited(code=1)),
+    ),
+    "that it is lost, itself": lambda: (ProcessEnded(process=1, exited=Exited(signal=9, lost=True)),),
     "that nobody wants it any more": lambda: (Released(process=1),),
     "bytes of an attempt that it lacks": lambda: (bytes_of(5, STDOUT),),
     "bytes against the direction": lambda: (bytes_of(1, STDIN),),
@@ -241,7 +244,7 @@ async def test_garbage_ends_the_transport_and_the_session_goes_on(garbage: str) 
             await there.hung_up.wait()
         liar = await there.dial(1)
         await liar.welcome()
-        await liar.say(bytes_of(1, STDOUT, 5), Told(process=1, report=Exited(code=3)))
+        await liar.say(bytes_of(1, STDOUT, 5), ProcessEnded(process=1, exited=Exited(code=3)))
         with trio.fail_after(PATIENCE):
             assert await handle.stdout.receive_some() == b"xxxxx"
             assert (await handle.wait()).code == 3
