@@ -30,10 +30,12 @@ from kernel.api.context import (
     StoreAccess,
     TreeServices,
 )
+from kernel.api.node_door import NodeDoor
 from kernel.api.page_keys import PageKeys
 from kernel.api.resource_usage import ResourceSampler
 from kernel.boot.arguments import Boot
 from kernel.boot.discovery_record import boot_id
+from kernel.boot.replacement import patience
 from kernel.foundation import Foundation, foundation_of
 from kernel.policy.scheduling import Limits
 from kernel.procs.command import VersionProbes
@@ -68,10 +70,12 @@ from kernel.services.running_attempt import AttemptServices
 from kernel.services.runs import Runs, concerns_no_run
 from kernel.services.shutdown import ShutdownRequest
 from kernel.services.souls import Souls
+from kernel.services.standby import Standby
 from kernel.services.start_frame import StartFrameBuilder
 from kernel.services.timers import Deadlines, Schedules
 from kernel.services.traces import Traces
 from kernel.services.tree_work import AttemptPreparation, TreeWork, WorkChecks
+from kernel.services.upgrade import Upgrade, upgrade_of
 from kernel.services.webhooks import Webhooks
 from kernel.services.work_places import WorkPlace, WorkPlaces
 from kernel.services.working_directory import AttemptPaths, Confinement, Placeholders
@@ -129,6 +133,8 @@ class Kernel(msgspec.Struct, frozen=True, kw_only=True):
     node_cleanup: NodeCleanup
     idle_exit: IdleExit
     traces: Traces
+    standby: Standby
+    upgrade: Upgrade
 
 
 def build(boot: Boot, database: Database) -> Kernel:
@@ -139,7 +145,8 @@ def build(boot: Boot, database: Database) -> Kernel:
     repository = Repository(
         catalog.root, base.state_dir / WORKTREES, launcher=base.launcher, environ=base.environ, own_bin=base.own_bin
     )
-    nodes = _nodes(base)
+    door = NodeDoor()
+    nodes = _nodes(base, door)
     trees, tree_work, checks, attempts, cleanup = _attempts(base, budgets, repository, nodes)
     queue = _landings(base, repository, trees)
     dispatcher, files_mirror = _dispatcher(base, attempts), _mirror(base)
@@ -152,8 +159,12 @@ def build(boot: Boot, database: Database) -> Kernel:
         wake=feed.new_wake(worktrees.WAKING),
         works_in=attempts.works_in,
     )
+    standby = _standby(base, database.path)
     watchdog = LoopWatchdog(notifier=notifier_from(base.environ, base.identity.pid), now=time.monotonic)
     reload, shutdown, safe_mode = Reload(catalog=catalog, reader=reader, writer=writer), ShutdownRequest(), trio.Event()
+    upgrade = upgrade_of(
+        attempts, dispatcher, base.launcher, writer, safe_mode, boot.version, boot.arguments.words, patience()
+    )
     numbers = _numbers(base, watchdog, os.path.dirname(database.path))
     tree_services = TreeServices(diffs=trees, work=tree_work, removal=sweep, checks=checks, repository=repository)
     return Kernel(
@@ -174,13 +185,14 @@ def build(boot: Boot, database: Database) -> Kernel:
             kernel=KernelControl(
                 identity=base.identity,
                 keys=Keys(boot.token, PageKeys()),
-                state=_state(boot, database, dispatcher, safe_mode),
+                state=_state(boot, database, dispatcher, safe_mode, standby),
                 rules=base.rules,
                 numbers=numbers,
                 shutdown=shutdown,
+                upgrade=upgrade,
             ),
             memory=_memory(base, found_again, vectors),
-            nodes=NodeAccess(nodes),
+            nodes=NodeAccess(nodes, door),
         ),
         run_dir=base.state_dir / RUN,
         in_flight=base.in_flight,
@@ -229,16 +241,21 @@ def build(boot: Boot, database: Database) -> Kernel:
         node_cleanup=cleanup,
         idle_exit=IdleExit(reader, shutdown, catalog.kept_project, numbers.requests.told, time.monotonic),
         traces=_traces(base),
+        standby=standby,
+        upgrade=upgrade,
     )
 
 
-def _state(boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event) -> KernelState:
+def _state(
+    boot: Boot, database: Database, dispatcher: Dispatcher, safe_mode: trio.Event, standby: Standby
+) -> KernelState:
     return KernelState(
         uptime_seconds=partial(_seconds_since, time.monotonic()),
         ready=lambda: dispatcher.running,
         safe_mode=safe_mode.is_set,
         saved_notice=database.saved_notice,
         restart_notice=None if boot.kept_by is None else boot.kept_by.notice,
+        standby=standby.state,
     )
 
 
@@ -279,6 +296,20 @@ def _traces(base: Foundation) -> Traces:
     )
 
 
+def _standby(base: Foundation, database: str) -> Standby:
+    return Standby(
+        catalog=base.catalog,
+        reader=base.reader,
+        writer=base.writer,
+        database=database,
+        state_dir=base.state_dir,
+        environ=base.environ,
+        term=base.identity.term,
+        trusted=base.boot.arguments.trusted,
+        kept=base.trust_store,
+    )
+
+
 def _webhooks(base: Foundation) -> Webhooks:
     return Webhooks(
         catalog=base.catalog,
@@ -294,7 +325,7 @@ def _webhooks(base: Foundation) -> Webhooks:
     )
 
 
-def _nodes(base: Foundation) -> Nodes:
+def _nodes(base: Foundation, door: NodeDoor) -> Nodes:
     return Nodes(
         catalog=base.catalog,
         reader=base.reader,
@@ -304,7 +335,7 @@ def _nodes(base: Foundation) -> Nodes:
         now_ms=base.clock.now_ms,
         trusted=base.boot.arguments.trusted,
         kept=base.trust_store,
-        new_session=partial(session_with, base.identity.term),
+        new_session=partial(session_with, base.identity.term, door.enter),
         chance=random.SystemRandom().random,
     )
 
@@ -404,7 +435,7 @@ def _attempts(
         now_text=lambda: rfc3339(clock.now_ms()),
         in_flight=base.in_flight.working,
     )
-    attempts = Attempts(services)
+    attempts = Attempts(services, base.state_dir / RUN)
     nodes.running = attempts.on_nodes
     wake = base.feed.new_wake(node_cleanup.WAKING)
     nodes.watch(wake.set)
@@ -521,7 +552,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
                 for agent, kept in attempts.kept.waiting.items()
             },
         ),
-        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
+        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid, beside=attempts.processes),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
         landings=queue,

@@ -31,13 +31,13 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
 
 
 class ProjectLimits(_Strict, frozen=True, kw_only=True):
-    """Bounds for the whole kernel. ``workers`` is how many attempts run at once, ``per_provider`` how many of them
-    call one provider: a number for each, or a number by name. ``memory_reserve`` is the part of the memory below which
-    nothing more is started (``10%`` in the file).
+    """Bounds for the whole kernel. ``workers`` is how many attempts run at once on this machine (a node has its own
+    limit), ``per_provider`` how many, wherever they are, call one provider: a number for each, or a number by name.
+    ``memory_reserve`` is the part of the memory below which nothing more is started (``10%`` in the file).
     """
 
     workers: Workers = 32
-    """How many attempts run at once."""
+    """How many attempts run at once on this machine. A node has its own limit."""
     per_provider: Workers | dict[str, Workers] | None = None
     """How many of them call one provider: a number for each, or a number by name."""
     memory_reserve: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.1
@@ -131,6 +131,15 @@ class NodeSettings(_Strict, frozen=True, kw_only=True):
     """How many attempts run there at once."""
 
 
+class StandbySettings(_Strict, frozen=True, kw_only=True):
+    """A folder at another place to which all of the log is copied, again and again. It needs trust."""
+
+    to: str
+    """Its whole path: a mounted folder, or one that something else brings elsewhere. It has to be there."""
+    every: Annotated[float, msgspec.Meta(ge=0.1, le=3600, extra={"duration": True})] = 1.0
+    """Seconds after which what is new is copied."""
+
+
 class Embeddings(_Strict, frozen=True, kw_only=True):
     """An endpoint of the user's own that makes vectors of texts (``/v1/embeddings``). It needs trust.
 
@@ -171,6 +180,8 @@ class ProjectDefinition(_Strict, frozen=True, kw_only=True):
     """Servers that are told what happens, at most 20."""
     otel: OtelSettings | None = None
     """A collector of traces that is told of work, once that is in the log."""
+    standby: StandbySettings | None = None
+    """A copy of the log at another place, to go on with where this machine is lost."""
     log: Literal["text", "json"] = "text"
     """How lines of the kernel's log look: for people, or one JSON object each."""
     limits: ProjectLimits = ProjectLimits()

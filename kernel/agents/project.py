@@ -19,6 +19,7 @@ from kernel.agents.embeddings import check_embeddings
 from kernel.agents.mock_script import full_rules
 from kernel.agents.nodes import check_nodes
 from kernel.agents.providers import PROVIDERS, ModelRejected, check_endpoint
+from kernel.agents.standby import check_standby_key
 from kernel.agents.telemetry import check_otel
 from kernel.agents.tools import tool_faults
 from kernel.agents.webhooks import check_hooks
@@ -190,6 +191,7 @@ def parse_project(file: ProjectFile) -> Parsed:
         check_hooks(definition, rest, problems)
         check_otel(definition, rest, problems)
         check_nodes(definition, rest, problems)
+        check_standby_key(definition, rest, problems)
         check_embeddings(definition, rest, problems)
         parsed = with_agents(definition, node.get("agents"), problems)
     problems.check()

@@ -24,6 +24,7 @@ from kernel.api.context import KernelNumbers
 from kernel.policy.durations import Durations
 from kernel.policy.metrics import COUNTED, OTHER, SERIES, label
 from kernel.store.metrics import Counted, Gauges, ModelSpending
+from protocol.standby import StandbyState
 
 PREFIX: Final = "agent_worker_"
 KINDS: Final = ("input", "output", "cache_read", "cache_write")
@@ -44,6 +45,7 @@ class Scrape(msgspec.Struct, frozen=True, kw_only=True):
     workers_kept: int
     needs: int
     streams: int
+    standby: StandbyState | None = None
 
 
 class _Observed(Collector):
@@ -153,6 +155,11 @@ def _of_log(scrape: Scrape) -> Iterator[Metric]:
         0.0 if failing_ms is None else max(0.0, at - failing_ms / 1000),
     )  # fmt: skip
     yield _gauge("traces_dropped_events", "Events whose spans it refused for good.", now.traces_dropped)
+    if (copy := scrape.standby) is not None:
+        yield _gauge("standby_lag_seconds", "Since the oldest commit that is not in the copy.", copy.lag_seconds)
+        yield _gauge("standby_following", "1: the copy is kept up; 0: it is begun, or kept from it.",
+                     float(copy.state == "following"))  # fmt: skip
+        yield _gauge("standby_newest_event", "The newest event that is in the copy.", copy.event)
     yield _gauge("metrics_behind_events", "Events that are not counted here yet.", numbers.counters.behind)
     yield _gauge("log_newest_event", "The number of the newest event.", now.newest_event)
     yield _gauge("log_oldest_event", "The first from which none is missing.", now.oldest_event)

@@ -81,7 +81,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
             def fill(writer: BackupWriter) -> BackupHead:
                 with open(copy, "rb") as content:
                     writer.add(DATABASE, content)
-                for name, descriptor in _kept_files(root, state):
+                for name, descriptor in kept_files(root, state):
                     with open(descriptor, "rb") as content:
                         if name_fault(name) is None:
                             writer.add(name, content)
@@ -93,10 +93,7 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
                     database_schema=mark.schema,
                     event=mark.event,
                     message=mark.message,
-                    trees=tuple(
-                        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip)
-                        for one in trees_of(copy)
-                    ),
+                    trees=trees_in(copy),
                 )
 
             manifest = write_backup(folder, file, fill, force=force)
@@ -111,7 +108,14 @@ def backup(root: Path, state: Path, file: str, *, now: float, force: bool = Fals
     return BackupReport(file=file, bytes=size, backup=manifest.head, files=len(manifest.files), left_out=LEFT_OUT)
 
 
-def _kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
+def trees_in(path: str) -> tuple[BackedUpTree, ...]:
+    """The working trees that the copy of a database at ``path`` knows."""
+    return tuple(
+        BackedUpTree(run=run_id(one.run), agent=one.agent, branch=one.branch, tip=one.tip) for one in trees_of(path)
+    )
+
+
+def kept_files(root: Path, state: Path) -> Iterator[tuple[str, int]]:
     """Descriptors of the files in which agents keep what they know, by their names in a backup. No link is followed."""
     stated = {context_dir(one.definition) for one in PartialCatalog(root).survey().loaded}
     usual = {f"{AGENTS}/{path.name}" for path in (root / AGENTS).glob("[!.]*") if path.is_dir()}
@@ -143,7 +147,7 @@ def _files_in(root: str, folder: str, shown: str, only: str | None = None) -> It
 
 
 @contextmanager
-def _no_kernel(state: Path) -> Generator[None]:
+def no_kernel(state: Path) -> Generator[None]:
     """Keep kernels away while the block lasts. Raises Refused where one lives."""
     descriptor = os.open(state / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -163,12 +167,11 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
     os.umask(0o077)
     try:
         os.makedirs(state, mode=0o700, exist_ok=True)
-        with _no_kernel(state):
+        with no_kernel(state):
             restore_journal.finish(str(state))
             with open_backup(file) as (manifest, archive):
                 unpack(archive, manifest, str(state / STAGED))
-            aside = f"{ASIDE}/{rfc3339(int(now * 1000)).replace(':', '').replace('.', '')}"
-            return _put_in_place(root, state, manifest, aside, now_ms=int(now * 1000), force=force)
+            return put_in_place(root, state, manifest, now_ms=int(now * 1000), force=force)
     except (BadBackup, SnapshotRefused) as error:
         shutil.rmtree(state / STAGED, ignore_errors=True)
         raise Refused("conflict", f"{file} is not restored: {error}", "nothing was changed") from error
@@ -177,10 +180,13 @@ def restore(root: Path, state: Path, file: str, *, now: float, force: bool = Fal
         raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
 
 
-def _put_in_place(
-    root: Path, state: Path, manifest: BackupManifest, aside: str, *, now_ms: int, force: bool
-) -> RestoreReport:
+def put_in_place(root: Path, state: Path, manifest: BackupManifest, *, now_ms: int, force: bool) -> RestoreReport:
+    """Have what is staged, which was checked but for its database, in the place of the state.
+
+    Raises Refused, SnapshotRefused, BadBackup and OSError.
+    """
     staged = state / STAGED
+    aside = f"{ASIDE}/{rfc3339(now_ms).replace(':', '').replace('.', '')}"
     mark = check_snapshot(str(staged / DATABASE))
     head = manifest.head
     if mark[:3] != (head.database_schema, head.event, head.message):
@@ -233,7 +239,7 @@ def _plan(root: Path, state: Path, manifest: BackupManifest, aside: str) -> Jour
     )
     wanted = {one.path for one in manifest.files if one.path.startswith(f"{PROJECT}/")}
     present: set[str] = set()
-    for name, descriptor in _kept_files(root, state / STAGED):
+    for name, descriptor in kept_files(root, state / STAGED):
         os.close(descriptor)
         present.add(name)
     files: list[ProjectFile] = []

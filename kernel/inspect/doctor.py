@@ -26,6 +26,7 @@ from kernel.agents.trust import TrustStore
 from kernel.inspect.agents import PartialCatalog
 from kernel.inspect.collector import collector_rows
 from kernel.inspect.fetch import open_launcher
+from kernel.inspect.standby_rows import standby_rows
 from kernel.inspect.validate import validate
 from kernel.procs.command import VersionProbes
 from kernel.store.checkup import Checkup, check_database
@@ -90,6 +91,8 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """None: there is none yet, or a kernel has it open."""
     collector: tuple[DoctorRow, ...] = ()
     """Nothing where the project names none."""
+    standby: tuple[DoctorRow, ...] = ()
+    """As that."""
 
 
 Check = Callable[[Findings], Iterator[DoctorRow]]
@@ -326,9 +329,14 @@ def traces(found: Findings) -> Iterator[DoctorRow]:
     yield from found.collector or (fine("traces", "the project names no collector of spans"),)
 
 
+def standby(found: Findings) -> Iterator[DoctorRow]:
+    """The log can be copied to another place."""
+    yield from found.standby or (fine("standby", "the project asks for no copy of its log elsewhere"),)
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     python, commands, environment, git, sandbox, files, backends, state, database, clock, disk, limits, leftovers,
-    traces,
+    traces, standby,
 )  # fmt: skip
 
 
@@ -344,7 +352,7 @@ def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: floa
     catalog = PartialCatalog(root)
     loaded = [one.definition for one in catalog.survey().loaded]
     kept = TrustStore(str(state_dir), str(root))
-    otel = catalog.project().otel
+    otel, copied = catalog.project().otel, catalog.project().standby
     path = state_dir / DATABASE
     return examine(
         Findings(
@@ -361,6 +369,7 @@ def doctor(root: Path, state_dir: Path, environ: Mapping[str, str], *, now: floa
             bubblewrap=bubblewrap,
             database=None if runs or not path.exists() else check_database(str(path)),
             collector=() if otel is None else tuple(collector_rows(otel, environ, kept)),
+            standby=() if copied is None else tuple(standby_rows(copied, state_dir, environ, kept, now)),
         )
     )
 

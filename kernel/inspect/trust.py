@@ -7,6 +7,7 @@ from kernel.agents.catalog import Catalog
 from kernel.agents.embeddings import embedding_units
 from kernel.agents.nodes import node_units
 from kernel.agents.resources import resources_of
+from kernel.agents.standby import standby_units
 from kernel.agents.telemetry import otel_units
 from kernel.agents.trust import agent_units, schedule_units
 from kernel.agents.webhooks import hook_units
@@ -51,7 +52,8 @@ def trust_demands(
         except (BadDefinition, Refused) as error:
             skipped.append(f"workflow {name}: {error.text}")
     project = catalog.project()
-    units += (*hook_units(project), *otel_units(project), *embedding_units(project), *node_units(project))
+    units += (*hook_units(project), *otel_units(project), *standby_units(project), *embedding_units(project))
+    units += node_units(project)
     survey = catalog.survey()
     for loaded in survey.loaded:
         try:

@@ -1,15 +1,19 @@
 """Sessions with nodes, as the kernel makes them."""
 
+from collections.abc import Awaitable, Callable
+from functools import partial
+
 import trio
 
 from kernel.procs.node.session import NodeSession
 
 
-async def no_mcp(stream: trio.abc.Stream) -> None:
-    """Close the connection."""
-    await stream.aclose()
-
-
-def session_with(term: int, name: str, project: str) -> NodeSession:
-    """Make a session with the node ``name``, of the kernel of ``term``."""
-    return NodeSession(name, project, term, no_mcp)
+def session_with(
+    term: int,
+    enter: Callable[[str, trio.abc.Stream], Awaitable[None]],
+    name: str,
+    project: str,
+    hello_seconds: float,
+) -> NodeSession:
+    """Make a session of the kernel of ``term`` with a node; ``enter`` serves connections to Daemon MCP from there."""
+    return NodeSession(name, project, term, partial(enter, name), hello_seconds=hello_seconds)

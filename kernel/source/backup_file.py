@@ -133,8 +133,11 @@ def _named(made: str, file: str) -> bool:
 
 
 @contextmanager
-def open_backup(file: str) -> Generator[tuple[BackupManifest, zipfile.ZipFile]]:
-    """The manifest of ``file``, and what it stands in. Names, kinds, number and sizes are judged. Raises BadBackup."""
+def open_backup(file: str, *, whole: bool = True) -> Generator[tuple[BackupManifest, zipfile.ZipFile]]:
+    """The manifest of ``file``, and what it stands in. Names, kinds, number and sizes are judged. Raises BadBackup.
+
+    ``whole``: the database is in it, too.
+    """
     try:
         size = os.stat(file).st_size
         with zipfile.ZipFile(file) as archive:
@@ -155,7 +158,7 @@ def open_backup(file: str) -> Generator[tuple[BackupManifest, zipfile.ZipFile]]:
             if msgspec.json.decode(text, type=_Form).schema != BACKUP:
                 raise BadBackup(f"it is not {BACKUP}: upgrade agent-worker, if a newer one wrote it")
             manifest = msgspec.json.decode(text, type=BackupManifest)
-            _judge(manifest, by_name, size)
+            _judge(manifest, by_name, size, whole=whole)
             yield manifest, archive
     except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise BadBackup(f"it is no backup, or not whole: {error}") from error
@@ -167,12 +170,12 @@ class _Form(msgspec.Struct, frozen=True):
     schema: str
 
 
-def _judge(manifest: BackupManifest, by_name: dict[str, zipfile.ZipInfo], size: int) -> None:
+def _judge(manifest: BackupManifest, by_name: dict[str, zipfile.ZipInfo], size: int, *, whole: bool) -> None:
     named = {one.path: one for one in manifest.files}
     if len(named) != len(manifest.files) or set(named) != set(by_name):
         raise BadBackup("what it holds is not what its manifest says")
-    if DATABASE not in named:
-        raise BadBackup("there is no database in it")
+    if (DATABASE in named) != whole:
+        raise BadBackup("there is no database in it" if whole else "there is a database in it")
     for path, one in named.items():
         why = name_fault(path)
         if why is not None:

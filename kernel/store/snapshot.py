@@ -95,7 +95,7 @@ def check_snapshot(path: str) -> SnapshotMark:
     """Return what the snapshot at ``path`` is complete to. Blocks: all of it is read. Raises SnapshotRefused."""
     scripts = migrations()
     try:
-        connection = _closed_connection(path)
+        connection = closed_connection(path)
         try:
             found = int(connection.execute(_VERSION).get or 0)
             if found > max(scripts):
@@ -118,7 +118,7 @@ def check_snapshot(path: str) -> SnapshotMark:
         raise SnapshotRefused(f"the database cannot be read: {error}") from error
 
 
-def _closed_connection(path: str) -> apsw.Connection:
+def closed_connection(path: str) -> apsw.Connection:
     """A connection on which nothing that stands in the file is run. Raises apsw.Error."""
     connection = apsw.Connection(path, flags=_READ)
     connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
@@ -141,7 +141,7 @@ FOLDERS: Final = "SELECT DISTINCT mirror FROM workflows WHERE mirror IS NOT NULL
 
 def trees_of(path: str) -> tuple[SnapshotTree, ...]:
     """The working trees that the snapshot at ``path`` knows; none where its schema is older than they are."""
-    connection = _closed_connection(path)
+    connection = closed_connection(path)
     try:
         if ("worktrees",) not in connection.execute(TABLES).fetchall():
             return ()
@@ -152,7 +152,7 @@ def trees_of(path: str) -> tuple[SnapshotTree, ...]:
 
 def folders_of(path: str) -> tuple[str, ...]:
     """The folders of the project to which the snapshot's kernel wrote what is said in workflows."""
-    connection = _closed_connection(path)
+    connection = closed_connection(path)
     try:
         return tuple(str(folder) for (folder,) in connection.execute(FOLDERS).fetchall())
     finally:
@@ -161,6 +161,9 @@ def folders_of(path: str) -> tuple[str, ...]:
 
 # No token of an attempt of the original is one here, also before the next kernel has ended these.
 FENCE: Final = "UPDATE attempts SET token_hash = randomblob(32)"
+# The original may have given nodes more work than the copy knows of: whoever may be on one is waited for when the next
+# kernel starts (kernel.store.transitions.recovery).
+AWAY: Final = "UPDATE agents SET fenced_until_ms = -1 WHERE node <> '' OR needs IS NOT NULL"
 # Its kernel did not die: it is only that the copy was made while it ran.
 STOPPED: Final = """
 UPDATE boots SET stopped_ms = at_ms WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
@@ -212,11 +215,12 @@ def fit_snapshot(path: str, places: TreePlaces, *, now_ms: int, term: int = 0) -
     project's state. The next kernel's term is higher than the original's, and than ``term``.
     """
     try:
-        connection = _closed_connection(path)
+        connection = closed_connection(path)
         try:
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(FENCE)
+            connection.execute(AWAY)
             connection.execute(STOPPED)
             connection.execute(RAISE_TERM, (TERM_GAP, now_ms, term))
             connection.execute(SKIP_IDS, (ID_GAP,))

@@ -28,6 +28,7 @@ from kernel.policy.durations import Durations
 from kernel.rule.evaluate import CORE_TABLE, Table
 from kernel.store.database import Database
 from kernel.store.errors import StorageFailed
+from kernel.store.log_tap import LogTap
 from kernel.store.transaction import Transaction
 from kernel.store.transitions.recovery import touch
 from protocol.errors import Refused
@@ -125,6 +126,8 @@ class Writer:
         self._trouble: Refused | None = None
         """Why the last commit failed, where it did and another may not."""
         self.soon_seconds = SOON_SECONDS
+        self.tap: LogTap | None = None
+        """Who copies what is committed, if somebody does."""
         self.commits = Durations()
         """From the begin of each transaction until it is durable."""
         self._owes_truncation = self._owes_rewrite = False
@@ -230,6 +233,8 @@ class Writer:
                 return failure
             if closing:
                 fault_point("store.checkpoint")
+                if self.tap is not None:
+                    self.tap.keep_rest()
                 self._conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 return None
 
@@ -287,6 +292,8 @@ class Writer:
         if self._owes_truncation:
             self._scrub()
         self._on_trio(partial(self._deliver, group, events))
+        if self.tap is not None:
+            self.tap.after_commit(self._conn)
         return True
 
     def _check_place(self) -> None:
@@ -309,6 +316,8 @@ class Writer:
         Deleted rows are overwritten, but pages that were split long ago hold copies. It costs as much as the file is
         large, and is tried once; that somebody reads from the log only puts its truncation off to the next commit.
         """
+        if self.tap is not None:
+            self.tap.stop()  # a copy begins anew, without what was removed
         try:
             if self._owes_rewrite:
                 self._owes_rewrite = False

@@ -9,6 +9,7 @@ from protocol.api.document import Ask, Body, Document, FileError
 from protocol.api.workflows import WorkflowRow
 from protocol.backends import Ability
 from protocol.instruction import Usage
+from protocol.standby import StandbyState
 
 
 class ShutdownRequest(Ask, frozen=True, kw_only=True):
@@ -16,6 +17,34 @@ class ShutdownRequest(Ask, frozen=True, kw_only=True):
 
     grace: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 10.0
     """Seconds for running attempts to end by themselves."""
+
+
+class UpgradeRequest(Ask, frozen=True, kw_only=True):
+    """POST /upgrade. ``to``: absolute path of a virtual environment or its agent-worker; null: what is installed."""
+
+    to: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)] | None = None
+
+
+UpgradeState = Literal["none", "checking", "waiting", "replacing", "done", "failed"]
+"""``checking``: the new version is tried. ``waiting``: for work to come to where it can be handed over."""
+
+
+class UpgradeReport(Document, frozen=True, kw_only=True):
+    """The last upgrade, or the one under way. ``before``, ``to``: versions; ``to`` is a path until it is known."""
+
+    schema: str = "awk/upgrade/1"
+    id: str
+    state: UpgradeState
+    before: str
+    to: str
+    pid: int | None = None
+    """Of the kernel that goes on."""
+    attempts: int = 0
+    """So many went on."""
+    waited_seconds: float | None = None
+    """Nobody waited longer."""
+    reason: str | None = None
+    """Of one that failed: the old version goes on."""
 
 
 class Health(Body, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,6 +89,8 @@ class StatusReport(Document, frozen=True, kw_only=True):
     kernel: KernelInfo | None = None
     term: int | None = None
     """The kernel's: higher than that of any kernel of the project before, and far higher in a copy that took over."""
+    standby: StandbyState | None = None
+    """The copy of the log at another place, where the project has one."""
     agents: dict[str, int] = {}
     needs: int = 0
     """How many things need a person: the ``total`` of ``awk needs``, in all of the project."""

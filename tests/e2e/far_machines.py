@@ -2,6 +2,7 @@
 
 import getpass
 import os
+import re
 import shutil
 import signal
 import socket
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from tests.e2e.processes import wait_until
@@ -98,6 +100,42 @@ class Sshd:
 
 
 @dataclass(frozen=True)
+class Ray:
+    """A Ray of one machine."""
+
+    python: str
+    address: str
+
+    @staticmethod
+    @contextmanager
+    def running(python: str) -> Iterator["Ray"]:
+        """A head with four CPUs, while the block lasts. ``python`` has the package ray."""
+        with TemporaryDirectory(prefix="ray") as short:  # the paths of its sockets are long already
+            folder = Path(short)
+            with Ray._head(folder, python) as head:
+                yield head
+
+    @staticmethod
+    @contextmanager
+    def _head(folder: Path, python: str) -> Iterator["Ray"]:
+        port = free_port()
+        address = f"127.0.0.1:{port}"
+        words = [str(Path(python).parent / "ray"), "start", "--head", "--block", f"--port={port}", "--num-cpus=4"]
+        words += ["--node-ip-address=127.0.0.1", "--include-dashboard=false", "--disable-usage-stats"]
+        environ = {"PATH": f"{Path(python).parent}:{SBIN}", "HOME": str(folder), "RAY_TMPDIR": str(folder)}
+        with (folder / "log").open("wb") as log:
+            head = subprocess.Popen([*words, f"--temp-dir={folder}"], stdout=log, stderr=log, env=environ, cwd=folder)
+        try:
+            said = folder / "log"
+            wait_until(lambda: "runtime started" in said.read_text() or head.poll() is not None, START_SECONDS)
+            found = re.search(r"--address='([0-9.]+:[0-9]+)'", said.read_text())
+            assert head.poll() is None, said.read_text()
+            yield Ray(python, address if found is None else found[1])
+        finally:
+            end(head)
+
+
+@dataclass(frozen=True)
 class Slurm:
     """A cluster of one machine with two nodes, as SLURM sees it."""
 
@@ -155,17 +193,11 @@ class Slurm:
                         subprocess.Popen([found, *words[1:]], stdout=log, stderr=log, env=environ, cwd=folder)
                     )
                     if words[0] == "munged":
-                        wait_until(lambda: (folder / "munge" / "socket").exists(), START_SECONDS)
+                        wait_until((folder / "munge" / "socket").exists, START_SECONDS)
 
                 def up() -> bool:
-                    asked = subprocess.run(
-                        ["sinfo", "-h", "-o", "%T"],
-                        env=environ,
-                        capture_output=True,
-                        text=True,
-                        timeout=30,
-                        check=False,
-                    )
+                    words = ["sinfo", "-h", "-o", "%T"]
+                    asked = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=30, check=False)
                     return asked.stdout.split() == ["idle"]
 
                 wait_until(up, START_SECONDS)

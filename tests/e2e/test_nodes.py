@@ -7,14 +7,16 @@ they were called and then do what they were asked.
 import os
 import shlex
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from tests.e2e.far_machines import AGENT_WORKER, Slurm, Sshd, end_node_processes, program
+from tests.e2e.far_machines import AGENT_WORKER, Ray, Slurm, Sshd, end_node_processes, program
 from tests.e2e.processes import wait_until
 from tests.project import Project, empty_project
 
@@ -24,6 +26,8 @@ while [ $# -gt 0 ] && [ "$1" != {far} ]; do shift; done
 exec env AGENT_WORKER_HOME={home} "$@"
 """
 UP_SECONDS = 60.0
+RAY = os.environ.get("AGENT_WORKER_TEST_RAY")
+"""A Python that has the package ray."""
 
 
 @pytest.fixture
@@ -68,7 +72,7 @@ def until(project: Project, name: str, holds: Callable[[dict[str, Any]], bool]) 
 
 
 def is_up(row: dict[str, Any]) -> bool:
-    return row["state"] == "up"
+    return bool(row["state"] == "up")
 
 
 def command_node(far: Path) -> str:
@@ -102,6 +106,8 @@ def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: P
     box = nodes.spawn(*words[1:], env={"AGENT_WORKER_HOME": str(far)})
     try:
         assert until(nodes, "box", is_up)["labels"] == ["eu"]
+        shown = psutil.Process(box.pid).cmdline()
+        assert not any(word.startswith("awk1.") for word in shown), "every user of that machine reads the list"
         assert nodes.awk("node", "rm", "box").code == 0
         assert rows(nodes) == {}
     finally:
@@ -114,15 +120,15 @@ def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: P
     [
         (
             "docker",
-            "image: 'agents:1', args: ['--gpus', all]",
-            "run -i --rm --init --gpus all agents:1 FAR node --project",
+            "image: 'a:1', args: ['--gpus', all]",
+            "run -i --rm --init --gpus all a:1 FAR node --project",
         ),
         ("docker", "container: box", "exec -i box FAR node --project"),
         ("kubectl", "pod: agents-0, namespace: ci", "exec -i --namespace=ci agents-0 -- FAR node --project"),
         (
             "kubectl",
-            "image: 'agents:1'",
-            "run FRESH -i --rm --quiet --restart=Never --image=agents:1 --command -- FAR node",
+            "image: 'a:1'",
+            "run FRESH -i --rm --quiet --restart=Never --image=a:1 --command -- FAR node",
         ),
     ],
 )
@@ -166,8 +172,6 @@ def test_a_node_over_ssh(nodes: Project, far: Path, tmp_path: Path) -> None:
 
 def kill_transport(project: Project) -> None:
     """kill -9 for the ssh that leads to the node."""
-    import psutil
-
     (transport,) = [
         child for child in psutil.Process(project.record()["pid"]).children() if child.name().startswith("ssh")
     ]
@@ -192,3 +196,61 @@ def test_a_node_in_an_allocation_of_slurm(nodes: Project, far: Path, tmp_path: P
         assert len(cluster.jobs()) == 1
         assert nodes.awk("stop", "--now").code == 0
         wait_until(lambda: not cluster.jobs(), UP_SECONDS)
+
+
+@pytest.mark.long("tests/kernel/services/test_nodes.py")
+@pytest.mark.skipif(RAY is None, reason="no Ray: set AGENT_WORKER_TEST_RAY to a Python with pip install ray")
+def test_a_node_in_an_actor_of_ray(nodes: Project, far: Path) -> None:
+    """A real Ray, in a Python of its own: the kernel never imports it."""
+    assert RAY is not None
+    with Ray.running(RAY) as cluster:
+        command = f"env AGENT_WORKER_HOME={far} {AGENT_WORKER}"
+        nodes.write(
+            "moniro.yaml",
+            f"nodes:\n  actor: {{via: ray, address: '{cluster.address}', python: {RAY}, resources: {{CPU: 2}}, "
+            f"command: '{command}'}}\n",
+        )
+        assert nodes.awk("start", "--trust").code == 0
+        until(nodes, "actor", is_up)
+
+
+def gpu_agent(project: Project, name: str, *actions: str) -> None:
+    """An agent that works on a node labelled gpu, and nowhere else; all of it is committed."""
+    project.agent(name, *actions, more="needs: {labels: [gpu]}")
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        identity = ["-c", "user.name=n", "-c", "user.email=a@b.c"]
+        subprocess.run(["git", *identity, *words], cwd=project.root, check=True, timeout=60)
+
+
+def test_an_agent_works_on_a_node_and_uses_tools_of_the_kernel_there(nodes: Project, far: Path) -> None:
+    """Its worker is there, with the node's folders; Daemon MCP comes through the node's own stream."""
+    nodes.write("moniro.yaml", f"nodes:\n  g1: {command_node(far)}\n")
+    tool = "tool: resource_create, args: { content: far }"
+    gpu_agent(nodes, "alice", "shell: pwd > where; git add where", tool, "text: done")
+    assert nodes.awk("start", "--trust").code == 0
+    until(nodes, "g1", is_up)
+    shown = nodes.ended(nodes.send("alice"))
+    assert (shown["status"], shown["text"]) == ("done", "done")
+    assert [attempt["node"] for attempt in shown["attempts"]] == ["g1"]
+
+
+@pytest.mark.long("tests/kernel/services/test_nodes.py")
+def test_the_death_of_a_node_is_charged_to_nobody(nodes: Project, far: Path) -> None:
+    """Its process is killed under an attempt: after the lease the work is done again, as if it had not been begun."""
+    nodes.write("moniro.yaml", f"nodes:\n  g1: {command_node(far)}\n")
+    gpu_agent(
+        nodes,
+        "alice",
+        f"shell: test -e {far}/mark || (touch {far}/mark; sleep 600)",
+        "text: done",
+    )
+    assert nodes.awk("start", "--trust").code == 0
+    until(nodes, "g1", is_up)
+    asked = nodes.send("alice")
+    wait_until((far / "mark").exists, UP_SECONDS)
+    (lock,) = far.rglob("node.lock")
+    psutil.Process(int(lock.read_text("ascii"))).kill()
+    shown = nodes.ended(asked)
+    assert shown["status"] == "done"
+    assert shown["attempts"][0]["outcome"] == "node_lost"
+    assert len(shown["attempts"]) == 2

@@ -34,6 +34,7 @@ FILES_ONLY = {
     "service",
     "backup",
     "restore",
+    "standby",
     "df",
 }
 """Commands that are about files: they work without a kernel."""
@@ -89,6 +90,7 @@ ARGUMENTS = {
     "service": ["print"],
     "backup": ["state.zip"],
     "restore": ["state.zip"],
+    "standby": ["check", "far"],
     "schema": ["agent"],
     "completion": ["bash"],
 }
@@ -151,7 +153,9 @@ def test_json_is_printed_whatever_the_exit_code(command: Command, cli: Cli, kern
 
 
 @pytest.mark.usefixtures("quick_loader")
-@pytest.mark.parametrize("word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "df"}))
+@pytest.mark.parametrize(
+    "word", sorted(FILES_ONLY - {"worker", "doctor", "projects", "backup", "restore", "standby", "df"})
+)
 def test_what_is_about_files_needs_no_kernel_and_starts_none(word: str, cli: Cli) -> None:
     """A user edits YAML, or reads an archive, with no kernel in sight."""
     (cli.root / "alice.jsonl").write_text(

@@ -48,22 +48,27 @@ def backup_lines(body: bytes, _screen: Screen) -> list[str]:
 
 
 def configure_restore(parser: argparse.ArgumentParser) -> None:
-    """FILE, and whether what is there is set aside."""
-    parser.add_argument("file", metavar="FILE", help="what awk backup wrote")
-    parser.add_argument("--force", action="store_true", help="set the state that is there aside first, and say where")
+    """FILE, or DIR, and whether what is there is set aside."""
+    parser.add_argument("file", metavar="FILE", help="what awk backup wrote; with --promote, the folder of a standby")
+    parser.add_argument("--promote", action="store_true", help="go on with a standby: its original must not run again")
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="set aside what is there first, and say where; with --promote, also where the original may run",
+    )
     json_flag(parser)
 
 
 def run_restore(context: Context) -> int:
     """Put it in place. Refused while a kernel of the project runs, and over state that is there."""
-    return context.answer(_asked(context, "restore"), restore_lines)
+    return context.answer(_asked(context, "promote" if context.args.promote else "restore"), restore_lines)
 
 
 def restore_lines(body: bytes, _screen: Screen) -> list[str]:
     """The lines that say what is there now, where the old is, and what has to be known."""
     told: dict[str, Any] = json.loads(body)
     head = told["backup"]
-    lines = [one_line(f"restored the backup of {head['at']} into {told['project']}: up to m{head['message']}")]
+    lines = [one_line(f"restored the state of {head['at']} into {told['project']}: up to m{head['message']}")]
     lines += [one_line(f"what was there is in {path}") for path in told["aside"]]
     lines += [
         one_line(f"branch {tree['branch']} of {tree['run']} is not in this project's git: fetch it from the original")

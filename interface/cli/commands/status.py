@@ -72,6 +72,9 @@ def status_lines(body: bytes, screen: Screen) -> list[str]:
         f"  project   {one_line(kernel.project)}",
         f"  agents    {agents or 'none'}",
     ]
+    if report.standby is not None:
+        copy = report.standby
+        lines.append(f"  standby   {one_line(copy.to)} {one_line(copy.state)}, {copy.lag_seconds:.1f} s behind")
     if report.needs:
         lines.append(f"  {screen.style('needs', 'yellow')}     {report.needs:,} need you (awk needs)")
     if report.notice:

@@ -31,6 +31,7 @@ async def expose(
             workers_kept=len(processes.attempts.kept()),
             needs=needed,
             streams=store.feed.watchers,
+            standby=kernel.state.standby(),
         ),
         call.accept,
     )

@@ -21,6 +21,7 @@ from kernel.api.http.spaces import known_space
 from kernel.api.http.workflows import rows_of_running
 from kernel.api.responses import Response, json_reply
 from kernel.policy.restart import WAY_OUT
+from kernel.policy.standby import standby_notice
 from kernel.store import agents, spending, tokens, traces
 from kernel.store.spending import Period
 from kernel.store.transaction import rfc3339
@@ -40,6 +41,8 @@ from protocol.api.kernel import (
     Ready,
     ShutdownRequest,
     StatusReport,
+    UpgradeReport,
+    UpgradeRequest,
     UsageReport,
     UsageRow,
 )
@@ -129,6 +132,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
     wrong = () if definitions is None else definitions.errors
     saved = await trio.to_thread.run_sync(kernel.state.saved_notice)
     waiting = await needs.untrusted_schedules(store, files.trust)
+    standby = kernel.state.standby()
     notice: str | None
     if kernel.state.safe_mode():
         notice = WAY_OUT
@@ -141,7 +145,8 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
         away = store.reader.now(traces.failing, store.now_ms())
         traces_notice = f"spans wait: the collector of otel takes none ({away[0][1]})" if away else None
         untrusted = needs.untrusted_notice(waiting)
-        notices = (unread, files_notice if wrong else None, saved, untrusted, again, traces_notice)
+        copied = None if standby is None else standby_notice(standby)
+        notices = (unread, files_notice if wrong else None, saved, untrusted, again, traces_notice, copied)
         notice = "; ".join(part for part in notices if part) or None
     return StatusReport(
         state="down" if space is not None and not here else "degraded" if degraded else "up",
@@ -155,6 +160,7 @@ async def status(call: Request[None], store: StoreAccess, files: ProjectFiles, k
             uptime_seconds=round(kernel.state.uptime_seconds(), 3),
         ),
         term=identity.term,
+        standby=standby,
         agents=states,
         needs=await needs.number(store, waiting),
         held=tuple(
@@ -171,6 +177,16 @@ async def shutdown(call: Request[ShutdownRequest], kernel: KernelControl) -> Hea
     """POST /shutdown: begin to stop. Asking again makes it hurry, so it needs no idempotency key."""
     kernel.shutdown.ask(call.body.grace)
     return Health(status="stopping", version=kernel.identity.version)
+
+
+async def upgrade(call: Request[UpgradeRequest], kernel: KernelControl) -> UpgradeReport:
+    """POST /upgrade: begin to have another version go on in this one's place. GET /upgrade tells how it ends."""
+    return kernel.upgrade.ask(call.body.to)
+
+
+async def upgrade_state(_call: Request[None], kernel: KernelControl) -> UpgradeReport:
+    """GET /upgrade: the last one of this kernel, or the one under way."""
+    return kernel.upgrade.tell()
 
 
 async def prune(call: Request[PruneRequest], processes: ProcessControl) -> PruneReport:

@@ -17,6 +17,7 @@ from protocol.node import BEAT_SECONDS, LEASE_SECONDS, MARGIN_SECONDS, LeaseTime
 EX_CONFIG: Final = 78
 EX_UNAVAILABLE: Final = 69
 """sysexits.h."""
+_WORD_CHARACTERS: Final = 4096
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
@@ -45,12 +46,14 @@ def _parse() -> argparse.Namespace:
         help="the node's folder (default: by the project)",
     )
     parser.add_argument("--project", metavar="ID", help="serve this project, and no other")
-    parser.add_argument("--join", metavar="WORD", help="dial the kernel that gave this word, and serve it")
+    parser.add_argument("--join", metavar="WORD", help="dial and serve the kernel that gave this word (- reads it)")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--lease-seconds", type=float, default=LEASE_SECONDS, help=argparse.SUPPRESS)
     parser.add_argument("--beat-seconds", type=float, default=BEAT_SECONDS, help=argparse.SUPPRESS)
     parser.add_argument("--margin-seconds", type=float, default=MARGIN_SECONDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.join == "-":
+        options.join = sys.stdin.readline(_WORD_CHARACTERS).strip()
     if options.state is None:
         name = options.project
         if options.join is not None:

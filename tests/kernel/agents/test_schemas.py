@@ -166,6 +166,7 @@ PROJECT: Final[Special] = {
         ]
     ),
     ("ProjectDefinition", "nodes_listen"): st.sampled_from([None, "127.0.0.1:7700"]),
+    ("StandbySettings", "to"): st.just("/mnt/nas/awk"),
     ("OtelSettings", "endpoint"): st.just("https://example.invalid"),
     ("OtelSettings", "headers"): st.sampled_from([{}, {"x-key": "$KEY"}]),
     ("ProjectWorkspace", "base"): st.just("out/"),

@@ -28,7 +28,7 @@ async def through(kernel: ServedKernel, node: str) -> AsyncGenerator[Wire]:
     """A connection that a node carries."""
     ours, theirs = trio.testing.memory_stream_pair()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(kernel.services.processes.nodes.enter, node, theirs)
+        nursery.start_soon(kernel.services.nodes.door.enter, node, theirs)
         yield Wire(ours)  # type: ignore[arg-type]
         await ours.aclose()
 
@@ -127,7 +127,7 @@ async def test_a_token_of_a_node_opens_nothing_once_its_attempt_has_ended(kernel
 
 async def test_connections_of_a_node_take_the_place_of_its_own_alone(kernel: ServedKernel) -> None:
     """Who has a node cannot keep out those who come from elsewhere."""
-    doors = kernel.services.processes.nodes
+    doors = kernel.services.nodes.door
     async with trio.open_nursery() as nursery:
         ends = []
         for _ in range(100):

@@ -1,0 +1,205 @@
+"""``awk standby check`` and ``awk restore --promote``: what a copy of a log comes to, and the copy in its place.
+
+The copy is read and never changed; it is put together below the directory of state, or of temporary files.
+"""
+
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+import msgspec
+
+from kernel.fault_injection import fault_point
+from kernel.inspect.backup import no_kernel, put_in_place, trees_in
+from kernel.source import restore_journal
+from kernel.source.backup_file import BadBackup, open_backup, unpack
+from kernel.source.restore_journal import STAGED
+from kernel.source.standby_place import FILES, PROMOTED, BadPlace, Found, copy_base, logs_of, look_at, write_json
+from kernel.store.log_replay import replay, seal
+from kernel.store.snapshot import SnapshotMark, SnapshotRefused, check_snapshot, term_of
+from kernel.store.transaction import rfc3339
+from protocol.backup import BackedUpFile, BackupHead, BackupManifest, RestoreReport
+from protocol.discovery import DATABASE
+from protocol.errors import Refused
+from protocol.standby import ALIVE_SECONDS, Piece, Promoted, StandbyReport
+from protocol.version import VERSION
+
+ROOM_BYTES: Final = 64 * 1024 * 1024
+
+
+class Whole(NamedTuple):
+    """A copy that was put together: the last commit that is in it, its highest term, and what is wrong behind that."""
+
+    found: Found
+    mark: SnapshotMark
+    term: int
+    pieces: int
+    faults: tuple[str, ...]
+
+
+def check_standby(folder: str, *, now: float) -> StandbyReport:
+    """Put the copy in ``folder`` together elsewhere, and say what it comes to. Blocks. Raises Refused."""
+    try:
+        with TemporaryDirectory(prefix="agent-worker-") as place:
+            whole = put_together(folder, os.path.join(place, DATABASE))
+            files, files_at, fault = _files_in(folder)
+    except (BadPlace, SnapshotRefused, OSError) as error:
+        raise Refused("conflict", f"{folder} has no copy that can be used: {error}", "nothing was changed") from error
+    found, beat = whole.found, whole.found.beat
+    return StandbyReport(
+        folder=folder,
+        ok=not whole.faults and fault is None and found.promoted is None,
+        project=found.owner.root,
+        event=whole.mark.event,
+        message=whole.mark.message,
+        at=rfc3339(whole.mark.at_ms) if whole.mark.event else None,
+        term=whole.term,
+        pieces=whole.pieces,
+        base_at=rfc3339(found.base.at_ms),
+        total_bytes=found.total_bytes,
+        files=files,
+        files_at=files_at,
+        beat_at=None if beat is None else rfc3339(int(beat.at * 1000)),
+        alive=_may_live(found, now),
+        ended=beat is not None and beat.ended,
+        promoted=None if found.promoted is None else f"{found.promoted.root} at {found.promoted.at}",
+        faults=(*whole.faults, *([] if fault is None else [fault])),
+    )
+
+
+def put_together(folder: str, target: str) -> Whole:
+    """Make the new database ``target`` of the copy in ``folder``. Raises BadPlace, SnapshotRefused, OSError."""
+    found = look_at(folder)
+    room = os.statvfs(os.path.dirname(target))
+    if found.total_bytes + ROOM_BYTES > room.f_bavail * room.f_frsize:
+        raise BadPlace(f"it needs {found.total_bytes:,} bytes at {os.path.dirname(target)}: there is no room for them")
+    copy_base(folder, found, target)
+    faults: list[str] = []
+    last, pieces = found.base.first - 1, 0
+
+    def passed(piece: Piece) -> None:
+        nonlocal last, pieces
+        last, pieces = piece.number, pieces + 1
+
+    for log in logs_of(folder, found, passed, faults):
+        replay(target, log.header, log.bodies)
+    if last < found.base.needs:
+        why = f" ({faults[0]})" if faults else ""
+        raise BadPlace(f"what was committed while its base was copied is not all there{why}")
+    term = term_of(target)
+    seal(target)
+    return Whole(found, check_snapshot(target), term, pieces, tuple(faults))
+
+
+def _may_live(found: Found, now: float) -> bool:
+    """Return whether the original may run: it said so lately, by its clock, and not that it ended."""
+    return found.beat is not None and not found.beat.ended and abs(now - found.beat.at) < ALIVE_SECONDS
+
+
+def _files_in(folder: str) -> tuple[int, str | None, str | None]:
+    """How many files of agents are there, since when, and what is wrong with them."""
+    try:
+        with _opened_files(folder) as manifest:
+            return len(manifest.files), manifest.head.at, None
+    except FileNotFoundError:
+        return 0, None, None
+    except (BadBackup, OSError) as error:
+        return 0, None, f"{FILES}: {error}"
+
+
+@contextmanager
+def _opened_files(folder: str, target: str | None = None) -> Generator[BackupManifest]:
+    """The manifest of what agents keep; with all of it in the new folder ``target``. Raises BadBackup, OSError."""
+    with TemporaryDirectory(prefix="agent-worker-") as place:
+        path = os.path.join(folder, FILES)
+        os.stat(path)
+        with open_backup(path, whole=False) as (manifest, archive):
+            unpack(archive, manifest, target or os.path.join(place, "files"))
+            yield manifest
+
+
+def promote(root: Path, state: Path, folder: str, *, now: float, force: bool = False) -> RestoreReport:
+    """Have the copy in ``folder`` in the place of the state of the project at ``root``. Blocks. Raises Refused.
+
+    Killed at any moment, it leaves all that was there, or all of the copy.
+    """
+    os.umask(0o077)
+    staged = state / STAGED
+    try:
+        os.makedirs(state, mode=0o700, exist_ok=True)
+        with no_kernel(state):
+            restore_journal.finish(str(state))
+            found = look_at(folder)
+            _check_original(found, now, force=force)
+            shutil.rmtree(staged, ignore_errors=True)
+            files: tuple[BackedUpFile, ...] = ()
+            if FILES in found.names:
+                with _opened_files(folder, str(staged)) as manifest:
+                    files = manifest.files
+            os.makedirs(staged, mode=0o700, exist_ok=True)
+            whole = put_together(folder, str(staged / DATABASE))
+            if whole.faults and not force:
+                upto = f"it goes up to event {whole.mark.event} ({rfc3339(whole.mark.at_ms)})"
+                raise Refused("conflict", f"the copy is damaged: {whole.faults[0]}; {upto}", "--force takes that")
+            fault_point("promote.staged")
+            mark, owner = whole.mark, whole.found.owner
+            head = BackupHead(
+                version=VERSION,
+                at=rfc3339(mark.at_ms),
+                project=owner.root,
+                state=owner.state,
+                database_schema=mark.schema,
+                event=mark.event,
+                message=mark.message,
+                trees=trees_in(str(staged / DATABASE)),
+            )
+            report = put_in_place(
+                root, state, BackupManifest(head=head, files=files), now_ms=int(now * 1000), force=force
+            )
+    except (BadPlace, BadBackup, SnapshotRefused) as error:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise Refused("conflict", f"{folder} is not promoted: {error}", "nothing was changed") from error
+    except Refused:
+        shutil.rmtree(staged, ignore_errors=True)
+        raise
+    except (OSError, ValueError) as error:
+        text = f"{folder} cannot be promoted: {getattr(error, 'strerror', None) or error}"
+        raise Refused("storage_failed", text, "repeat it once that is mended: what was begun is ended then") from error
+    fault_point("promote.placed")
+    return msgspec.structs.replace(report, notes=(*_notes(folder, whole, root, now), *report.notes))
+
+
+def _check_original(found: Found, now: float, *, force: bool) -> None:
+    """Raises Refused where somebody else may go on with this log."""
+    if force:
+        return
+    if found.promoted is not None:
+        where = f"{found.promoted.root} at {found.promoted.at}"
+        raise Refused("conflict", f"this copy took its original's place already, in {where}", "--force takes it again")
+    if _may_live(found, now) and found.beat is not None:
+        ago = f"{abs(now - found.beat.at):.0f} s ago"
+        raise Refused(
+            "busy",
+            f"the original may still run: it was heard of {ago} ({found.owner.root})",
+            f"stop it there (awk stop); or, if it is certainly dead, wait {ALIVE_SECONDS:.0f} s, or --force",
+        )
+
+
+def _notes(folder: str, whole: Whole, root: Path, now: float) -> list[str]:
+    """What has to be known: up to where it goes, and that the original must not run; and have the folder say so."""
+    mark, beat = whole.mark, whole.found.beat
+    upto = f"event {mark.event}, message m{mark.message}, {rfc3339(mark.at_ms)}"
+    ended = beat is not None and beat.ended and not whole.faults
+    lost = "the original had ended in order: all it answered is here" if ended else ""
+    notes = [lost or f"what the original answered after {upto} is not here: the copy ends there"]
+    notes.append("the original must not run any more: stop it for good, and take the copy out of its project file")
+    notes += [f"damaged, and left out from there on: {fault}" for fault in whole.faults]
+    try:
+        write_json(folder, PROMOTED, Promoted(at=rfc3339(int(now * 1000)), root=str(root)))
+    except OSError as error:
+        notes.append(f"{folder} could not be marked as promoted ({error.strerror}): the original is not told")
+    return notes

@@ -1,0 +1,266 @@
+"""Keeps a copy of the log at another place: hands on what was committed to a process that brings it there.
+
+The writer waits for nothing of it, and neither does the kernel: what the place does not take in time is dropped, and
+the copy begins anew once it can. How far behind it is, and why, is told to whoever asks.
+"""
+
+import logging
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import trio
+
+from kernel.agents.catalog import Catalog
+from kernel.agents.standby import standby_unit
+from kernel.agents.trust import GrantSource, missing_grants
+from kernel.fault_injection import AT, LOG
+from kernel.store.history import log_name
+from kernel.store.log_tap import LogTap, newest_event
+from kernel.store.reader import Reader
+from kernel.store.writer import Writer
+from protocol.errors import Refused
+from protocol.project import StandbySettings
+from protocol.standby import StandbyState
+from protocol.standby_frames import Anew, Frames, Heard, UpTo, packed
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS: Final = 5.0
+"""Until the project file and the trust in it are looked at again."""
+FLUSH_SECONDS: Final = 3.0
+"""For what is left when the kernel stops."""
+END_SECONDS: Final = 2.0
+"""For the copier, once nobody speaks to it any more."""
+AGAIN_SECONDS: Final = 5.0
+"""Before another copier is started where one has ended."""
+_NEVER: Final = 2**62
+"""More than is ever sent."""
+_LINE_BYTES: Final = 64 * 1024
+_PASSED_ON: Final = ("PATH", "HOME", "LANG", "TMPDIR", AT, LOG)
+_PROGRAM: Final = (sys.executable, "-I", "-m", "kernel.inspect.copier")
+_heard: Final = msgspec.json.Decoder(Heard).decode
+
+
+class _Looked(NamedTuple):
+    """One look at the log: what had been sent then, when it was, and the newest event."""
+
+    sent: int
+    at: float
+    event: int
+
+
+class Standby:
+    """Copies the log to where the project file says."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        reader: Reader,
+        writer: Writer,
+        database: str,
+        state_dir: Path,
+        environ: Mapping[str, str],
+        term: int,
+        trusted: bool,
+        kept: GrantSource,
+    ) -> None:
+        """``database`` is the path of the log; ``trusted``: every file is."""
+        self._catalog = catalog
+        self._reader = reader
+        self._writer = writer
+        self._database = database
+        self._state_dir = state_dir
+        self._environ = {name: environ[name] for name in _PASSED_ON if name in environ}
+        self._term = term
+        self._trusted = trusted
+        self._kept = kept
+        self._settings: StandbySettings | None = None
+        self._waits_for_trust = False
+        self._heard = Heard()
+        self._begun = self._sent = 0
+        self._open: deque[_Looked] = deque(maxlen=1000)
+        self._covered = _Looked(0, 0.0, 0)
+        self._told: str | None = None
+        self._asked = trio.Event()
+        self._ending = False
+        self._ended = trio.Event()
+
+    # -- what people are told -----------------------------------------------------------------------------
+
+    def state(self) -> StandbyState | None:
+        """How the copy is; None where the project file asks for none."""
+        settings = self._catalog.kept_project().standby
+        if settings is None:
+            return None
+        if self._waits_for_trust or settings != self._settings:
+            state, why, fix = "untrusted", "it is not trusted yet, so nothing is copied", "look at it: awk trust"
+            if not self._waits_for_trust:
+                state, why, fix = "copying", "it begins", "wait a moment"
+            return StandbyState(to=settings.to, state=state, lag_seconds=0.0, event=0, why=why, fix=fix)
+        heard = self._heard
+        lag = trio.current_time() - self._covered.at if self._open else 0.0
+        state = "behind" if heard.why is not None else "following" if self._is_whole() else "copying"
+        return StandbyState(
+            to=settings.to,
+            state=state,
+            lag_seconds=round(lag, 3),
+            event=self._covered.event,
+            place_bytes=heard.place_bytes,
+            why=heard.why,
+            fix=heard.fix,
+        )
+
+    # -- running -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Copy until cancelled, or nothing: as the project file and the trust in it say."""
+        while True:
+            settings = self._usable()
+            self._settings = settings
+            if settings is None:
+                await trio.sleep(LOOK_SECONDS)
+                continue
+            with suppress(Refused):  # a disk that is full: it is tried again
+                await self._copy(settings)
+            await trio.sleep(AGAIN_SECONDS)
+
+    def _usable(self) -> StandbySettings | None:
+        settings = self._catalog.kept_project().standby
+        wants = () if settings is None or self._trusted else missing_grants((standby_unit(settings),), self._kept)
+        self._waits_for_trust = bool(wants)
+        return None if wants else settings
+
+    async def flush(self) -> None:
+        """Bring what is left, for FLUSH_SECONDS at most: the kernel stops."""
+        if self._settings is None or not self._is_whole():
+            return
+        self._ending = True
+        self._asked.set()
+        with trio.move_on_after(FLUSH_SECONDS):
+            await self._ended.wait()
+
+    async def _copy(self, settings: StandbySettings) -> None:
+        """Have one process copy for as long as it lives, and these settings hold."""
+        tap = LogTap(self._database)
+        self._asked = trio.Event()
+        root, log = str(self._catalog.root), self._reader.now(log_name)
+        words = ("--project", root, "--state", str(self._state_dir), "--to", settings.to, "--log", log)
+        await self._writer.commit(tap.install)
+        self._writer.tap = tap
+        self._heard, self._begun, self._sent = Heard(), 0, 0
+        self._open.clear()
+        self._covered = _Looked(0, trio.current_time(), 0)
+        process: trio.Process | None = None
+        try:
+            process = await trio.lowlevel.open_process(
+                [*_PROGRAM, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                env=self._environ,
+                cwd="/",
+                start_new_session=True,
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._hear, process.stdout, nursery.cancel_scope)
+                nursery.start_soon(self._until_changed, settings, nursery.cancel_scope)
+                with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
+                    await self._speak(process.stdin, tap, settings.every)
+                nursery.cancel_scope.cancel()
+        finally:
+            self._writer.tap = None
+            with trio.CancelScope(shield=True):
+                if process is not None and process.stdin is not None:
+                    # A place that does not answer keeps it, and not us: it ends when that does.
+                    with trio.move_on_after(END_SECONDS):
+                        await process.stdin.aclose()
+                        await process.wait()
+                    if process.returncode is None:
+                        process.kill()
+                        with trio.move_on_after(END_SECONDS):
+                            await process.wait()
+                with suppress(Refused):
+                    await self._writer.commit(tap.remove)
+                tap.close()
+
+    async def _until_changed(self, settings: StandbySettings, scope: trio.CancelScope) -> None:
+        while True:
+            await trio.sleep(LOOK_SECONDS)
+            if self._usable() != settings:
+                scope.cancel()
+
+    async def _hear(self, stdout: trio.abc.ReceiveStream, scope: trio.CancelScope) -> None:
+        """Take what the copier says; once it says nothing more, it has ended."""
+        line = bytearray()
+        async for chunk in stdout:
+            line += chunk
+            *whole, rest = line.split(b"\n")
+            line = bytearray(rest[:_LINE_BYTES])
+            for one in whole:
+                self._take(_heard(one))
+        scope.cancel()
+
+    def _take(self, heard: Heard) -> None:
+        before, self._heard = self._heard, heard
+        if heard.why != self._told:
+            self._told = heard.why
+            if heard.why is not None:
+                logger.warning("standby.behind %s: %s; %s", self._settings and self._settings.to, heard.why, heard.fix)
+            else:
+                logger.info("standby.goes_on %s", self._settings and self._settings.to)
+        if self._is_whole():
+            while self._open and self._open[0].sent <= heard.done:
+                self._covered = self._open.popleft()
+        if heard.ended:
+            self._ended.set()
+        if heard.copies != before.copies or heard.lost != before.lost:
+            self._asked.set()
+
+    def _is_whole(self) -> bool:
+        return self._heard.whole and self._heard.begun == self._begun
+
+    async def _speak(self, stdin: trio.abc.SendStream, tap: LogTap, every_seconds: float) -> None:
+        """Send what was committed, again and again. Blocks where the copier does not listen."""
+        while True:
+            with trio.move_on_after(every_seconds):
+                await self._asked.wait()
+            self._asked = trio.Event()
+            heard, began = self._heard, trio.current_time()
+            event, at_ms = self._reader.now(newest_event)
+            if tap.broken or (heard.lost and heard.begun == self._begun):
+                if heard.why is not None or heard.begun != self._begun:
+                    self._open.append(_Looked(_NEVER, began, event))
+                    continue  # it would only be given more that it cannot bring
+                tap.begin()
+                self._begun += 1
+                await stdin.send_all(packed(Anew(sent=self._sent + 1)))
+            more = True
+            while more:
+                found, more = await trio.to_thread.run_sync(tap.take)
+                for taken in found:
+                    self._sent += 1
+                    frames = Frames(sent=self._sent, wal=taken.header, start=taken.start, body=taken.body)
+                    await stdin.send_all(packed(frames))
+            looked = _Looked(self._sent, began, event)
+            if self._is_whole() and self._heard.done >= self._sent:
+                self._open.clear()
+                self._covered = looked
+            elif not self._open or self._open[-1].sent != self._sent:
+                self._open.append(looked)
+            look = UpTo(
+                event=event,
+                at_ms=at_ms,
+                sent=self._sent,
+                term=self._term,
+                copies=heard.copies if heard.begun == self._begun else 0,
+                last=self._ending,
+            )
+            await stdin.send_all(packed(look))

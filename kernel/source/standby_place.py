@@ -1,0 +1,270 @@
+"""The folder of a standby: a copy of the database's file, pieces of the log that belong to it, and what tells of them.
+
+Each file is written beside, synced and then named, so that one is whole or not there. Each piece names the digest of
+the head before it, and each head that of its body: what is missing, swapped or changed is noticed, and all before it
+is good. What is read there is read as what anybody may have written.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import secrets
+import stat
+import struct
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import IO, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from kernel.fault_injection import fault_point
+from kernel.source.restore_journal import sync_folder
+from protocol.standby import FRAME_HEADER_BYTES, STANDBY, Base, Beat, Owner, Piece, Promoted, checkpoint_of, page_bytes
+
+OWNER: Final = "standby.json"
+BEAT: Final = "beat.json"
+PROMOTED: Final = "promoted.json"
+FILES: Final = "files.zip"
+PART: Final = ".part"
+PIECE_BYTES: Final = 64 * 1024 * 1024
+"""Of one piece at most."""
+_HEAD_BYTES: Final = 64 * 1024
+_CHUNK_BYTES: Final = 4 * 1024 * 1024
+_MAGIC: Final = b"awk-log1"
+_LENGTH: Final = struct.Struct(">I")
+_NUMBERED: Final = re.compile(r"(?:base-(\d{12})-[0-9a-f]{8}\.(?:db|json)|log-(\d{12})\.seg)", re.ASCII)
+
+T = TypeVar("T")
+
+
+class BadPlace(Exception):
+    """A folder that has no copy of ours, or one that cannot be used. The text says why."""
+
+
+def new_base_name(number: int) -> str:
+    """The name of a base, without the suffix: ``.db`` is its file, ``.json`` what is said of it."""
+    return f"base-{number:012d}-{secrets.token_hex(4)}"
+
+
+def piece_name(number: int) -> str:
+    """The name of a piece."""
+    return f"log-{number:012d}.seg"
+
+
+def number_of(name: str) -> int | None:
+    """The number in a name of ours; None: it is none."""
+    found = _NUMBERED.fullmatch(name)
+    return None if found is None else int(found[1] or found[2])
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def new_file(folder: str, name: str) -> Generator[IO[bytes]]:
+    """A file that gets its name once the block has ended, synced. Raises OSError; then nothing of it is left."""
+    part = os.path.join(folder, name + PART)
+    try:
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with open(os.open(part, flags, 0o600), "w+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        fault_point("standby.written")
+        os.rename(part, os.path.join(folder, name))
+        fault_point("standby.named")
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(part)
+        raise
+
+
+def write_json(folder: str, name: str, what: msgspec.Struct) -> None:
+    """Write a small file. Raises OSError."""
+    with new_file(folder, name) as file:
+        file.write(msgspec.json.encode(what))
+
+
+def write_piece(folder: str, piece: Piece, body: bytes) -> str:
+    """Write a piece and return what the next one names. Raises OSError."""
+    head = msgspec.json.encode(piece)
+    with new_file(folder, piece_name(piece.number)) as file:
+        file.write(_MAGIC + _LENGTH.pack(len(head)) + head)
+        file.write(body)
+    return hashlib.sha256(head).hexdigest()
+
+
+def claim(folder: str, owner: Owner) -> int:
+    """Have the folder for the copy of ``owner``; return the highest number that is there. Raises BadPlace, OSError."""
+    if not stat.S_ISDIR(os.stat(folder).st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), folder)
+    promoted = _read(folder, PROMOTED, Promoted)
+    if promoted is not None:
+        raise BadPlace(f"the copy there took this project's place at {promoted.at}, in {promoted.root}")
+    found = _read(folder, OWNER, Owner)
+    if found is not None and (found.log, found.state) != (owner.log, owner.state):
+        raise BadPlace(f"there is the copy of another project: {found.root} ({found.state})")
+    if found is None:
+        write_json(folder, OWNER, owner)
+        sync_folder(folder)
+    names = os.listdir(folder)
+    for name in names:
+        if name.endswith(PART) and (name.removesuffix(PART) in (BEAT, FILES, OWNER) or number_of(name[: -len(PART)])):
+            with suppress(OSError):
+                os.unlink(os.path.join(folder, name))
+    return max((number for name in names if (number := number_of(name)) is not None), default=0)
+
+
+def forget_before(folder: str, first: int, kept: str) -> None:
+    """Remove all bases but ``kept``, and pieces before ``first``; what is said of a base goes first."""
+    names = [(name, number) for name in os.listdir(folder) if (number := number_of(name)) is not None]
+    bases = (name for name, _ in names if name.startswith("base-") and not name.startswith(kept))
+    older = [*bases, *(name for name, number in names if name.startswith("log-") and number < first)]
+    for name in sorted(older, key=lambda name: (not name.endswith(".json"), name)):
+        os.unlink(os.path.join(folder, name))
+        fault_point("standby.removed")
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+class Found(NamedTuple):
+    """The copy in a folder: what is said of it, as far as it can be read."""
+
+    owner: Owner
+    base: Base
+    base_name: str
+    """Without the suffix."""
+    beat: Beat | None
+    promoted: Promoted | None
+    total_bytes: int
+    names: frozenset[str]
+
+
+def look_at(folder: str) -> Found:
+    """Read what is said of the copy in ``folder``. Raises BadPlace."""
+    try:
+        names = frozenset(os.listdir(folder))
+        owner = _read(folder, OWNER, Owner)
+        if owner is None:
+            raise BadPlace(f"there is no standby in {folder}: awk made none there")
+        if owner.form != STANDBY:
+            raise BadPlace(f"it is not {STANDBY}: upgrade agent-worker, if a newer one wrote it")
+        bases = sorted((name for name in names if name.startswith("base-") and name.endswith(".json")), reverse=True)
+        read = [(one, name[: -len(".json")]) for name in bases if (one := _read(folder, name, Base)) is not None]
+        if not read:
+            raise BadPlace("the copy of the database was not finished: there is nothing to go on with")
+        size = sum(os.lstat(os.path.join(folder, name)).st_size for name in names)
+        beat, promoted = _read(folder, BEAT, Beat), _read(folder, PROMOTED, Promoted)
+    except OSError as error:
+        raise BadPlace(f"{folder} cannot be read: {error.strerror or error}") from error
+    base, named = max(read, key=lambda one: (one[0].first, one[0].at_ms))
+    return Found(owner, base, named, beat, promoted, size, names)
+
+
+def _read(folder: str, name: str, kind: type[T]) -> T | None:
+    """A small file; None where it is not there, or none of ours. Raises OSError."""
+    try:
+        with _opened(folder, name) as file:
+            return msgspec.json.decode(file.read(_HEAD_BYTES), type=kind)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def _opened(folder: str, name: str) -> IO[bytes]:
+    descriptor = os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no plain file", name)
+    return open(descriptor, "rb")
+
+
+def copy_base(folder: str, found: Found, target: str) -> None:
+    """Copy the base's file to the new file ``target``, as large and with the digest that is said. Raises BadPlace."""
+    name, digest, left = f"{found.base_name}.db", hashlib.sha256(), found.base.size
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with _opened(folder, name) as source, open(os.open(target, flags, 0o600), "wb") as file:
+            while left and (data := source.read(min(left, _CHUNK_BYTES))):
+                digest.update(data)
+                file.write(data)
+                left -= len(data)
+    except OSError as error:
+        raise BadPlace(f"{name} cannot be copied: {error.strerror or error}") from error
+    if left or digest.hexdigest() != found.base.sha256:
+        raise BadPlace(f"{name} is not what was written: its digest is another")
+
+
+class Log(NamedTuple):
+    """One write-ahead log of the copy: its header, and the frames that are good, from the first on."""
+
+    header: bytes
+    bodies: Iterable[bytes]
+
+
+def logs_of(folder: str, found: Found, passed: Callable[[Piece], None], fault: list[str]) -> Iterator[Log]:
+    """The write-ahead logs that belong to the base, in order; each has to be read before the next.
+
+    What is wrong is put into ``fault``, and ends it: all before that is good. ``passed`` is told of each piece.
+    """
+    pieces = _good_pieces(folder, found, fault)
+    held = next(pieces, None)
+    while held is not None:
+        header = held[0].wal
+
+        def bodies() -> Iterator[bytes]:
+            nonlocal held
+            while held is not None and held[0].wal == header:  # noqa: B023  (it is read before the next is made)
+                passed(held[0])
+                yield held[1]
+                held = next(pieces, None)
+
+        yield Log(header, bodies())
+
+
+def _good_pieces(folder: str, found: Found, fault: list[str]) -> Iterator[tuple[Piece, bytes]]:
+    number, chain = found.base.first, found.base.chain
+    before: Piece | None = None
+    while piece_name(number) in found.names:
+        try:
+            piece, body, digest = _read_piece(folder, number)
+            begins = piece.anew and piece.chain != found.base.chain
+            if not begins and piece.chain != chain:
+                raise BadPlace("it does not belong to the piece before it")
+            goes_on = before is not None and before.wal == piece.wal
+            start = before.start + before.frames if before is not None and goes_on else 0
+            after = None if before is None or goes_on else (checkpoint_of(before.wal) + 1) & 0xFFFFFFFF
+            if not begins and (piece.start != start or after not in (None, checkpoint_of(piece.wal))):
+                raise BadPlace("frames are missing before it")
+        except (BadPlace, OSError, struct.error) as error:
+            fault.append(f"{piece_name(number)}: {error}")
+            return
+        if begins:
+            return  # its base is not finished yet
+        yield piece, body
+        before, chain, number = piece, digest, number + 1
+    last = max(found.base.needs, 0 if found.beat is None else found.beat.last)
+    later = [name for name in found.names if name.endswith(".seg") and (number_of(name) or 0) > number]
+    if number <= last or later:
+        fault.append(f"{piece_name(number)} is not there")
+
+
+def _read_piece(folder: str, number: int) -> tuple[Piece, bytes, str]:
+    with _opened(folder, piece_name(number)) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(len(_MAGIC) + _LENGTH.size)
+        if len(start) != len(_MAGIC) + _LENGTH.size or not start.startswith(_MAGIC) or size > PIECE_BYTES:
+            raise BadPlace("it is no piece of a log")
+        (length,) = _LENGTH.unpack(start[len(_MAGIC) :])
+        head = file.read(min(length, _HEAD_BYTES))
+        body = file.read()
+    try:
+        piece = msgspec.json.decode(head, type=Piece)
+    except msgspec.MsgspecError as error:
+        raise BadPlace(f"its head cannot be read: {error}") from error
+    if hashlib.sha256(body).hexdigest() != piece.sha256:
+        raise BadPlace("it is not what was written: its digest is another")
+    if piece.number != number or len(body) != piece.frames * (FRAME_HEADER_BYTES + page_bytes(piece.wal)) or not body:
+        raise BadPlace("it is not what its head says")
+    return piece, body, hashlib.sha256(head).hexdigest()

@@ -1,0 +1,131 @@
+"""The continuous copy of a project's log: its files at the other place, and what people are told of it."""
+
+import struct
+from typing import Final
+
+import msgspec
+
+STANDBY: Final = "awk/standby/1"
+ALIVE_SECONDS: Final = 60.0
+"""A beat that is younger says that the original lives."""
+BEAT_SECONDS: Final = 5.0
+
+
+HEADER_BYTES: Final = 32
+FRAME_HEADER_BYTES: Final = 24
+_HEADER: Final = struct.Struct(">8I")
+
+
+def page_bytes(header: bytes) -> int:
+    """The size of a page in the write-ahead log with this header."""
+    return int(_HEADER.unpack(header)[2])
+
+
+def checkpoint_of(header: bytes) -> int:
+    """The number of the write-ahead log: each that is begun anew in one database's life has the next."""
+    return int(_HEADER.unpack(header)[3])
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """``standby.json``: whose copy this folder has."""
+
+    form: str = STANDBY
+    log: str
+    """The id of the log."""
+    root: str
+    """The project's, where it was written."""
+    state: str
+
+
+class Base(msgspec.Struct, frozen=True, kw_only=True):
+    """``base-N.json``: a copy of the database's file, to which the pieces from ``first`` on belong.
+
+    It was copied while the kernel wrote: it is one moment only together with the pieces up to ``needs``.
+    """
+
+    first: int
+    needs: int
+    chain: str
+    """What the first piece names as the one before it."""
+    size: int
+    sha256: str
+    at_ms: int
+
+
+class Piece(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of ``log-N.seg``: frames of the write-ahead log, from one commit's end to another's.
+
+    ``chain`` is the digest of the head before; the body's is in the head.
+    """
+
+    number: int
+    chain: str
+    wal: bytes
+    """The header of the write-ahead log whose frames these are."""
+    start: int
+    """The first frame's number there, from 0."""
+    frames: int
+    sha256: str
+    anew: bool = False
+    """The first of a chain: it belongs to a base of its own."""
+
+
+class Beat(msgspec.Struct, frozen=True, kw_only=True):
+    """``beat.json``: when the original lived last, and how much of its log it had brought here."""
+
+    at: float
+    """Seconds since 1970, by its clock."""
+    term: int
+    last: int
+    """The last piece that is here."""
+    ended: bool = False
+    """Its kernel was asked to end, and all of its log is here."""
+
+
+class Promoted(msgspec.Struct, frozen=True, kw_only=True):
+    """``promoted.json``: the copy took the original's place."""
+
+    at: str
+    root: str
+
+
+class StandbyState(msgspec.Struct, frozen=True, kw_only=True):
+    """The copy of this kernel's log: how far behind it is, and what keeps it."""
+
+    to: str
+    state: str
+    """``copying`` (the first, or a new copy of the file), ``following``, ``behind``, or ``untrusted``."""
+    lag_seconds: float
+    """Since the oldest commit that is not there; 0: all is."""
+    event: int
+    """The newest event that is certainly there."""
+    place_bytes: int = 0
+    why: str | None = None
+    fix: str | None = None
+
+
+class StandbyReport(msgspec.Struct, frozen=True, kw_only=True):
+    """``awk standby check``: the copy in a folder as it is, without the original's word for it."""
+
+    schema: str = "awk/standby-check/1"
+    folder: str
+    ok: bool
+    project: str
+    event: int
+    """The last event that is in it, and all before it."""
+    message: int
+    at: str | None
+    """When that event was."""
+    term: int
+    pieces: int
+    base_at: str
+    total_bytes: int
+    files: int
+    """Of what agents keep."""
+    files_at: str | None
+    beat_at: str | None
+    alive: bool
+    """The original's last beat is so young that it may live."""
+    ended: bool
+    promoted: str | None = None
+    faults: tuple[str, ...] = ()
