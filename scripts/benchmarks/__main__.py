@@ -14,6 +14,7 @@ from scripts.benchmarks import (
     indexing,
     landings,
     model_calls,
+    nodes,
     peers,
     prompts,
     recall,
@@ -40,6 +41,7 @@ GROUPS: MappingProxyType[str, Callable[[], Iterator[Figure]]] = MappingProxyType
         "recall": recall.measure,
         "indexing": indexing.measure,
         "peers": peers.measure,
+        "nodes": nodes.measure,
     }
 )
 

@@ -80,7 +80,9 @@ class Hosted:
         number = self._order.process
         with self._released:
             try:
-                handle = await launcher.spawn(self._spec())
+                order = self._order
+                spec = Spec(attempt=order.attempt, argv=order.argv, cwd=order.cwd, env=order.env, sandbox=order.sandbox)
+                handle = await launcher.spawn(spec)
             except FileExistsError as error:
                 self._conversation.say(NotSpawned(process=number, why=str(error)[:_SHOWN], in_use=True))
                 forget(number)
@@ -95,10 +97,6 @@ class Hosted:
         if self._released.cancel_called:
             self._conversation.say(Released(process=number))
             forget(number)
-
-    def _spec(self) -> Spec:
-        order = self._order
-        return Spec(attempt=order.attempt, argv=order.argv, cwd=order.cwd, env=order.env, sandbox=order.sandbox)
 
     async def _follow(self, handle: Handle) -> None:
         async with trio.open_nursery() as nursery:

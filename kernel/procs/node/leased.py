@@ -124,7 +124,8 @@ class Leased:
         if isinstance(frame, Data | End | Shut | Credit):
             number, role = divmod(frame.channel, 4)
             if role == CONNECTION:
-                self._take_bytes(number, frame)
+                take_connection_bytes(self._connections, self._connected, number, frame)
+                self.closed(number)
             else:
                 self._process(number).take_bytes(role, frame)
         elif isinstance(frame, Opened):
@@ -168,10 +169,6 @@ class Leased:
         self._connected = number
         connection = self._connections[number] = ConnectionEnd(channel_of(number, CONNECTION), self._conversation)
         self._serve(number, connection)
-
-    def _take_bytes(self, number: int, frame: Data | End | Shut | Credit) -> None:
-        take_connection_bytes(self._connections, self._connected, number, frame)
-        self.closed(number)
 
 
 def take_connection_bytes(
