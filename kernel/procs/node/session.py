@@ -14,7 +14,7 @@ import trio
 
 from kernel.procs.node.channels import ConnectionEnd, Signal
 from kernel.procs.node.conversation import Conversation, Listener, describe, greet, read_greeting
-from kernel.procs.node.fence import boot_seconds
+from kernel.procs.node.fence import LOOK_SECONDS, boot_seconds
 from kernel.procs.node.framing import Garbled, Packet, Unpacker
 from kernel.procs.node.launcher import NodeLauncher
 from kernel.procs.node.leased import Leased
@@ -108,7 +108,7 @@ class NodeSession(Listener):
                 self._kept.set()
                 await self._leasing.wait()
                 while (rest := self._lease_rest()) > 0:  # noqa: ASYNC110  (the end of a lease moves on)
-                    await trio.sleep(rest)
+                    await trio.sleep(min(rest, LOOK_SECONDS))
                 logger.warning("node.lost %s: its lease is over", self.name)
                 self._end()
                 self.lost.set()

@@ -93,6 +93,11 @@ class FarNode:
         process = await trio.lowlevel.open_process(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=ENV)
         return Way(process)
 
+    async def join(self, word: str) -> trio.Process:
+        """Have the node process dial home. It is a child of ours."""
+        argv = [sys.executable, "-I", "-m", "kernel.procs.node", "--state", str(self.given), "--join", word]
+        return await trio.lowlevel.open_process(argv, stderr=subprocess.DEVNULL, env=ENV)
+
     @property
     def pid(self) -> int:
         """The node process."""
