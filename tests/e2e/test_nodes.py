@@ -96,6 +96,7 @@ def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Proj
     assert "is in the project file" in nodes.awk("node", "rm", "g1").err
 
 
+@pytest.mark.promise("P87")
 def test_a_node_that_dials_home_needs_only_the_command_that_add_printed(nodes: Project, far: Path) -> None:
     """Typed on another machine as it stands; removed, it is known no more."""
     assert nodes.awk("start").code == 0
