@@ -104,8 +104,11 @@ def _beside_another(arguments: Arguments) -> int:
     """Go on in the place of another program of this kernel, or say whether that could be. Returns the exit code."""
     if arguments.handover is not None:
         start_logging(os.path.join(arguments.state, LOG))
+    gc.disable()  # as below
     from kernel.adoption import go_on, say_whether_it_could  # noqa: PLC0415  (everything, before it is said)
 
+    gc.freeze()
+    gc.enable()
     if arguments.trial is not None:
         return say_whether_it_could(arguments, arguments.trial)
     assert arguments.handover is not None

@@ -552,7 +552,7 @@ def _process_control(base: Foundation, attempts: Attempts, queue: Landings, swee
                 for agent, kept in attempts.kept.waiting.items()
             },
         ),
-        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid),
+        runs_client=partial(is_own_child, server_port=port, pid=base.identity.pid, beside=attempts.processes),
         single_flight=SingleFlight(),
         resources=ResourceSampler(),
         landings=queue,

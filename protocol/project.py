@@ -31,13 +31,13 @@ class ProviderEntry(_Strict, frozen=True, kw_only=True):
 
 
 class ProjectLimits(_Strict, frozen=True, kw_only=True):
-    """Bounds for the whole kernel. ``workers`` is how many attempts run at once, ``per_provider`` how many of them
-    call one provider: a number for each, or a number by name. ``memory_reserve`` is the part of the memory below which
-    nothing more is started (``10%`` in the file).
+    """Bounds for the whole kernel. ``workers`` is how many attempts run at once on this machine (a node has its own
+    limit), ``per_provider`` how many, wherever they are, call one provider: a number for each, or a number by name.
+    ``memory_reserve`` is the part of the memory below which nothing more is started (``10%`` in the file).
     """
 
     workers: Workers = 32
-    """How many attempts run at once."""
+    """How many attempts run at once on this machine. A node has its own limit."""
     per_provider: Workers | dict[str, Workers] | None = None
     """How many of them call one provider: a number for each, or a number by name."""
     memory_reserve: Annotated[float, msgspec.Meta(ge=0, le=0.9)] = 0.1

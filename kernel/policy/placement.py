@@ -11,11 +11,12 @@ from typing import Final
 
 import msgspec
 
+from protocol.node import LEASE_SECONDS, MARGIN_SECONDS
 from protocol.placement import PlaceNeeds
 
 HERE: Final = ""
 """The name of the kernel's own machine."""
-FENCE_SECONDS: Final = 16.0
+FENCE_SECONDS: Final = LEASE_SECONDS + MARGIN_SECONDS
 """The longest for which a node may have processes that a kernel before this one gave it: its lease, and a second."""
 FULL: Final = "every machine that has what it needs is at work"
 

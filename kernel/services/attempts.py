@@ -13,6 +13,7 @@ import trio
 
 from kernel.fault_injection import fault_point
 from kernel.procs.peer import Wire, caller
+from kernel.procs.procfs import ProcessId
 from kernel.rule.draft import Draft
 from kernel.services.handed_attempt import HandedAttempt
 from kernel.services.kept_workers import KeptWorkers, Place
@@ -159,6 +160,10 @@ class Attempts:
         attempt = self.running.get(instruction)
         if attempt is not None:
             attempt.reached_mcp = True
+
+    def processes(self) -> frozenset[ProcessId]:
+        """Return the keepers and workers of all. Any thread may ask."""
+        return frozenset[ProcessId]().union(*(attempt.processes for attempt in tuple(self.running.values())))
 
     async def calling(self, wire: Wire) -> bytes | None:
         """The digest of the token of the attempt that alone has the other end of ``wire``; None: there is none.

@@ -86,8 +86,8 @@ class Dispatcher:
         self._closed = False
         self._held_back = False
         """Nothing is leased for now: the kernel's program is about to be replaced."""
-        self._handed: tuple[HandedAttempt, ...] = ()
-        """Attempts that an earlier program of this kernel has begun."""
+        self._adopted: list[tuple[Place, RunningAttempt]] = []
+        """Attempts that an earlier program of this kernel has begun, until they are run."""
         self._short_of_memory = False
         self.running = False
         """True while work is leased."""
@@ -103,23 +103,15 @@ class Dispatcher:
         """Dispatch until ``drain`` is called. The attempts run in ``nursery``, and outlive what goes wrong here."""
         self.running = True
         self._nursery = nursery
-        handed, self._handed = self._handed, ()
-        for one in handed:
-            leased = one.leased
-            pick = Candidate(id=leased.instruction, agent=leased.agent, lane=0, number=0, provider=one.provider)
-            place = self._take(leased.agent, pick)
-            attempt = self._attempts.adopt(one, place)
-            nursery.start_soon(self._attempt, place, one.leased.instruction, partial(self._attempts.run, attempt))
+        adopted, self._adopted = self._adopted, []
+        for place, attempt in adopted:
+            nursery.start_soon(self._attempt, place, attempt.leased.instruction, partial(self._attempts.run, attempt))
         task_status.started()
-        async with trio.open_nursery() as watching:
-            if self._search is not None:
-                watching.start_soon(self._search.run)
-            while not self._closed:
-                self._wake.clear()
-                self.run_once(nursery)
-                with trio.move_on_after(self.nap_seconds()):
-                    await self._wake.wait()
-            watching.cancel_scope.cancel()
+        while not self._closed:
+            self._wake.clear()
+            self.run_once(nursery)
+            with trio.move_on_after(self.nap_seconds()):
+                await self._wake.wait()
         await self._all_left()
 
     def run_once(self, nursery: trio.Nursery) -> int:
@@ -244,8 +236,15 @@ class Dispatcher:
         return Counter(place.provider for agent, place in self._busy.items() if agent not in kept), loads
 
     def take_over(self, handed: Sequence[HandedAttempt]) -> None:
-        """Have ``dispatch`` begin with attempts that an earlier program of this kernel has begun."""
-        self._handed = tuple(handed)
+        """Know the attempts that an earlier program of this kernel has begun, before any of them asks for something.
+
+        ``dispatch`` begins with them.
+        """
+        for one in handed:
+            leased = one.leased
+            pick = Candidate(id=leased.instruction, agent=leased.agent, lane=0, number=0, provider=one.provider)
+            place = self._take(leased.agent, pick)
+            self._adopted.append((place, self._attempts.adopt(one, place)))
 
     def hold_back(self) -> None:
         """Lease nothing more until ``go_on``; what runs goes on, and what is said is kept."""

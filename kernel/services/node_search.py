@@ -45,12 +45,7 @@ class NodeSearch:
         """What waits for a node may have one now."""
         self.unplaced: dict[InstructionId, str] = {}
         """What was found without one when the dispatcher looked last, with the reasons."""
-
-    async def run(self) -> None:
-        """Have the dispatcher look again whenever a node has changed."""
-        while True:
-            await self._places.until_changed()
-            self._look_again()
+        places.watch(self._look_again)
 
     def _look_again(self) -> None:
         self._changed = True

@@ -239,6 +239,7 @@ class RunningAttempt:
     def take_over(self, handed: HandedAttempt) -> None:
         """Have ``run`` go on where an earlier program of this kernel has stopped."""
         self._handed = handed
+        self.processes = frozenset(handed.handle.processes)
         self.pid, self.doing, self.reached_mcp = handed.pid, handed.doing, handed.reached_mcp
         self._stderr = StderrTail(kept=handed.stderr)
         self._steps, self._probing = handed.steps, handed.probing

@@ -98,15 +98,18 @@ class TreeWork:
         fault_point("tree.followed")
         await self._moved(tree, tip, leased.instruction, note)
 
-    async def finish(self, leased: Leased) -> None:
-        """Commit what the agent leaves in its tree, where its workflow wants that. Never fails the work itself."""
+    async def finish(self, leased: Leased, *, everything: bool = False) -> None:
+        """Commit what the agent leaves in its tree, where its workflow wants that. Never fails the work itself.
+
+        ``everything``: whatever it wants, for the agent works elsewhere next.
+        """
         tree = self._reader.now(worktrees.of, leased.run, leased.agent)
         if tree is None or tree.state != "made":
             return
         message = f"{leased.name}: work of {leased.instruction} ({run_id(tree.run)})"
         try:
             tip = await self._branches.commit(
-                tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual"
+                tree, self._trees.box(tree), message, leased.name, nothing=tree.commits == "manual" and not everything
             )
             fault_point("tree.committed")
             await self._moved(tree, tip, leased.instruction, tree.note, patiently=True)

@@ -84,8 +84,8 @@ class NodeSource(Protocol):
         """Starts processes there. Raises SpawnTransient for one that is not there."""
         ...
 
-    async def until_changed(self) -> None:
-        """Wait until something about a node is another thing."""
+    def watch(self, changed: Callable[[], None], /) -> None:
+        """Have ``changed`` called after each change of ``states``."""
         ...
 
 
@@ -130,12 +130,10 @@ class WorkPlaces:
             return (self._machine,)
         return (self._machine, *(machine_of(one, self._nodes.facts(one.name)) for one in self._nodes.states()))
 
-    async def until_changed(self) -> None:
-        """Wait until ``machines`` may answer something else."""
-        if self._nodes is None:
-            await trio.sleep_forever()
-        else:
-            await self._nodes.until_changed()
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have ``changed`` called whenever ``machines`` may answer something else."""
+        if self._nodes is not None:
+            self._nodes.watch(changed)
 
     def of(self, leased: Leased) -> WorkPlace:
         """Return the place that an attempt was leased to. Where that is not there any more nothing can be started."""

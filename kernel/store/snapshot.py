@@ -161,6 +161,9 @@ def folders_of(path: str) -> tuple[str, ...]:
 
 # No token of an attempt of the original is one here, also before the next kernel has ended these.
 FENCE: Final = "UPDATE attempts SET token_hash = randomblob(32)"
+# The original may have given nodes more work than the copy knows of: whoever may be on one is waited for when the next
+# kernel starts (kernel.store.transitions.recovery).
+AWAY: Final = "UPDATE agents SET fenced_until_ms = -1 WHERE node <> '' OR needs IS NOT NULL"
 # Its kernel did not die: it is only that the copy was made while it ran.
 STOPPED: Final = """
 UPDATE boots SET stopped_ms = at_ms WHERE id = (SELECT max(id) FROM boots) AND stopped_ms IS NULL
@@ -217,6 +220,7 @@ def fit_snapshot(path: str, places: TreePlaces, *, now_ms: int, term: int = 0) -
             migrate(connection, path)
             connection.execute("BEGIN IMMEDIATE")
             connection.execute(FENCE)
+            connection.execute(AWAY)
             connection.execute(STOPPED)
             connection.execute(RAISE_TERM, (TERM_GAP, now_ms, term))
             connection.execute(SKIP_IDS, (ID_GAP,))

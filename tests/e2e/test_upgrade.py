@@ -1,9 +1,14 @@
 """The kernel's program is replaced while agents work, and none of them notices."""
 
+import http.client
+import json
+import signal
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+import psutil
 import pytest
 
 from kernel.boot.replacement import PATIENCE
@@ -187,3 +192,82 @@ def test_a_version_installed_over_the_one_that_runs_need_not_work_either(project
     assert project.record()["version"] == "9.9.9"
     (project.root / "go").touch()
     assert attempts_of(project, instruction) == (1, ["done"])
+
+
+@pytest.mark.promise("P92")
+def test_a_call_that_waits_for_a_person_is_made_again_and_asks_once(project: Project) -> None:
+    """It is cut off without an answer, comes to the new version with its key, and waits on there."""
+    asks = 'agent-worker call auth_request \'{\\"tool\\": \\"deploy\\", \\"input\\": {}}\' > said'
+    project.agent("alice", f'shell: "{asks}"', "text: finished")
+    assert project.awk("start", "--trust").code == 0
+    instruction = project.send("alice")
+    asked = str(project.until("approval.requested")["data"]["id"])
+    for _ in range(2):
+        assert upgrade(project)["state"] == "done"
+    rows = project.awk("pending", "--json").json()["approvals"]
+    assert [row["id"] for row in rows] == [asked]
+    assert project.awk("approve", asked).code == 0
+    assert attempts_of(project, instruction) == (1, ["done"])
+    assert json.loads((project.root / "said").read_text())["decision"] == "granted"
+
+
+@pytest.mark.promise("P92")
+def test_who_follows_the_work_and_who_speaks_meanwhile_notices_nothing(project: Project) -> None:
+    """A stream that ends is taken up after its last event, and what is said while the program changes is kept."""
+    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
+    project.agent("bob", "text: heard")
+    assert project.awk("start", "--trust").code == 0
+    with project.spawn("send", "alice", "go", "--wait", env={"AGENT_WORKER_TRUST": "1"}) as following:
+        project.until("attempt.started")
+        asked = project.ask("POST", "/upgrade", {})
+        said = [project.send("bob", f"{n}") for n in range(20)]
+        wait_until(lambda: project.ask("GET", "/upgrade")["state"] == "done", seconds=60)
+        assert project.ask("GET", "/upgrade")["id"] == asked["id"]
+        (project.root / "go").touch()
+        out, err = following.communicate(timeout=60)
+    assert (following.returncode, out.strip().splitlines()[-1]) == (0, "finished"), err
+    assert [project.ended(one)["text"] for one in said] == ["heard"] * 20
+
+
+@pytest.mark.promise("P92")
+def test_workers_of_the_exec_launcher_go_on_too(project: Project) -> None:
+    """Their keepers are children of the kernel itself, which has to reap them whoever started them."""
+    project.agent("alice", f'shell: "{HOLD}"', "text: finished")
+    assert project.awk("start", "--trust", env={"AGENT_WORKER_LAUNCHER": "exec"}).code == 0
+    instruction = project.send("alice")
+    project.until("attempt.started")
+    assert upgrade(project)["attempts"] == 1
+    (project.root / "go").touch()
+    assert attempts_of(project, instruction) == (1, ["done"])
+    kernel = psutil.Process(project.record()["pid"])
+    wait_until(lambda: not kernel.children())
+
+
+def test_a_kernel_that_is_told_to_stop_in_an_upgrade_stops(project: Project) -> None:
+    """Whichever program is there to hear it."""
+    instruction = at_work(project)
+    kernel = psutil.Process(project.record()["pid"])
+    project.ask("POST", "/upgrade", {})
+    wait_until(lambda: project.ask("GET", "/upgrade")["state"] != "checking")
+    kernel.send_signal(signal.SIGTERM)
+    wait_until(lambda: not project.alive())
+    assert "kernel.stopped" in (project.state / "kernel.log").read_text()
+    (project.root / "go").touch()
+    assert project.awk("start", "--trust").code == 0
+    assert attempts_of(project, instruction)[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [("relative", "is not an absolute path"), ("/nowhere/at/all", "neither a virtual environment nor")],
+)
+def test_what_is_no_version_is_refused_before_anything_happens(shared_kernel: Project, to: str, said: str) -> None:
+    """The route wants a place of this machine."""
+    record = shared_kernel.record()
+    connection = http.client.HTTPConnection(record["host"], record["port"], timeout=20)
+    with closing(connection):
+        headers = {"Authorization": f"Bearer {record['token']}", "Content-Type": "application/json"}
+        connection.request("POST", "/upgrade", json.dumps({"to": to}), headers)
+        answer = connection.getresponse()
+        assert (answer.status, said in json.loads(answer.read())["detail"]) == (400, True)
+    assert shared_kernel.ask("GET", "/upgrade")["state"] == "none"

@@ -204,7 +204,7 @@ def try_all(project: Project, names: list[str], versions: list[Path], broken: li
     longest_answer_seconds = asker.longest_seconds
     kernel = psutil.Process(project.record()["pid"])
     dead = [one for one in kernel.children() if one.status() == psutil.STATUS_ZOMBIE]
-    print(f"{kernel.num_fds()} descriptors, {len(kernel.children())} children, {len(dead)} of them not reaped")
+    print(f"{kernel.num_fds()} descriptors, {len(kernel.children())} children, {len(dead)} of them not reaped")  # noqa: T201
     back = 0
     for number in range(max(1, count // 10)):
         told = upgraded(project, broken[number % len(broken)])
@@ -225,13 +225,13 @@ def try_all(project: Project, names: list[str], versions: list[Path], broken: li
     ran = {name: len((project.root / f"ran-{name}").read_text().split()) for name in names}
     doubled = {name: times - 2 * len(given[name]) for name, times in ran.items()}
     work = sum(map(len, given.values()))
-    print(f"{len(waits)} of {count} upgrades done; refused: {dict(reasons)}; {back} back from broken versions")
+    print(f"{len(waits)} of {count} upgrades done; refused: {dict(reasons)}; {back} back from broken versions")  # noqa: T201
     waits.sort()
     if waits:
-        print(f"longest wait of a worker {waits[-1]:.2f} s, median {waits[len(waits) // 2]:.2f} s")
-    print(f"longest answer {longest_answer_seconds:.2f} s; unanswered {dict(asker.unanswered)}")
-    print(f"{work} instructions: {dict(attempts)}")
-    print(f"events followed {len(follower.seqs)}: missing {missing}, twice {twice}; commands run too often {doubled}")
+        print(f"longest wait of a worker {waits[-1]:.2f} s, median {waits[len(waits) // 2]:.2f} s")  # noqa: T201
+    print(f"longest answer {longest_answer_seconds:.2f} s; unanswered {dict(asker.unanswered)}")  # noqa: T201
+    print(f"{work} instructions: {dict(attempts)}")  # noqa: T201
+    print(f"events followed {len(follower.seqs)}: missing {missing}, twice {twice}; commands run too often {doubled}")  # noqa: T201
     good = set(attempts) == {"done, charged 1: ['done']"}
     return 0 if good and not missing and not twice and not any(doubled.values()) and not reasons else 1
 

@@ -83,6 +83,8 @@ class NodeSession(Listener):
         """There is a lease that can run out, or there never will be one."""
         self._echoed_at: float | None = None
         self._given_up = False
+        self._transport: trio.abc.Stream | None = None
+        """The one that is spoken over, or was last."""
         self.connected = False
         """It is spoken with, and has a lease."""
 
@@ -110,8 +112,11 @@ class NodeSession(Listener):
         Returns at once where the session is over, and where the node has left it behind, once ``lost`` is set.
         """
         await self._kept.wait()
+        self._transport = transport
         try:
             async with transport:
+                if self._given_up:
+                    return
                 unpacker = Unpacker()
                 answer = await self._introduce(transport, unpacker)
                 if answer is not None and not self._given_up:
@@ -123,7 +128,8 @@ class NodeSession(Listener):
         except (OSError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             logger.info("node.disconnected %s: %s", self.name, describe(error))
         finally:
-            self.connected = False
+            if self._transport is transport:
+                self.connected = False
         if self._given_up:
             await self._over.wait()
 

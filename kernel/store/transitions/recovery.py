@@ -245,18 +245,17 @@ def recover(
 FENCED_MS: Final = round(FENCE_SECONDS * 1000)
 FENCE: Final = """
 UPDATE agents SET fenced_until_ms = :until
-WHERE key IN (SELECT i.agent FROM attempts AS a INDEXED BY attempts_open
+WHERE fenced_until_ms < 0 OR key IN (SELECT i.agent FROM attempts AS a INDEXED BY attempts_open
   CROSS JOIN instructions AS i ON i.id = a.instruction WHERE a.ended_ms IS NULL AND a.node <> '')
 """
-FENCE_ALL: Final = "UPDATE agents SET fenced_until_ms = :until WHERE node <> '' OR needs IS NOT NULL"
 
 
-def fence(tx: Transaction, *, everywhere: bool = False) -> None:
-    """Lease nothing of the agents that were at work on a node until its lease is certainly over, whoever asks for it.
+def fence(tx: Transaction) -> None:
+    """Lease nothing of the agents that may be at work on a node until its lease is certainly over, whoever asks for it.
 
-    ``everywhere``: the log is a copy, and the original may have given nodes more work than it knows of.
+    Where the log is a copy (kernel.store.snapshot), that is all that ask for a node, or had one.
     """
-    tx.conn.execute(FENCE_ALL if everywhere else FENCE, {"until": tx.now_ms + FENCED_MS})
+    tx.conn.execute(FENCE, {"until": tx.now_ms + FENCED_MS})
 
 
 LIVE: Final = """

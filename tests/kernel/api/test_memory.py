@@ -324,10 +324,10 @@ async def test_a_purge_of_nothing_makes_no_folder(kernel: ServedKernel, tmp_path
 
 
 NO_WORDS_OF_OTHERS = """
-agents: key name home_space origin file backend model state reason last_exit hold_key hold_reason provider
+agents: key name home_space origin file backend model state reason last_exit hold_key hold_reason provider needs node
 approval_rules: agent tool created_by
 approvals: agent name space call_key tool blob digest state decided_by
-attempts: token_hash outcome exit scopes
+attempts: token_hash outcome exit scopes node
 audit: kind owner owner_name receiver receiver_name space note
 ballots: space name type rule tie_breaker creator creator_key state winner why ended_by salt binds
 blobs: hash part
@@ -353,7 +353,7 @@ held_rules: space proposal author author_key scopes
 idempotency: principal key body_hash
 instructions: agent name space state error_class cause prefix waits_for wait_key model
 landings: space repository state branch expected tip result
-members: space name agent backend
+members: space name agent backend needs
 messages: kind space sender addressed
 mirrors: space
 model_spending: backend model

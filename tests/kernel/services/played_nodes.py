@@ -1,10 +1,8 @@
 """Nodes whose workers the test plays."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import cast
-
-import trio
 
 from kernel.procs.launcher import Launcher
 from kernel.procs.spec import SpawnTransient
@@ -30,7 +28,7 @@ class PlayedNodes:
 
     def __init__(self, *nodes: PlayedNode) -> None:
         self.by_name = {one.name: one for one in nodes}
-        self._changed = trio.Event()
+        self._watching: list[Callable[[], None]] = []
 
     def states(self) -> Iterable[PlayedNode]:
         """All."""
@@ -46,9 +44,9 @@ class PlayedNodes:
             raise SpawnTransient(f"there is no node {name}")
         return cast("Launcher", self.by_name[name].launcher)
 
-    async def until_changed(self) -> None:
-        """Wait for ``change``."""
-        await self._changed.wait()
+    def watch(self, changed: Callable[[], None], /) -> None:
+        """Have it called by ``announce``."""
+        self._watching.append(changed)
 
     def change(self, name: str, state: str) -> None:
         """Have a node be in another state."""
@@ -57,8 +55,8 @@ class PlayedNodes:
 
     def announce(self) -> None:
         """Tell that something has changed."""
-        self._changed.set()
-        self._changed = trio.Event()
+        for changed in self._watching:
+            changed()
 
 
 def places_with(nodes: PlayedNodes, here: PlayedLauncher) -> WorkPlaces:

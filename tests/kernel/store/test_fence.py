@@ -7,10 +7,11 @@ import pytest
 from kernel.policy.placement import FENCE_SECONDS
 from kernel.store import instructions
 from kernel.store.agents import AgentSpec, put_agents
+from kernel.store.snapshot import AWAY
 from kernel.store.transitions.close import reply
 from kernel.store.transitions.journal import journal
 from kernel.store.transitions.lease import lease
-from kernel.store.transitions.recovery import fence, recover
+from kernel.store.transitions.recovery import recover
 from kernel.store.transitions.steering import reset_agent
 from protocol.ipc import Entry
 from protocol.names import AgentKey
@@ -83,7 +84,8 @@ async def test_of_a_copy_of_the_log_everybody_who_may_be_on_a_node_is_waited_for
     for name in ("ann", "bob"):
         await store.said(f"dm:{name}", "x")
     assert ready(store) == ["i1", "i2"]
-    await store.writer.commit(lambda tx: fence(tx, everywhere=True))
+    await store.writer.commit(lambda tx: tx.write(AWAY, ()))
+    await store.writer.commit(recover)
     assert ready(store) == ["i2"]
     store.clock.now_ms += FENCE_MS
     assert ready(store) == ["i1", "i2"]
