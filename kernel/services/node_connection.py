@@ -112,10 +112,8 @@ class NodeConnection:
         """The node as it is now."""
         return NodeState(
             name=self.name,
-            via=self.settings.via,
+            settings=self.settings,
             state=node_states.standing(self.reach, draining=self.draining),
-            labels=self.settings.labels,
-            workers=self.settings.workers,
             since_ms=self.since_ms,
             draining=self.draining,
             why=None if self.reach == "up" else self.why,
@@ -149,14 +147,15 @@ class NodeConnection:
 
     async def _connect(self, session: NodeSession) -> None:
         """Open transports for ``session``, one after the other."""
-        failures = 0
+        failures = refusals = 0
         while True:
             began = trio.current_time()
             refused = await self._speak(session)
             failures = node_states.failures_after(failures, trio.current_time() - began if self._was_up else 0.0)
             pause = node_states.pause_seconds(failures, self._chance())
+            refusals = refusals + 1 if refused else 0
             if refused:
-                pause = node_states.REFUSED_PAUSE_SECONDS
+                pause = node_states.refused_seconds(refusals)
             await trio.sleep(pause)
             self._move("began", self.why)
 

@@ -153,12 +153,13 @@ class Nodes:
         else:
             await self._writer.commit(nodes.add, name, settings, digest)
         self.look_again()
-        return None if token is None else await self._word(name, token, host)
-
-    async def _word(self, name: str, token: str, host: str | None) -> str:
+        if token is None:
+            return None
         with trio.move_on_after(LISTENS_SECONDS):
-            listener = await self._listening()
-            return listener.word(name, token, host)
+            while self._listener is None:
+                await self._taken_up.wait()
+            await self._listener.listens.wait()
+            return self._listener.word(name, token, host)
         raise Refused("conflict", "no port for nodes could be opened", "kernel.log says why")
 
     async def drain(self, name: str, *, draining: bool) -> None:
@@ -182,12 +183,6 @@ class Nodes:
             raise Refused("conflict", f"{at_work} attempts run on {name}", hint)
         await self._writer.commit(nodes.remove, name)
         self.look_again()
-
-    async def _listening(self) -> NodeListener:
-        while self._listener is None:
-            await self._taken_up.wait()
-        await self._listener.listens.wait()
-        return self._listener
 
     def _known(self) -> dict[str, Wanted]:
         """The nodes that are kept; before the service has begun those that it will keep."""
@@ -330,13 +325,10 @@ class Nodes:
         kept = self._links.get(name)
         if kept is not None:
             return kept.link.state
-        settings = wanted.settings
         return NodeState(
             name=name,
-            via=settings.via,
+            settings=wanted.settings,
             state="off",
-            labels=settings.labels,
-            workers=settings.workers,
             since_ms=self._since_ms,
             draining=wanted.draining,
             why=wanted.why,

@@ -88,7 +88,7 @@ def test_a_node_of_the_project_file_is_listed_drained_and_kept_apart(nodes: Proj
     shown = nodes.awk("trust", "--yes")
     assert f"env AGENT_WORKER_HOME={far}" in shown.out + shown.err
     row = until(nodes, "g1", is_up)
-    assert (row["labels"], row["workers"], row["running"], row["cpus"]) == (["gpu"], 3, 0, os.cpu_count())
+    assert (row["labels"], row["workers"], row["running"], row["machine"]["cpus"]) == (["gpu"], 3, 0, os.cpu_count())
     assert "draining" in nodes.awk("node", "drain", "g1").out
     assert rows(nodes)["g1"]["state"] == "draining"
     assert nodes.awk("node", "drain", "g1", "--undo").code == 0
