@@ -135,8 +135,10 @@ class NodeConnection:
 
     def leave(self) -> None:
         """Connect no more. ``run`` ends once nothing can run there."""
-        self._leaving = True
-        self._connecting.cancel()
+        if not self._leaving:
+            self._leaving = True
+            self._connecting.cancel()
+            self._move("broke", "it is not wanted any more, or in another way")
 
     async def _connect_or_leave(self, session: NodeSession, all_of_it: trio.CancelScope) -> None:
         with trio.CancelScope() as self._connecting:
