@@ -219,9 +219,12 @@ class Nodes:
         kept = {one.name: one for one in self._reader.now(nodes.all_)}
         single: dict[str, Wanted] = {}
         for name, settings in project.nodes.items():
-            missing = not self._trusted and missing_grants((node_unit(name, settings),), self._granted)
-            draining = name in kept and kept[name].draining
-            single[name] = Wanted(settings, draining, added=False, why=UNTRUSTED if missing else None)
+            why = None
+            if not self._trusted and missing_grants((node_unit(name, settings),), self._granted):
+                why = UNTRUSTED
+            elif settings.via == "join" and not (name in kept and kept[name].joins):
+                why = f"it has no word yet: awk node add {name} --join prints the command to type there"
+            single[name] = Wanted(settings, name in kept and kept[name].draining, added=False, why=why)
         for one in kept.values():
             if one.settings is not None and one.name not in single:
                 single[one.name] = Wanted(one.settings, one.draining, added=True)
@@ -259,7 +262,7 @@ class Nodes:
             engine_transport,
             wanted.settings,
             ("node", "--project-id", self._id_at(name)),
-            f"awk-{name.replace('_', '-')}-{secrets.token_hex(3)}",
+            name,
             self._environ,
             str(self._catalog.root),
         )
@@ -283,6 +286,7 @@ class Nodes:
         try:
             await kept.link.run()
         finally:
+            kept.dialled.close()
             if self._links.get(name) is kept:
                 del self._links[name]
             self.look_again()

@@ -19,7 +19,7 @@ from typing import Any, Final
 import psutil
 
 from tests.e2e.far_machines import AGENT_WORKER, Sshd, end_node_processes
-from tests.e2e.processes import wait_until
+from tests.e2e.processes import survivors, wait_until
 from tests.project import Project, empty_project
 
 NODES: Final = 3
@@ -79,7 +79,7 @@ def run(kills: int, seed: int) -> int:
             return found
 
         wait_until(lambda: all(one["state"] == "up" for one in nodes()), 120)
-        asked = [project.send(name) for name in names]
+        asked: list[str] = []
         over, killed = threading.Event(), list[str]()
         kernel = psutil.Process(project.record()["pid"])
         killer = threading.Thread(
@@ -87,17 +87,19 @@ def run(kills: int, seed: int) -> int:
         )
         killer.start()
         most = 0
-        open_work = list(asked)
+        open_work: list[str] = []
 
         def all_ended() -> bool:
-            nonlocal most, open_work
+            nonlocal most
             most = max(most, sum(one["running"] for one in nodes()))
-            still = project.ask("GET", f"/instructions/{open_work[0]}")
-            if still["status"] in ENDED:
-                open_work = open_work[1:]
+            if project.ask("GET", f"/instructions/{open_work[0]}")["status"] in ENDED:
+                del open_work[0]
             return not open_work
 
-        wait_until(all_ended, SECONDS)
+        while killer.is_alive() or not asked:
+            open_work += [project.send(name) for name in names]
+            asked += open_work
+            wait_until(all_ended, SECONDS)
         over.set()
         killer.join()
         shown = [project.ask("GET", f"/instructions/{one}") for one in asked]
@@ -105,7 +107,8 @@ def run(kills: int, seed: int) -> int:
         end_node_processes(base)
     statuses = Counter(one["status"] for one in shown)
     outcomes = Counter(attempt["outcome"] for one in shown for attempt in one["attempts"])
-    left = [one.pid for one in psutil.process_iter(["cmdline"]) if str(base) in " ".join(one.info["cmdline"] or [])]
+    ours = [one for one in psutil.process_iter(["cmdline"]) if str(base) in " ".join(one.info["cmdline"] or [])]
+    left = survivors(ours, seconds=20)
     print(  # noqa: T201
         f"killed {dict(Counter(killed))}; most at once {most}; work {dict(statuses)}; attempts {dict(outcomes)}; "
         f"processes left {len(left)}"

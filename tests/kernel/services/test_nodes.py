@@ -458,3 +458,22 @@ async def test_a_node_that_is_trusted_no_more_takes_nothing_and_is_left_after_it
     state = await bench.until("a", lambda one: one.state == "off")
     assert "awk trust" in (state.why or "")
     assert len(bench.sessions["a"]) == 1
+
+
+@pytest.mark.promise("P87")
+async def test_a_node_of_the_file_that_joins_is_off_until_it_has_a_word(bench: Bench, nursery: trio.Nursery) -> None:
+    """It says how it comes by one; another word ends the one before."""
+    bench.write("nodes: {j: {via: join, labels: [eu]}}")
+    await nursery.start(bench.service.run)
+    state = await bench.until("j", lambda one: one.state == "off")
+    assert "awk node add j --join" in (state.why or "")
+    first = decode_join_word(await bench.service.add("j", NodeSettings(via="join"), None) or "")
+    second = decode_join_word(await bench.service.add("j", NodeSettings(via="join"), None) or "")
+    await bench.until("j", lambda one: one.state == "connecting" and one.labels == ("eu",))
+    late = await dial(first, first.line())
+    with trio.fail_after(SECONDS), suppress(trio.BrokenResourceError):
+        assert await late.receive_some(10) == b""
+    await trio.aclose_forcefully(late)
+    stream = await dial(second, second.line())
+    nursery.start_soon(serve, stream)
+    await bench.until("j", lambda one: one.state == "up")
